@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace lanemq::wire {
+
+// The messages of LMQ1 as values. The field names here are the names on the wire; docs/protocol.md says what
+// they mean. A text that is absent has a null data(), an optional is empty, a number or a flag has its default.
+// All views point into the frame that was decoded or into the decoder: they live until its next decode().
+
+/// Bytes that are msgpack already and pass through untouched.
+struct Raw {
+  std::string_view bytes;
+  bool present() const { return !bytes.empty(); }
+};
+
+/// The fields whose names start with `x-`: keys and values alternating, each msgpack.
+struct Extras {
+  std::uint32_t count = 0;  ///< pairs
+  std::string_view bytes;
+};
+
+/// What a request or job cost or is thought to cost.
+struct Cost {
+  std::optional<std::int64_t> input_tokens, output_tokens;
+};
+
+/// What an attempt used, as the upstream said.
+struct Usage {
+  std::optional<std::int64_t> requests, input_tokens, output_tokens, cached_tokens, reasoning_tokens;
+};
+
+/// What the upstream said of its own limits.
+struct UpstreamLimits {
+  std::optional<std::int64_t> remaining_requests, remaining_tokens, remaining_input_tokens, remaining_output_tokens;
+  std::optional<std::int64_t> reset_requests_ms, reset_tokens_ms, reset_input_tokens_ms, reset_output_tokens_ms;
+  std::optional<std::int64_t> limit_requests, limit_tokens, limit_input_tokens, limit_output_tokens;
+};
+
+/// One hand-over of a job: the number the broker gave it and which attempt it is.
+struct Lease {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// ---- client -> broker ---------------------------------------------------------------------------------
+
+struct Submit {
+  std::string_view service, id, lane, model, client;
+  std::optional<Cost> cost;
+  std::optional<std::int64_t> timeout_ms, delay_ms, attempts_max, retain_ms;
+  std::string_view reply;   ///< result (default), accepted, both
+  std::string_view orphan;  ///< keep (default), cancel
+  bool stream = false;
+  std::optional<bool> durable;
+  std::int64_t batch = 0;
+  Raw meta, trace, ref;
+  Extras extras;
+};
+
+struct Cancel {
+  std::string_view id;
+  Raw ref;
+};
+
+struct StatusQuery {
+  std::string_view id;
+  std::vector<std::string_view> ids;
+  Raw ref;
+};
+
+struct Fetch {
+  std::string_view id;
+  std::int64_t wait_ms = 0;
+  std::optional<std::int64_t> from_seq;
+  Raw ref;
+};
+
+struct Seen {
+  std::string_view id;
+  std::int64_t seq = 0;
+  Raw ref;
+};
+
+struct StatsQuery {
+  Raw ref;
+};
+
+struct Ping {
+  Raw ref;
+};
+
+// ---- broker -> client ---------------------------------------------------------------------------------
+
+struct Accepted {
+  std::string_view id, lane;
+  bool durable = false, duplicate = false;
+  std::int64_t position = 0;
+  std::optional<std::int64_t> eta_ms;
+  Raw ref;
+};
+
+/// A job's one terminal message when it succeeded. The body is the answer.
+struct JobResult {
+  std::string_view id, lane;
+  std::int64_t attempts = 1;
+  std::int64_t queued_ms = 0, ran_ms = 0;
+  std::optional<Usage> usage;
+  std::int64_t chunks = 0;
+  Raw ref;
+};
+
+/// A job's one terminal message when it did not succeed, or a refusal of a request.
+struct ErrorReply {
+  std::string_view id, code, message;
+  std::optional<std::int64_t> retry_after_ms;
+  std::int64_t attempts = 1;
+  std::string_view limiter;
+  std::int64_t chunks = 0;
+  Raw ref;
+};
+
+struct StatusReply {
+  std::string_view id, state, lane;
+  std::int64_t attempts = 0;
+  std::optional<std::int64_t> position, eta_ms;
+  std::string_view blocked_by, worker;
+  Raw error, jobs, ref;
+};
+
+/// The document that the broker knows of itself; all fields of the message, as one msgpack map. A ref is written
+/// behind the document's own entries; what was read has it in both places.
+struct StatsReply {
+  Raw document;
+  Raw ref;
+};
+
+struct Pong {
+  std::int64_t now_ms = 0;
+  std::string_view version;
+  Raw ref;
+};
+
+// ---- both ways ----------------------------------------------------------------------------------------
+
+/// A piece of a streamed answer on its way from the broker to a client.
+struct ChunkReply {
+  std::string_view id;
+  std::int64_t seq = 0;
+  Raw ref;
+};
+
+// ---- worker -> broker ---------------------------------------------------------------------------------
+
+struct Ready {
+  std::vector<std::string_view> services;
+  std::int64_t capacity = 0;
+  std::vector<std::string_view> lanes;  ///< empty: all
+  std::string_view name, version;
+  std::int64_t batch = 0;
+  Raw labels;
+};
+
+struct Chunk {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1, seq = 0;
+};
+
+struct Outcome {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  std::optional<Usage> usage;
+  std::optional<UpstreamLimits> limits;
+};
+
+struct Failure {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  std::string_view error_class;  ///< `class` on the wire
+  std::string_view code, message;
+  std::optional<std::int64_t> retry_after_ms;
+  std::optional<Usage> usage;
+  std::optional<UpstreamLimits> limits;
+};
+
+/// From a worker with its inventory; from the broker without.
+struct Heartbeat {
+  std::vector<Lease> jobs;
+};
+
+struct Bye {};
+
+// ---- broker -> worker ---------------------------------------------------------------------------------
+
+struct Welcome {
+  std::string_view session;
+  std::int64_t heartbeat_ms = 1000;
+  std::int64_t body_bytes_max = 0;
+};
+
+struct JobOffer {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  std::string_view id, service, lane, model, client, key;
+  std::optional<std::int64_t> timeout_ms;  ///< what is left of it
+  std::optional<Cost> cost;
+  bool stream = false;
+  Raw meta, trace;
+  Extras extras;
+};
+
+struct Acked {
+  std::vector<Lease> jobs;
+};
+
+struct CancelJob {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1;
+  std::string_view reason;
+};
+
+struct Window {
+  std::uint64_t job = 0;
+  std::int64_t attempt = 1, seq = 0;
+};
+
+struct Drain {};
+
+/// `unknown_session`, `stale` (with the job it is about) or `bad_request`.
+struct WorkerRefusal {
+  std::string_view code, message;
+  std::optional<std::int64_t> job, attempt;
+};
+
+// ---- who says what to whom ----------------------------------------------------------------------------
+
+using ClientRequest = std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping>;
+using ClientReply = std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong>;
+using WorkerReport = std::variant<Ready, Chunk, Outcome, Failure, Heartbeat, Bye>;
+using WorkerCommand =
+    std::variant<Welcome, JobOffer, Acked, CancelJob, Window, Heartbeat, Drain, Bye, WorkerRefusal>;
+
+}  // namespace lanemq::wire

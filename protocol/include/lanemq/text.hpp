@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lanemq {
+
+/// Text from a peer made safe for a log or a terminal: control characters and bytes that are not UTF-8 become
+/// `\xNN`, and what is longer than `bytes_max` is cut with `...`.
+std::string printable(std::string_view text, std::size_t bytes_max = 256);
+
+/// Whether the bytes are well-formed UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text);
+
+/// Whether `text` matches `pattern`, in which `*` stands for any run of characters and `?` for one.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+}  // namespace lanemq

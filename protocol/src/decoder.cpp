@@ -1,0 +1,757 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include <msgpack.hpp>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/text.hpp>
+
+#include "protocol/src/field_table.hpp"
+
+namespace lanemq {
+namespace {
+
+using wire::FieldIndex;
+using wire::FieldSpec;
+using wire::FieldType;
+using wire::OpSpec;
+
+/// An operation that a direction knows, and how to make its structure inside the caller's variant.
+struct KnownOp {
+  const OpSpec* spec;
+  void* (*make)(void* variant);
+};
+
+template <class Message, class Variant>
+void* make(void* object) {
+  auto& variant = *static_cast<Variant*>(object);
+  // The same message again and again is the common case, and making it anew in its place the quickest way.
+  if (auto* same = std::get_if<Message>(&variant)) {
+    std::destroy_at(same);
+    return std::construct_at(same);
+  }
+  return &variant.template emplace<Message>();
+}
+
+template <class Variant>
+struct KnownOps;
+template <class... Messages>
+struct KnownOps<std::variant<Messages...>> {
+  static constexpr KnownOp ops[] = {
+      {&wire::Spec<Messages>::op, &make<Messages, std::variant<Messages...>>}...};
+};
+
+/// What is read of a message whose operation is unknown: enough to answer it.
+struct Unknown {
+  std::string_view id;
+  wire::Raw ref;
+};
+constexpr FieldSpec kUnknownFields[] = {wire::field<&Unknown::id>("id", wire::kId),
+                                        wire::ref_field<&Unknown::ref>()};
+constexpr OpSpec kUnknownOp = wire::make_op("", kUnknownFields, false, false);
+
+/// Stands for any field whose name starts with `x-`.
+constexpr FieldSpec kExtraField{"x-", FieldType::extra, false, 0, 0, 0, nullptr};
+
+constexpr std::string_view kMagicThree("\x93\xA4LMQ1", 6);
+constexpr std::string_view kMagicFour("\x94\xA4LMQ1", 6);
+
+std::string quoted(std::string_view text) {
+  return '"' + printable(text, 64) + '"';
+}
+
+std::span<const FieldSpec> nested_fields(FieldType type) {
+  switch (type) {
+    case FieldType::cost:
+      return wire::kCostFields;
+    case FieldType::usage:
+      return wire::kUsageFields;
+    default:
+      return wire::kLimitsFields;
+  }
+}
+
+void* emplace_nested(FieldType type, void* place) {
+  switch (type) {
+    case FieldType::cost:
+      return &static_cast<std::optional<wire::Cost>*>(place)->emplace();
+    case FieldType::usage:
+      return &static_cast<std::optional<wire::Usage>*>(place)->emplace();
+    default:
+      return &static_cast<std::optional<wire::UpstreamLimits>*>(place)->emplace();
+  }
+}
+
+/// The length of the well-formed msgpack value at the start of `bytes`.
+std::size_t value_length(std::string_view bytes) {
+  msgpack::null_visitor ignore;
+  std::size_t length = 0;
+  msgpack::parse(bytes.data(), bytes.size(), length, ignore);
+  return length;
+}
+
+/// The same for a value that is an integer.
+std::size_t integer_length(const char* at) {
+  switch (static_cast<unsigned char>(*at)) {
+    case 0xCC:
+    case 0xD0:
+      return 2;
+    case 0xCD:
+    case 0xD1:
+      return 3;
+    case 0xCE:
+    case 0xD2:
+      return 5;
+    case 0xCF:
+    case 0xD3:
+      return 9;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+bool is_header(std::string_view frame) {
+  return frame.size() >= kMagicThree.size() && (frame[0] == kMagicThree[0] || frame[0] == kMagicFour[0]) &&
+         std::memcmp(frame.data() + 1, kMagicThree.data() + 1, kMagicThree.size() - 1) == 0;
+}
+
+bool has_inline_body(std::string_view header) {
+  return header.starts_with(kMagicFour);
+}
+
+// Making an error is kept out of the way of what reads well-formed headers.
+#define LANEMQ_COLD [[gnu::cold, gnu::noinline]]
+
+/// The visitor of msgpack::parse: a state machine over where in a header the reading is. A broken field is
+/// remembered (the first one counts) and reading goes on, so that `id` and `ref` behind it can still be told;
+/// a broken structure stops the parser.
+class Decoder::Reader {
+ public:
+  explicit Reader(std::size_t body_bytes_max) : body_bytes_max_(body_bytes_max) {}
+
+  const DecodeError* read(std::string_view header, std::span<const KnownOp> ops, void* variant) {
+    reset(header, ops, variant);
+    if (!is_header(header)) {
+      fail(ErrorCode::bad_request, "not an LMQ1 header");
+      return finish();
+    }
+    std::size_t offset = 0;
+    const bool whole = msgpack::parse(header.data(), header.size(), offset, *this);
+    if (!whole)
+      fail(ErrorCode::bad_request, "malformed header: not one msgpack value");
+    else if (offset != header.size())
+      fail(ErrorCode::bad_request, "malformed header: bytes behind its end");
+    if (header.size() - body_.size() > limits::header_bytes_max) fail_header_size();
+    if ((seen_ & ~nil_ & spec_->required) != spec_->required) fail_required();
+    return finish();
+  }
+
+  std::string_view body() const { return body_; }
+
+  // ---- the visitor: scalars ---------------------------------------------------------------------------
+
+  bool visit_nil() {
+    switch (place_) {
+      case Place::fields:
+        // A field that is nil is absent, also where it is required.
+        if (field_ != nullptr && field_ != &kExtraField) nil_ |= field_mark_;
+        return true;
+      case Place::nested:
+      case Place::skipped:
+        return true;
+      default:
+        return unexpected();
+    }
+  }
+
+  bool visit_boolean(bool value) {
+    if (place_ == Place::skipped || (place_ == Place::fields && field_ == nullptr)) return true;
+    if (place_ != Place::fields) return unexpected();
+    if (field_->type == FieldType::boolean)
+      at<bool>() = value;
+    else if (field_->type == FieldType::optional_boolean)
+      at<std::optional<bool>>() = value;
+    else
+      return unexpected();
+    return true;
+  }
+
+  bool visit_positive_integer(std::uint64_t value) {
+    switch (place_) {
+      case Place::fields:
+      case Place::nested:
+        if (field_ != nullptr) set_integer(value);
+        return true;
+      case Place::lease:
+        if (lease_index_ == 0)
+          lease_.job = value;
+        else
+          lease_.attempt = static_cast<std::int64_t>(std::min<std::uint64_t>(value, 0xFFFFFFFF));
+        ++lease_index_;
+        return true;
+      case Place::skipped:
+        return true;
+      default:
+        return unexpected();
+    }
+  }
+
+  bool visit_negative_integer(std::int64_t value) {
+    // The parser says "negative" of every value in a signed format.
+    if (value >= 0) return visit_positive_integer(static_cast<std::uint64_t>(value));
+    if (place_ == Place::skipped) return true;
+    if (place_ != Place::fields && place_ != Place::nested) return unexpected();
+    if (field_ == nullptr) return true;
+    switch (field_->type) {
+      case FieldType::reference:
+        set_reference(integer_length(value_begin_));
+        return true;
+      case FieldType::integer:
+      case FieldType::optional_integer:
+      case FieldType::unsigned_integer:
+        out_of_range(std::to_string(value));
+        return true;
+      default:
+        return unexpected();
+    }
+  }
+
+  bool visit_float32(float) { return spend(4) && opaque_scalar(); }
+  bool visit_float64(double) { return spend(8) && opaque_scalar(); }
+
+  bool visit_str(const char* data, std::uint32_t size) {
+    const std::string_view text(data, size);
+    if (!spend(size)) return false;
+    if (place_ == Place::key) {
+      read_key(text);
+      return true;
+    }
+    if ((place_ == Place::fields || place_ == Place::nested) && field_ != nullptr) {
+      set_text(text);
+      return true;
+    }
+    switch (place_) {
+      case Place::header:
+        return header_text(text);
+      case Place::texts:
+        add_text(text);
+        return true;
+      case Place::fields:
+      case Place::nested:
+      case Place::skipped:
+        check_utf8(text);
+        return true;
+      default:
+        return unexpected();
+    }
+  }
+
+  bool visit_bin(const char* data, std::uint32_t size) {
+    if (place_ != Place::header) return spend(size) && opaque_scalar();
+    if (element_ != kBodyElement) return misplaced();
+    body_ = {data, size};
+    if (size > body_bytes_max_) fail_body_size();
+    return true;
+  }
+
+  bool visit_ext(const char*, std::uint32_t size) { return spend(size) && opaque_scalar(); }
+
+  // ---- the visitor: containers ------------------------------------------------------------------------
+
+  bool start_array(std::uint32_t count) {
+    if (!spend_entries(count)) return false;
+    switch (place_) {
+      case Place::outside:
+        return count == 3 || count == 4 ? enter(Place::header) : stop("a header has 3 or 4 elements");
+      case Place::header:
+        if (element_ != kFieldsElement) return misplaced();
+        return stop("an array of fields is a batch, and none was agreed on this connection");
+      case Place::fields:
+        return enter(place_of_list(count));
+      case Place::leases:
+        lease_index_ = 0;
+        if (count != 2) mismatch("must list pairs [job, attempt]");
+        return enter(Place::lease);
+      case Place::skipped:
+        return enter(Place::skipped);
+      default:
+        return unexpected() && enter(Place::skipped);
+    }
+  }
+  bool start_array_item() { return true; }
+  bool end_array_item() {
+    if (place_ == Place::header) ++element_;
+    return true;
+  }
+  bool end_array() {
+    if (place_ == Place::lease) add_lease();
+    return leave();
+  }
+
+  bool start_map(std::uint32_t count) {
+    if (count > limits::map_entries_max) return fail_map_size(count);
+    if (!spend_entries(std::size_t{count} * 2)) return false;
+    switch (place_) {
+      case Place::header:
+        if (element_ != kFieldsElement) return misplaced();
+        return enter(Place::fields);
+      case Place::fields:
+        return enter(place_of_map());
+      case Place::skipped:
+        return enter(Place::skipped);
+      default:
+        return unexpected() && enter(Place::skipped);
+    }
+  }
+  bool start_map_key() {
+    place_ = Place::key;
+    return true;
+  }
+  bool end_map_key() {
+    place_ = places_[depth_];
+    return true;
+  }
+  bool start_map_value() { return true; }
+  bool end_map_value() { return true; }
+  bool end_map() {
+    keys_.resize(first_keys_[depth_]);
+    return leave();
+  }
+
+  void parse_error(std::size_t, std::size_t) {
+    fail(ErrorCode::bad_request, "malformed header: not msgpack");
+  }
+  void insufficient_bytes(std::size_t, std::size_t) {
+    fail(ErrorCode::bad_request, "malformed header: it ends too early");
+  }
+  bool referenced() const { return true; }
+  void set_referenced(bool) {}
+  void init() {}
+
+ private:
+  /// What the container that is being read is to the message; `key` while one of a map's keys is read.
+  enum class Place : unsigned char {
+    outside,  ///< nothing has been read
+    header,   ///< the array ["LMQ1", op, fields, body]
+    fields,   ///< the map of fields
+    texts,    ///< a field that is a list of names
+    leases,   ///< a field that is a list of [job, attempt]
+    lease,    ///< one of those
+    nested,   ///< a field that is a map of numbers
+    skipped,  ///< a value that nobody asked for, or that passes through as it is
+    key
+  };
+
+  static constexpr int kOpElement = 1, kFieldsElement = 2, kBodyElement = 3;
+
+  void reset(std::string_view header, std::span<const KnownOp> ops, void* variant) {
+    header_ = header;
+    ops_ = ops;
+    variant_ = variant;
+    spec_ = &kUnknownOp;
+    unknown_ = {};
+    message_ = &unknown_;
+    spent_ = 0;
+    depth_ = 0;
+    place_ = places_[0] = Place::outside;
+    element_ = 0;
+    seen_ = nil_ = 0;
+    field_ = nullptr;
+    failed_ = false;
+    body_ = {};
+    fields_begin_ = nullptr;
+    extras_.clear();
+    extras_count_ = 0;
+    keys_.clear();
+  }
+
+  const DecodeError* finish() {
+    if (extras_count_ > 0) store_extras();
+    if (spec_->whole && !failed_) store_document();
+    if (!failed_) return nullptr;
+    error_.id.clear();
+    error_.ref.clear();
+    for (const FieldSpec& field : spec_->fields) {
+      if (field.name == "id") error_.id = *static_cast<std::string_view*>(field.at(message_));
+      if (field.type == FieldType::reference) error_.ref = static_cast<wire::Raw*>(field.at(message_))->bytes;
+    }
+    return &error_;
+  }
+
+  // ---- limits -----------------------------------------------------------------------------------------
+
+  /// Counts what was read: a header cannot hold more than its limit, so reading stops there at the latest.
+  bool spend(std::size_t bytes) {
+    spent_ += bytes;
+    if (spent_ <= limits::header_bytes_max) [[likely]]
+      return true;
+    fail_header_size();
+    return false;
+  }
+  /// The same for the entries of a container, each of which takes a byte at least.
+  bool spend_entries(std::size_t count) {
+    if (count > header_.size() - std::min(spent_, header_.size())) return fail_entries();
+    return spend(count);
+  }
+  bool enter(Place place) {
+    if (++depth_ > static_cast<std::size_t>(limits::header_depth_max)) return fail_depth();
+    places_[depth_] = place_ = place;
+    first_keys_[depth_] = keys_.size();
+    return true;
+  }
+  bool leave() {
+    place_ = places_[--depth_];
+    if (place_ != Place::fields) return true;
+    if (field_ != nullptr && places_[depth_ + 1] == Place::skipped) pass_through();
+    return true;
+  }
+
+  // ---- failing ----------------------------------------------------------------------------------------
+
+  LANEMQ_COLD void fail(ErrorCode code, std::string message) {
+    if (failed_) return;
+    failed_ = true;
+    error_.code = code;
+    error_.message = std::move(message);
+  }
+  LANEMQ_COLD bool stop(std::string message) {
+    fail(ErrorCode::bad_request, std::move(message));
+    return false;
+  }
+  LANEMQ_COLD bool misplaced() {
+    return stop(
+        "a header is [\"LMQ1\", op, fields] or [\"LMQ1\", op, fields, body], op a string, fields a map "
+        "and the body bin");
+  }
+  LANEMQ_COLD void fail_header_size() {
+    fail(ErrorCode::too_large, "the header is larger than " + std::to_string(limits::header_bytes_max) +
+                                   " bytes, its body not counted (header_bytes_max)");
+  }
+  LANEMQ_COLD void fail_body_size() {
+    fail(ErrorCode::too_large, "the body has " + std::to_string(body_.size()) + " bytes, more than " +
+                                   std::to_string(body_bytes_max_) + " (body_bytes_max)");
+  }
+  LANEMQ_COLD bool fail_entries() {
+    return stop("malformed header: a list or a map claims more entries than there are bytes");
+  }
+  LANEMQ_COLD bool fail_map_size(std::size_t count) {
+    return stop("a map has " + std::to_string(count) + " entries, more than " +
+                std::to_string(limits::map_entries_max) + " (map_entries_max)");
+  }
+  LANEMQ_COLD bool fail_depth() {
+    return stop("the header nests deeper than " + std::to_string(limits::header_depth_max) +
+                " (header_depth_max)");
+  }
+  LANEMQ_COLD void fail_utf8() { fail(ErrorCode::bad_request, "a string in the header is not UTF-8"); }
+  LANEMQ_COLD void fail_op(std::string_view op) { fail(ErrorCode::bad_request, "unknown op " + quoted(op)); }
+  LANEMQ_COLD void fail_required() {
+    for (std::size_t i = 0; i < spec_->fields.size(); ++i)
+      if ((spec_->required & ~(seen_ & ~nil_) & std::uint64_t{1} << i) != 0)
+        fail(ErrorCode::bad_request, "field " + quoted(spec_->fields[i].name) + " is missing");
+  }
+  LANEMQ_COLD void fail_duplicate(std::string_view key) {
+    fail(ErrorCode::bad_request, "duplicate key " + quoted(key));
+    field_ = nullptr;
+  }
+  /// The field breaks its rule; nothing more of it is read.
+  LANEMQ_COLD void mismatch(const std::string& rule) {
+    if (field_ == nullptr) return;
+    fail(ErrorCode::bad_request, "field " + quoted(field_->name) + " " + rule);
+    field_ = nullptr;
+  }
+  LANEMQ_COLD void type_mismatch() {
+    if (field_ == nullptr) return;
+    switch (field_->type) {
+      case FieldType::text:
+        return mismatch("must be a string");
+      case FieldType::boolean:
+      case FieldType::optional_boolean:
+        return mismatch("must be true or false");
+      case FieldType::reference:
+        return mismatch("must be an integer or a string");
+      case FieldType::text_list:
+        return mismatch("must be a list of strings");
+      case FieldType::lease_list:
+        return mismatch("must be a list of [job, attempt]");
+      case FieldType::cost:
+      case FieldType::usage:
+      case FieldType::limits:
+        return mismatch("must be a map of numbers");
+      default:
+        return mismatch("must be an integer, not negative");
+    }
+  }
+  LANEMQ_COLD void out_of_range(const std::string& value) {
+    const std::string most = field_->max == std::numeric_limits<std::int64_t>::max()
+                                 ? ""
+                                 : " and at most " + std::to_string(field_->max);
+    mismatch("is " + value + "; it must be at least " + std::to_string(field_->min) + most);
+  }
+  LANEMQ_COLD void wrong_size(std::size_t size, const char* unit) {
+    mismatch("has " + std::to_string(size) + " " + unit + "; it must have " + std::to_string(field_->min) +
+             " to " + std::to_string(field_->max));
+  }
+  LANEMQ_COLD void wrong_text() { mismatch("is not UTF-8"); }
+  /// A value of a type that does not belong where it stands.
+  LANEMQ_COLD bool unexpected() {
+    switch (place_) {
+      case Place::outside:
+      case Place::header:
+        return misplaced();
+      case Place::key:
+        return stop("a key of a map is not a string");
+      default:
+        if (field_ == nullptr) return true;
+        if (passes_through()) return pass_through();
+        type_mismatch();
+        return true;
+    }
+  }
+  /// A float, a bin or an ext: fields of the protocol have none, what passes through may hold them.
+  bool opaque_scalar() { return place_ == Place::skipped || unexpected(); }
+
+  void check_utf8(std::string_view text) {
+    if (!is_utf8(text)) fail_utf8();
+  }
+
+  // ---- the header's own elements and keys -------------------------------------------------------------
+
+  bool header_text(std::string_view text) {
+    if (element_ == 0) return true;  // "LMQ1", seen by is_header()
+    if (element_ != kOpElement) return misplaced();
+    fields_begin_ = text.data() + text.size();
+    for (const KnownOp& op : ops_) {
+      if (!wire::same_name(op.spec->name, text)) continue;
+      spec_ = op.spec;
+      message_ = op.make(variant_);
+      return true;
+    }
+    fail_op(text);
+    return true;
+  }
+
+  void read_key(std::string_view key) {
+    value_begin_ = key.data() + key.size();
+    if (places_[depth_] == Place::fields) return find_field(key);
+    note_key(key);
+    if (places_[depth_] == Place::nested) find_nested(key);
+  }
+
+  void find_field(std::string_view key) {
+    const std::uint8_t found = spec_->index.find(spec_->fields, key);
+    if (found == FieldIndex::kNone) return find_other(key);
+    field_ = &spec_->fields[found];
+    field_mark_ = std::uint64_t{1} << found;
+    if ((seen_ & field_mark_) != 0) return fail_duplicate(key);
+    seen_ |= field_mark_;
+  }
+
+  void find_other(std::string_view key) {
+    const bool extra = spec_->extras && key.starts_with("x-");
+    field_ = extra ? &kExtraField : nullptr;
+    extra_key_ = key;
+    note_key(key);
+  }
+
+  void find_nested(std::string_view key) {
+    field_ = nullptr;
+    for (const FieldSpec& spec : nested_)
+      if (spec.name == key) field_ = &spec;
+  }
+
+  /// Refuses a key that its map holds already: readers would disagree about which one counts.
+  void note_key(std::string_view key) {
+    check_utf8(key);
+    for (std::size_t i = first_keys_[depth_]; i < keys_.size(); ++i)
+      if (keys_[i] == key) return fail_duplicate(key);
+    keys_.push_back(key);
+  }
+
+  // ---- values of fields -------------------------------------------------------------------------------
+
+  template <class T>
+  T& at() const {
+    return *static_cast<T*>(field_->at(place_ == Place::nested ? nested_object_ : message_));
+  }
+
+  void set_integer(std::uint64_t value) {
+    switch (field_->type) {
+      case FieldType::unsigned_integer:
+        at<std::uint64_t>() = value;
+        return;
+      case FieldType::integer:
+        if (in_range(value)) at<std::int64_t>() = static_cast<std::int64_t>(value);
+        return;
+      case FieldType::optional_integer:
+        if (in_range(value)) at<std::optional<std::int64_t>>() = static_cast<std::int64_t>(value);
+        return;
+      case FieldType::reference:
+        return set_reference(integer_length(value_begin_));
+      default:
+        unexpected();
+    }
+  }
+
+  bool in_range(std::uint64_t value) {
+    if (value <= static_cast<std::uint64_t>(field_->max) && value >= static_cast<std::uint64_t>(field_->min))
+      return true;
+    out_of_range(std::to_string(value));
+    return false;
+  }
+
+  void set_text(std::string_view text) {
+    const FieldType type = field_->type;
+    if (type != FieldType::text && type != FieldType::reference) {
+      check_utf8(text);
+      unexpected();
+      return;
+    }
+    const auto size = static_cast<std::int64_t>(text.size());
+    if (size < field_->min || size > field_->max) return wrong_size(text.size(), "bytes");
+    if (!is_utf8(text)) return wrong_text();
+    if (type == FieldType::text)
+      at<std::string_view>() = text;
+    else if (text.empty())
+      set_reference(value_length(rest(value_begin_)));
+    else
+      set_reference(static_cast<std::size_t>(text.data() + text.size() - value_begin_));
+  }
+
+  void set_reference(std::size_t length) { at<wire::Raw>().bytes = {value_begin_, length}; }
+
+  Place place_of_list(std::size_t count) {
+    if (field_ == nullptr || passes_through()) return Place::skipped;
+    const bool texts = field_->type == FieldType::text_list;
+    if (!texts && field_->type != FieldType::lease_list) {
+      type_mismatch();
+      return Place::skipped;
+    }
+    const auto entries = static_cast<std::int64_t>(count);
+    if (entries < field_->min || entries > field_->max) {
+      wrong_size(count, "entries");
+      return Place::skipped;
+    }
+    return texts ? Place::texts : Place::leases;
+  }
+
+  Place place_of_map() {
+    if (field_ == nullptr || passes_through()) return Place::skipped;
+    const FieldType type = field_->type;
+    if (type != FieldType::cost && type != FieldType::usage && type != FieldType::limits) {
+      type_mismatch();
+      return Place::skipped;
+    }
+    nested_object_ = emplace_nested(type, field_->at(message_));
+    nested_ = nested_fields(type);
+    field_ = nullptr;
+    return Place::nested;
+  }
+
+  void add_text(std::string_view text) {
+    if (field_ == nullptr) return;
+    if (text.empty() || text.size() > limits::name_bytes_max)
+      return mismatch("lists a name of " + std::to_string(text.size()) + " bytes; a name has 1 to " +
+                      std::to_string(limits::name_bytes_max));
+    if (!is_utf8(text)) return mismatch("lists a name that is not UTF-8");
+    static_cast<std::vector<std::string_view>*>(field_->at(message_))->push_back(text);
+  }
+
+  void add_lease() {
+    if (field_ == nullptr) return;
+    if (lease_index_ != 2) return type_mismatch();
+    static_cast<std::vector<wire::Lease>*>(field_->at(message_))->push_back(lease_);
+  }
+
+  // ---- what passes through ----------------------------------------------------------------------------
+
+  bool passes_through() const { return field_->type == FieldType::raw || field_->type == FieldType::extra; }
+
+  std::string_view rest(const char* from) const {
+    return {from, static_cast<std::size_t>(header_.data() + header_.size() - from)};
+  }
+
+  /// Keeps the value that was just read, byte for byte.
+  bool pass_through() {
+    const std::string_view value(value_begin_, value_length(rest(value_begin_)));
+    if (field_->type == FieldType::raw) {
+      static_cast<wire::Raw*>(field_->at(message_))->bytes = value;
+    } else {
+      const auto size = static_cast<std::uint32_t>(extra_key_.size());
+      msgpack::packer<Buffer>(extras_).pack_str(size).pack_str_body(extra_key_.data(), size);
+      extras_.write(value.data(), value.size());
+      ++extras_count_;
+    }
+    field_ = nullptr;
+    return true;
+  }
+
+  void store_extras() {
+    const wire::Extras extras{extras_count_, extras_.view()};
+    if (spec_ == &wire::Spec<wire::Submit>::op)
+      static_cast<wire::Submit*>(message_)->extras = extras;
+    else
+      static_cast<wire::JobOffer*>(message_)->extras = extras;
+  }
+  void store_document() {
+    const std::string_view document(fields_begin_, value_length(rest(fields_begin_)));
+    static_cast<wire::StatsReply*>(message_)->document.bytes = document;
+  }
+
+  std::size_t body_bytes_max_;
+
+  std::string_view header_;
+  std::span<const KnownOp> ops_;
+  void* variant_ = nullptr;
+  const OpSpec* spec_ = nullptr;
+  void* message_ = nullptr;
+  Unknown unknown_;
+
+  std::size_t spent_ = 0;
+  std::size_t depth_ = 0;
+  int element_ = 0;  // of the header
+  Place place_ = Place::outside;
+  bool failed_ = false;
+
+  std::uint64_t seen_ = 0, nil_ = 0, field_mark_ = 0;  // fields of the operation by their place in its table
+  const FieldSpec* field_ = nullptr;                   // whose value is being read; null: nobody's
+  const char* value_begin_ = nullptr;                  // where that value starts
+  std::string_view extra_key_;
+  std::span<const FieldSpec> nested_;
+  void* nested_object_ = nullptr;
+  wire::Lease lease_;
+  int lease_index_ = 0;
+  const char* fields_begin_ = nullptr;
+  std::string_view body_;
+  Buffer extras_;
+  std::uint32_t extras_count_ = 0;
+
+  Place places_[limits::header_depth_max + 1] = {};
+  std::vector<std::string_view> keys_;  // of the maps that are open, innermost last
+  std::size_t first_keys_[limits::header_depth_max + 1] = {};
+  DecodeError error_;
+};
+
+Decoder::Decoder(std::size_t body_bytes_max) : reader_(std::make_unique<Reader>(body_bytes_max)) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+std::string_view Decoder::body() const {
+  return reader_->body();
+}
+
+template <class Message>
+const DecodeError* Decoder::decode(std::string_view header, Message& message) {
+  return reader_->read(header, KnownOps<Message>::ops, &message);
+}
+
+template const DecodeError* Decoder::decode(std::string_view, wire::ClientRequest&);
+template const DecodeError* Decoder::decode(std::string_view, wire::ClientReply&);
+template const DecodeError* Decoder::decode(std::string_view, wire::WorkerReport&);
+template const DecodeError* Decoder::decode(std::string_view, wire::WorkerCommand&);
+
+}  // namespace lanemq

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/messages.hpp>
+
+// The one table of operations and their fields. Decoding, encoding, limits and required fields follow from
+// it.
+
+namespace lanemq::wire {
+
+enum class FieldType : unsigned char {
+  text,
+  integer,
+  unsigned_integer,
+  optional_integer,
+  boolean,
+  optional_boolean,
+  raw,
+  reference,
+  extra,
+  text_list,
+  lease_list,
+  cost,
+  usage,
+  limits
+};
+
+template <class T>
+inline constexpr FieldType kFieldTypeOf = FieldType::raw;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::string_view> = FieldType::text;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::int64_t> = FieldType::integer;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::uint64_t> = FieldType::unsigned_integer;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::optional<std::int64_t>> = FieldType::optional_integer;
+template <>
+inline constexpr FieldType kFieldTypeOf<bool> = FieldType::boolean;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::optional<bool>> = FieldType::optional_boolean;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::vector<std::string_view>> = FieldType::text_list;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::vector<Lease>> = FieldType::lease_list;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::optional<Cost>> = FieldType::cost;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::optional<Usage>> = FieldType::usage;
+template <>
+inline constexpr FieldType kFieldTypeOf<std::optional<UpstreamLimits>> = FieldType::limits;
+
+/// One field of one operation.
+struct FieldSpec {
+  std::string_view name;
+  FieldType type;
+  bool required;
+  std::int64_t min;       ///< of a number, a text's bytes or a list's entries
+  std::int64_t max;       ///< likewise
+  std::int64_t fallback;  ///< the default that is left out when writing
+  void* (*at)(void*);     ///< where the field is in the structure
+};
+
+/// Whether two names are equal. Names are short, so that comparing in place is quicker than a call of memcmp.
+constexpr bool same_name(std::string_view left, std::string_view right) {
+  if (left.size() != right.size()) return false;
+  if (std::is_constant_evaluated()) return left == right;
+  const auto differ = [&](auto word, std::size_t at) {
+    decltype(word) other;
+    std::memcpy(&word, left.data() + at, sizeof word);
+    std::memcpy(&other, right.data() + at, sizeof other);
+    return word != other;
+  };
+  const std::size_t size = left.size();
+  if (size >= 8) {
+    for (std::size_t at = 0; at + 8 < size; at += 8)
+      if (differ(std::uint64_t{}, at)) return false;
+    return !differ(std::uint64_t{}, size - 8);
+  }
+  if (size >= 4) return !differ(std::uint32_t{}, 0) && !differ(std::uint32_t{}, size - 4);
+  for (std::size_t at = 0; at < size; ++at)
+    if (left[at] != right[at]) return false;
+  return true;
+}
+
+/// Finds a field by its name with one comparison nearly always: a hash table laid out by the compiler.
+class FieldIndex {
+ public:
+  static constexpr std::uint8_t kNone = 0xFF;
+
+  constexpr explicit FieldIndex(std::span<const FieldSpec> fields) {
+    for (std::uint8_t& slot : slots_)
+      slot = kNone;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      std::size_t at = start(fields[i].name);
+      while (slots_[at] != kNone)
+        at = next(at);
+      slots_[at] = static_cast<std::uint8_t>(i);
+    }
+  }
+  /// The field's place in `fields`, which must be those of the constructor, or kNone.
+  constexpr std::uint8_t find(std::span<const FieldSpec> fields, std::string_view name) const {
+    if (name.empty()) return kNone;
+    std::size_t at = start(name);
+    while (slots_[at] != kNone && !same_name(fields[slots_[at]].name, name))
+      at = next(at);
+    return slots_[at];
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 64;  // at least twice the fields of any operation
+
+  static constexpr std::size_t start(std::string_view name) {
+    return (name.size() * 13 + static_cast<unsigned char>(name.front()) * 3 +
+            static_cast<unsigned char>(name.back())) %
+           kSlots;
+  }
+  static constexpr std::size_t next(std::size_t at) { return (at + 1) % kSlots; }
+
+  std::uint8_t slots_[kSlots] = {};
+};
+
+/// One operation in one direction.
+struct OpSpec {
+  std::string_view name;
+  std::span<const FieldSpec> fields;
+  bool extras;  ///< keeps `x-` fields
+  bool whole;   ///< the fields are one document, kept as they are
+  FieldIndex index;
+  std::uint64_t required;  ///< a bit for each required field, by its place in `fields`
+};
+
+constexpr OpSpec make_op(std::string_view name, std::span<const FieldSpec> fields, bool extras, bool whole) {
+  OpSpec spec{name, fields, extras, whole, FieldIndex(fields), 0};
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (fields[i].required) spec.required |= std::uint64_t{1} << i;
+  return spec;
+}
+
+template <auto Member>
+struct MemberOf;
+template <class C, class T, T C::*Member>
+struct MemberOf<Member> {
+  using Class = C;
+  using Type = T;
+};
+
+struct Rule {
+  bool required = false;
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+  std::int64_t fallback = 0;
+};
+
+template <auto Member>
+constexpr FieldSpec field(std::string_view name, Rule rule = {}) {
+  using Class = typename MemberOf<Member>::Class;
+  using Type = typename MemberOf<Member>::Type;
+  return {
+      name, kFieldTypeOf<Type>, rule.required, rule.min, rule.max, rule.fallback, [](void* object) -> void* {
+        return &(static_cast<Class*>(object)->*Member);
+      }};
+}
+
+/// The same for a ref: an integer or a string, kept as it came.
+template <auto Member>
+constexpr FieldSpec ref_field() {
+  FieldSpec spec = field<Member>("ref", {.max = limits::ref_bytes_max});
+  spec.type = FieldType::reference;
+  return spec;
+}
+
+// ---- rules that several fields share ------------------------------------------------------------------
+
+inline constexpr Rule kName{.min = 1, .max = limits::name_bytes_max};
+inline constexpr Rule kNameRequired{.required = true, .min = 1, .max = limits::name_bytes_max};
+inline constexpr Rule kId{.min = 1, .max = limits::id_bytes_max};
+inline constexpr Rule kIdRequired{.required = true, .min = 1, .max = limits::id_bytes_max};
+inline constexpr Rule kText{.max = limits::text_bytes_max};
+inline constexpr Rule kMilliseconds{.max = limits::duration_ms_max};
+inline constexpr Rule kRequired{.required = true};
+inline constexpr Rule kFirst{.min = 1, .max = 0xFFFFFFFF, .fallback = 1};  // attempt, attempts
+// Said always to a worker: its answer repeats it, and the smallest workers have no defaults.
+inline constexpr Rule kFirstSaid{.min = 1, .max = 0xFFFFFFFF, .fallback = -1};
+inline constexpr Rule kList{.max = limits::list_entries_max};
+
+// ---- nested maps --------------------------------------------------------------------------------------
+
+inline constexpr FieldSpec kCostFields[] = {field<&Cost::input_tokens>("input_tokens"),
+                                            field<&Cost::output_tokens>("output_tokens")};
+inline constexpr FieldSpec kUsageFields[] = {
+    field<&Usage::requests>("requests"), field<&Usage::input_tokens>("input_tokens"),
+    field<&Usage::output_tokens>("output_tokens"), field<&Usage::cached_tokens>("cached_tokens"),
+    field<&Usage::reasoning_tokens>("reasoning_tokens")};
+inline constexpr FieldSpec kLimitsFields[] = {
+    field<&UpstreamLimits::remaining_requests>("remaining_requests"),
+    field<&UpstreamLimits::remaining_tokens>("remaining_tokens"),
+    field<&UpstreamLimits::remaining_input_tokens>("remaining_input_tokens"),
+    field<&UpstreamLimits::remaining_output_tokens>("remaining_output_tokens"),
+    field<&UpstreamLimits::reset_requests_ms>("reset_requests_ms"),
+    field<&UpstreamLimits::reset_tokens_ms>("reset_tokens_ms"),
+    field<&UpstreamLimits::reset_input_tokens_ms>("reset_input_tokens_ms"),
+    field<&UpstreamLimits::reset_output_tokens_ms>("reset_output_tokens_ms"),
+    field<&UpstreamLimits::limit_requests>("limit_requests"),
+    field<&UpstreamLimits::limit_tokens>("limit_tokens"),
+    field<&UpstreamLimits::limit_input_tokens>("limit_input_tokens"),
+    field<&UpstreamLimits::limit_output_tokens>("limit_output_tokens")};
+
+// ---- operations: one specialisation a structure -------------------------------------------------------
+
+template <class Message>
+struct Spec;
+
+#define LANEMQ_OP(Message, op_name, keeps_extras, is_whole, ...)                   \
+  template <>                                                                      \
+  struct Spec<Message> {                                                           \
+    static constexpr FieldSpec fields[] = {__VA_ARGS__};                           \
+    static constexpr OpSpec op = make_op(op_name, fields, keeps_extras, is_whole); \
+  };
+#define LANEMQ_OP_WITHOUT_FIELDS(Message, op_name)                   \
+  template <>                                                        \
+  struct Spec<Message> {                                             \
+    static constexpr OpSpec op = make_op(op_name, {}, false, false); \
+  };
+
+LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNameRequired),
+          field<&Submit::id>("id", kId), field<&Submit::lane>("lane", kName),
+          field<&Submit::model>("model", kName), field<&Submit::client>("client", kName),
+          field<&Submit::cost>("cost"),
+          field<&Submit::timeout_ms>("timeout_ms", {.min = 1, .max = limits::duration_ms_max}),
+          field<&Submit::delay_ms>("delay_ms", kMilliseconds),
+          field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = 1000}),
+          field<&Submit::retain_ms>("retain_ms", kMilliseconds), field<&Submit::reply>("reply", kName),
+          field<&Submit::orphan>("orphan", kName), field<&Submit::stream>("stream"),
+          field<&Submit::durable>("durable"), field<&Submit::batch>("batch"), field<&Submit::meta>("meta"),
+          field<&Submit::trace>("trace"), ref_field<&Submit::ref>())
+LANEMQ_OP(Cancel, "cancel", false, false, field<&Cancel::id>("id", kIdRequired), ref_field<&Cancel::ref>())
+LANEMQ_OP(StatusQuery, "status", false, false, field<&StatusQuery::id>("id", kId),
+          field<&StatusQuery::ids>("ids", kList), ref_field<&StatusQuery::ref>())
+LANEMQ_OP(Fetch, "fetch", false, false, field<&Fetch::id>("id", kIdRequired),
+          field<&Fetch::wait_ms>("wait_ms", {.max = 60000}), field<&Fetch::from_seq>("from_seq"),
+          ref_field<&Fetch::ref>())
+LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::seq>("seq", kRequired),
+          ref_field<&Seen::ref>())
+LANEMQ_OP(StatsQuery, "stats", false, false, ref_field<&StatsQuery::ref>())
+LANEMQ_OP(Ping, "ping", false, false, ref_field<&Ping::ref>())
+
+LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
+          field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),
+          field<&Accepted::duplicate>("duplicate"), field<&Accepted::position>("position", {.fallback = -1}),
+          field<&Accepted::eta_ms>("eta_ms"), ref_field<&Accepted::ref>())
+LANEMQ_OP(ChunkReply, "chunk", false, false, field<&ChunkReply::id>("id", kId),
+          field<&ChunkReply::seq>("seq", {.fallback = -1}), ref_field<&ChunkReply::ref>())
+LANEMQ_OP(JobResult, "result", false, false, field<&JobResult::id>("id", kId),
+          field<&JobResult::lane>("lane", kName), field<&JobResult::attempts>("attempts", kFirst),
+          field<&JobResult::queued_ms>("queued_ms"), field<&JobResult::ran_ms>("ran_ms"),
+          field<&JobResult::usage>("usage"), field<&JobResult::chunks>("chunks"),
+          ref_field<&JobResult::ref>())
+LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
+          field<&ErrorReply::code>("code", kNameRequired), field<&ErrorReply::message>("message", kText),
+          field<&ErrorReply::retry_after_ms>("retry_after_ms"),
+          field<&ErrorReply::attempts>("attempts", {.max = 0xFFFFFFFF, .fallback = 1}),
+          field<&ErrorReply::limiter>("limiter", kText), field<&ErrorReply::chunks>("chunks"),
+          ref_field<&ErrorReply::ref>())
+LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
+          field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
+          field<&StatusReply::attempts>("attempts", {.max = 0xFFFFFFFF, .fallback = -1}),
+          field<&StatusReply::position>("position"), field<&StatusReply::eta_ms>("eta_ms"),
+          field<&StatusReply::blocked_by>("blocked_by", kText), field<&StatusReply::worker>("worker", kName),
+          field<&StatusReply::error>("error"), field<&StatusReply::jobs>("jobs"),
+          ref_field<&StatusReply::ref>())
+LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
+LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
+          ref_field<&Pong::ref>())
+
+LANEMQ_OP(Ready, "ready", false, false,
+          field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),
+          field<&Ready::capacity>("capacity", {.required = true, .min = 1, .fallback = -1}),
+          field<&Ready::lanes>("lanes", kList), field<&Ready::name>("name", kName),
+          field<&Ready::version>("version", kName), field<&Ready::batch>("batch"),
+          field<&Ready::labels>("labels"))
+LANEMQ_OP(Chunk, "chunk", false, false, field<&Chunk::job>("job", kRequired),
+          field<&Chunk::attempt>("attempt", kFirst),
+          field<&Chunk::seq>("seq", {.required = true, .fallback = -1}))
+LANEMQ_OP(Outcome, "result", false, false, field<&Outcome::job>("job", kRequired),
+          field<&Outcome::attempt>("attempt", kFirst), field<&Outcome::usage>("usage"),
+          field<&Outcome::limits>("limits"))
+LANEMQ_OP(Failure, "error", false, false, field<&Failure::job>("job", kRequired),
+          field<&Failure::attempt>("attempt", kFirst), field<&Failure::error_class>("class", kNameRequired),
+          field<&Failure::code>("code", kName), field<&Failure::message>("message", kText),
+          field<&Failure::retry_after_ms>("retry_after_ms", kMilliseconds), field<&Failure::usage>("usage"),
+          field<&Failure::limits>("limits"))
+LANEMQ_OP(Heartbeat, "heartbeat", false, false,
+          field<&Heartbeat::jobs>("jobs", {.max = limits::header_bytes_max}))
+LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")
+
+LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", kName),
+          field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
+          field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}))
+LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
+          field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
+          field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),
+          field<&JobOffer::model>("model", kName), field<&JobOffer::client>("client", kName),
+          field<&JobOffer::key>("key", kName), field<&JobOffer::timeout_ms>("timeout_ms"),
+          field<&JobOffer::cost>("cost"), field<&JobOffer::stream>("stream"), field<&JobOffer::meta>("meta"),
+          field<&JobOffer::trace>("trace"))
+LANEMQ_OP(Acked, "acked", false, false,
+          field<&Acked::jobs>("jobs", {.required = true, .max = limits::header_bytes_max}))
+LANEMQ_OP(CancelJob, "cancel", false, false, field<&CancelJob::job>("job", kRequired),
+          field<&CancelJob::attempt>("attempt", kFirstSaid), field<&CancelJob::reason>("reason", kText))
+LANEMQ_OP(Window, "window", false, false, field<&Window::job>("job", kRequired),
+          field<&Window::attempt>("attempt", kFirstSaid),
+          field<&Window::seq>("seq", {.required = true, .fallback = -1}))
+LANEMQ_OP_WITHOUT_FIELDS(Drain, "drain")
+LANEMQ_OP(WorkerRefusal, "error", false, false, field<&WorkerRefusal::code>("code", kNameRequired),
+          field<&WorkerRefusal::message>("message", kText), field<&WorkerRefusal::job>("job"),
+          field<&WorkerRefusal::attempt>("attempt"))
+
+#undef LANEMQ_OP
+#undef LANEMQ_OP_WITHOUT_FIELDS
+
+}  // namespace lanemq::wire

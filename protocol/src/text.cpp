@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <cstring>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq {
+namespace {
+
+/// The length of the well-formed UTF-8 sequence that starts at `at`, or 0.
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(at);
+  if (lead < 0x80) return 1;
+  std::size_t length = 0;
+  unsigned low = 0x80, high = 0xBF;
+  if (lead >= 0xC2 && lead <= 0xDF)
+    length = 2;
+  else if (lead >= 0xE0 && lead <= 0xEF) {
+    length = 3;
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;  // surrogates
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    length = 4;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;  // above U+10FFFF
+  }
+  if (length == 0 || at + length > text.size()) return 0;
+  if (byte(at + 1) < low || byte(at + 1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+constexpr std::uint64_t kHighBits = 0x8080808080808080ull;
+
+template <class Word>
+std::uint64_t load(const char* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+/// Names are ASCII nearly always: a word at a time, the last one overlapping the one before.
+bool is_ascii(std::string_view text) {
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  std::uint64_t bits = 0;
+  if (text.size() >= 8) {
+    for (; end - at > 8; at += 8)
+      bits |= load<std::uint64_t>(at);
+    bits |= load<std::uint64_t>(end - 8);
+  } else if (text.size() >= 4) {
+    bits = load<std::uint32_t>(at) | load<std::uint32_t>(end - 4);
+  } else {
+    for (; at != end; ++at)
+      bits |= static_cast<unsigned char>(*at);
+  }
+  return (bits & kHighBits) == 0;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t bytes_max) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    if (out.size() >= bytes_max) return out + "...";
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = sequence_length(text, at);
+    // C1 controls (U+0080..U+009F) drive terminals too.
+    const bool control = byte < 0x20 || byte == 0x7F ||
+                         (length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0);
+    if (length == 0 || control) {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+      ++at;
+      continue;
+    }
+    out.append(text, at, length);
+    at += length;
+  }
+  return out;
+}
+
+bool is_utf8(std::string_view text) {
+  if (is_ascii(text)) return true;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = sequence_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  std::size_t p = 0, t = 0;
+  std::size_t star = std::string_view::npos, star_text = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == text[t] && pattern[p] != '*'))) {
+      ++p;
+      ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_text = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*')
+    ++p;
+  return p == pattern.size();
+}
+
+}  // namespace lanemq
