@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/config.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+
+#include <toml++/toml.h>
+
+namespace lanemq {
+namespace {
+
+using core::BudgetOptions;
+using core::Duration;
+using core::LaneOptions;
+using core::RateOptions;
+
+// ---- values with units --------------------------------------------------------------------------------
+
+struct Unit {
+  std::string_view name;
+  std::int64_t factor;
+};
+constexpr Unit kDurationUnits[] = {{"ms", 1000},         {"us", 1},
+                                   {"s", 1'000'000},     {"m", 60'000'000},
+                                   {"h", 3'600'000'000}, {"d", 86'400'000'000}};
+constexpr Unit kSizeUnits[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}};
+
+std::int64_t parse_unit(const std::string& text, std::span<const Unit> units, const char* example) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (error == std::errc{} && number >= 0)
+    for (const Unit& unit : units)
+      if (unit.name == suffix && number <= INT64_MAX / unit.factor) return number * unit.factor;
+  throw ConfigError("\"" + text + "\" is not understood; write a whole number with its unit, like " +
+                    example);
+}
+
+Duration parse_duration(const std::string& text) {
+  return Duration(parse_unit(text, kDurationUnits, "\"30s\" or \"500ms\""));
+}
+
+std::size_t parse_size(const std::string& text) {
+  return static_cast<std::size_t>(parse_unit(text, kSizeUnits, "\"64MiB\" or \"4096B\""));
+}
+
+std::int64_t parse_count(const std::string& text, std::int64_t min = 0) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < min)
+    throw ConfigError("\"" + text + "\" is not understood; write a whole number of at least " +
+                      std::to_string(min));
+  return number;
+}
+
+bool parse_switch(const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  throw ConfigError("\"" + text + "\" is not understood; write true or false");
+}
+
+template <std::size_t N>
+std::string with_unit(std::int64_t value, const Unit (&units)[N]) {
+  const Unit* best = &units[N - 1];
+  for (const Unit& unit : units)
+    if (value % unit.factor == 0 && (value % best->factor != 0 || unit.factor > best->factor) &&
+        (value != 0 || unit.factor == 1))
+      best = &unit;
+  return std::to_string(value / best->factor) + std::string(best->name);
+}
+std::string show(Duration duration) {
+  return duration.count() == 0 ? "0s" : with_unit(duration.count(), kDurationUnits);
+}
+std::string show_size(std::size_t size) {
+  return with_unit(static_cast<std::int64_t>(size), kSizeUnits);
+}
+
+// ---- the options table --------------------------------------------------------------------------------
+
+#define LANEMQ_NAME(key, member, sentence)                           \
+  OptionRow {                                                        \
+    key, "name", sentence, [](const Config& c) { return c.member; }, \
+        [](Config& c, const std::string& text) { c.member = text; }  \
+  }
+#define LANEMQ_DURATION(key, member, sentence)                                      \
+  OptionRow {                                                                       \
+    key, "duration", sentence, [](const Config& c) { return show(c.member); },      \
+        [](Config& c, const std::string& text) { c.member = parse_duration(text); } \
+  }
+#define LANEMQ_SIZE(key, member, sentence)                                      \
+  OptionRow {                                                                   \
+    key, "size", sentence, [](const Config& c) { return show_size(c.member); }, \
+        [](Config& c, const std::string& text) { c.member = parse_size(text); } \
+  }
+#define LANEMQ_COUNT(key, member, sentence)                                           \
+  OptionRow {                                                                         \
+    key, "count", sentence, [](const Config& c) { return std::to_string(c.member); }, \
+        [](Config& c, const std::string& text) {                                      \
+          c.member = static_cast<decltype(c.member)>(parse_count(text, 1));           \
+        }                                                                             \
+  }
+
+const OptionRow kOptions[] = {
+    LANEMQ_NAME("clients", server.clients, "Where clients connect; port * picks a free one."),
+    LANEMQ_NAME("workers", server.workers, "Where workers connect."),
+    LANEMQ_NAME("store", store, "Where accepted jobs are kept: memory (they end with the broker)."),
+    LANEMQ_NAME("log_level", log_level, "The lowest level that is logged: debug, info, warn, error or off."),
+    OptionRow{"insecure", "switch", "Allows endpoints beyond this machine without encryption or keys.",
+              [](const Config& c) { return std::string(c.insecure ? "true" : "false"); },
+              [](Config& c, const std::string& text) { c.insecure = parse_switch(text); }},
+    LANEMQ_DURATION("drain_timeout", core.drain_timeout, "How long running jobs may finish after SIGTERM."),
+    LANEMQ_DURATION("heartbeat", core.heartbeat,
+                    "Interval of heartbeats; a worker silent for three is gone."),
+    LANEMQ_COUNT("attempts_max", core.attempts_max, "Hand-overs of a job that states no maximum."),
+    LANEMQ_COUNT("crash_max", core.crash_max, "Workers that may die under a job before it fails."),
+    LANEMQ_DURATION("backoff_base", core.backoff_base,
+                    "Bound of the first random pause before a retry; doubles each time."),
+    LANEMQ_DURATION("backoff_max", core.backoff_max, "Bound of every pause before a retry."),
+    LANEMQ_SIZE("body_bytes_max", core.body_bytes_max, "The largest body of a request or an answer."),
+    LANEMQ_COUNT("jobs_max", core.jobs_max, "Jobs of all lanes and kept results."),
+    LANEMQ_SIZE("memory_max", core.memory_max, "Bytes of all jobs and kept results."),
+    LANEMQ_DURATION("retain", core.retain, "How long a result stays fetchable where a job states nothing."),
+    LANEMQ_COUNT("results_max", core.results_max, "Results that are kept; the oldest go first."),
+    LANEMQ_SIZE("results_bytes_max", core.results_bytes_max, "Bytes of kept results; the oldest go first."),
+    LANEMQ_COUNT("services_max", core.services_max, "Distinct services."),
+    LANEMQ_COUNT("workers_max", core.workers_max, "Connected workers."),
+    LANEMQ_COUNT("clients_idle_max", core.clients_idle_max, "Connections remembered without a job."),
+    LANEMQ_COUNT("client_receive_hwm", server.client_receive_hwm,
+                 "Messages of one client that wait to be read."),
+    LANEMQ_COUNT("client_send_hwm", server.client_send_hwm, "Messages that wait to be sent to one client."),
+    LANEMQ_SIZE("client_large_bytes_max", server.client_large_bytes_max,
+                "Bytes of large bodies on their way to one client."),
+    LANEMQ_SIZE("client_backlog_bytes_max", server.client_backlog_bytes_max,
+                "Bytes of answers held for one client that reads slowly."),
+    LANEMQ_SIZE("backlog_bytes_max", server.backlog_bytes_max, "The same for all clients together."),
+    LANEMQ_COUNT("io_threads", server.io_threads, "Threads that move bytes between sockets and the broker."),
+};
+
+#undef LANEMQ_NAME
+#undef LANEMQ_DURATION
+#undef LANEMQ_SIZE
+#undef LANEMQ_COUNT
+
+/// One key of a lane or a budget, by the same idea.
+template <class T>
+struct KeyRow {
+  std::string_view key;
+  std::string_view sentence;
+  void (*set)(T&, const std::string& text);
+};
+
+const KeyRow<LaneOptions> kLaneKeys[] = {
+    {"timeout", "how long a job may take, queueing included",
+     [](LaneOptions& lane, const std::string& text) { lane.timeout = parse_duration(text); }},
+    {"depth_max", "jobs that may wait",
+     [](LaneOptions& lane, const std::string& text) {
+       lane.depth_max = static_cast<std::size_t>(parse_count(text, 1));
+     }},
+    {"bytes_max", "bytes that may wait",
+     [](LaneOptions& lane, const std::string& text) { lane.bytes_max = parse_size(text); }},
+    {"reserved_slots", "places of each service held for this lane and those above",
+     [](LaneOptions& lane, const std::string& text) {
+       lane.reserved_slots = static_cast<std::size_t>(parse_count(text));
+     }},
+    {"default", "takes jobs that name no lane",
+     [](LaneOptions& lane, const std::string& text) { lane.is_default = parse_switch(text); }},
+};
+/// Part of the documented lane table that a later version enforces.
+constexpr std::string_view kLaneKeysLater[] = {"reserve", "share_min", "boost_after", "durable"};
+
+struct RateKey {
+  std::string_view key;
+  Duration period;
+};
+constexpr RateKey kRateKeys[] = {{"requests_per_second", std::chrono::seconds(1)},
+                                 {"requests_per_minute", std::chrono::minutes(1)},
+                                 {"requests_per_day", std::chrono::hours(24)}};
+
+const RateKey* rate_key(std::string_view key) {
+  const auto* place = std::find_if(std::begin(kRateKeys), std::end(kRateKeys),
+                                   [&](const RateKey& row) { return row.key == key; });
+  return place == std::end(kRateKeys) ? nullptr : place;
+}
+
+RateOptions& rate_of(BudgetOptions& budget, const RateKey& key) {
+  for (RateOptions& rate : budget.rates)
+    if (rate.name == key.key) return rate;
+  return budget.rates.emplace_back(RateOptions{std::string(key.key), 0, key.period, 0});
+}
+
+void set_limit(BudgetOptions& budget, const std::string& key, const std::string& text) {
+  if (key == "concurrency") {
+    budget.concurrency = parse_count(text, 1);
+  } else if (const RateKey* rate = rate_key(key)) {
+    rate_of(budget, *rate).limit = parse_count(text, 1);
+  } else {
+    throw ConfigError("limit \"" + key +
+                      "\" is not known; this version has requests_per_second, requests_per_minute, "
+                      "requests_per_day and concurrency");
+  }
+}
+
+void set_capacity(BudgetOptions& budget, const std::string& key, const std::string& text) {
+  const RateKey* rate = rate_key(key);
+  if (rate == nullptr)
+    throw ConfigError("capacity \"" + key + "\" belongs to no limit; name one of the budget's limits");
+  rate_of(budget, *rate).capacity = parse_count(text, 1);
+}
+
+void set_window(BudgetOptions& budget, const std::string& text) {
+  if (text == "sliding")
+    budget.window = core::WindowKind::sliding;
+  else if (text == "bucket")
+    budget.window = core::WindowKind::bucket;
+  else
+    throw ConfigError("window \"" + text + "\" is not known; write sliding or bucket");
+}
+
+void set_match(BudgetOptions& budget, const std::string& key, const std::string& text) {
+  if (key == "service")
+    budget.service = text;
+  else if (key == "model")
+    budget.model = text;
+  else if (key == "client")
+    budget.client = text;
+  else if (key == "lane")
+    budget.lane = text;
+  else
+    throw ConfigError("match \"" + key +
+                      "\" is not known; this version matches service, model, client and lane");
+}
+
+// ---- saying what was meant ----------------------------------------------------------------------------
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+[[noreturn]] void unknown_key(const std::string& what, const std::string& key,
+                              const std::vector<std::string>& known) {
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(a, key) < edit_distance(b, key);
+  });
+  std::string message = "unknown " + what + " \"" + key + "\"";
+  if (nearest != known.end() && edit_distance(*nearest, key) <= 3)
+    message += "; did you mean \"" + *nearest + "\"?";
+  throw ConfigError(message);
+}
+
+void set_lane_key(LaneOptions& lane, const std::string& key, const std::string& text, Config& config) {
+  for (const auto& row : kLaneKeys)
+    if (row.key == key) return row.set(lane, text);
+  if (std::find(std::begin(kLaneKeysLater), std::end(kLaneKeysLater), key) != std::end(kLaneKeysLater)) {
+    config.without_effect.push_back("lane." + lane.name + "." + key);
+    return;
+  }
+  std::vector<std::string> known{"name"};
+  for (const auto& row : kLaneKeys)
+    known.emplace_back(row.key);
+  unknown_key("key of a lane", key, known);
+}
+
+/// `limits.requests_per_minute`, `capacity.requests_per_minute`, `match.service`, `window`; a bare limit's
+/// name too.
+void set_budget_key(BudgetOptions& budget, const std::string& key, const std::string& text) {
+  const std::size_t dot = key.find('.');
+  const std::string group = key.substr(0, dot);
+  const std::string rest = dot == std::string::npos ? "" : key.substr(dot + 1);
+  if (key == "window") return set_window(budget, text);
+  if (key == "concurrency" || rate_key(key) != nullptr) return set_limit(budget, key, text);
+  if (group == "limits" && !rest.empty()) return set_limit(budget, rest, text);
+  if (group == "capacity" && !rest.empty()) return set_capacity(budget, rest, text);
+  if (group == "match" && !rest.empty()) return set_match(budget, rest, text);
+  unknown_key("key of a budget", key, {"name", "window", "match", "limits", "capacity"});
+}
+
+// ---- the file -----------------------------------------------------------------------------------------
+
+std::string text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  if (const auto* number = node.as_floating_point()) return std::to_string(number->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  throw ConfigError("a text, a number, true or false is expected here");
+}
+
+/// Runs `read`, and puts the place in the file in front of what goes wrong.
+void at_place(const std::string& path, const toml::node& node, const std::string& key,
+              const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const ConfigError& error) {
+    const auto& place = node.source().begin;
+    throw ConfigError(path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
+                      key + ": " + error.what());
+  }
+}
+
+const toml::table& table_of(const toml::node& node) {
+  if (const auto* table = node.as_table()) return *table;
+  throw ConfigError("a table is expected here");
+}
+
+std::string name_in(const toml::table& table, const char* what) {
+  const auto* node = table.get("name");
+  if (node == nullptr || !node->is_string() || node->as_string()->get().empty())
+    throw ConfigError(std::string("a ") + what + " needs a name");
+  return node->as_string()->get();
+}
+
+void read_lanes(const std::string& path, const toml::node& node, Config& config) {
+  const auto* lanes = node.as_array();
+  if (lanes == nullptr) throw ConfigError("lanes are written as [[lane]] blocks");
+  config.core.lanes.clear();  // naming any lane replaces the default set
+  for (const toml::node& entry : *lanes) {
+    at_place(path, entry, "lane", [&] {
+      const toml::table& table = table_of(entry);
+      LaneOptions lane;
+      lane.name = name_in(table, "lane");
+      for (const auto& [key, value] : table) {
+        if (key == "name") continue;
+        at_place(path, value, "lane." + lane.name + "." + std::string(key.str()),
+                 [&, k = std::string(key.str()), &v = value] { set_lane_key(lane, k, text_of(v), config); });
+      }
+      config.core.lanes.push_back(lane);
+    });
+  }
+}
+
+void read_budget_table(const std::string& path, const toml::table& table, BudgetOptions& budget,
+                       const std::string& prefix) {
+  for (const auto& [key, value] : table) {
+    if (prefix.empty() && key == "name") continue;
+    const std::string name = prefix + std::string(key.str());
+    at_place(path, value, "budget." + budget.name + "." + name, [&, &v = value] {
+      if (const auto* nested = v.as_table()) return read_budget_table(path, *nested, budget, name + ".");
+      set_budget_key(budget, name, text_of(v));
+    });
+  }
+}
+
+void read_budgets(const std::string& path, const toml::node& node, Config& config) {
+  const auto* budgets = node.as_array();
+  if (budgets == nullptr) throw ConfigError("budgets are written as [[budget]] blocks");
+  for (const toml::node& entry : *budgets) {
+    at_place(path, entry, "budget", [&] {
+      const toml::table& table = table_of(entry);
+      BudgetOptions budget;
+      budget.name = name_in(table, "budget");
+      read_budget_table(path, table, budget, "");
+      config.core.budgets.push_back(budget);
+    });
+  }
+}
+
+void set_option(const std::string& key, const std::string& text, Config& config) {
+  std::vector<std::string> known{"lane", "budget"};
+  for (const OptionRow& row : kOptions) {
+    if (row.key == key) return row.set(config, text);
+    known.emplace_back(row.key);
+  }
+  unknown_key("key", key, known);
+}
+
+template <class T>
+void check_names(const std::vector<T>& entries, const std::string& what) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string& name = entries[i].name;
+    if (name.empty() || name.size() > limits::name_bytes_max)
+      throw ConfigError(what + " " + std::to_string(i + 1) + " has no name, or one of more than 128 bytes");
+    for (std::size_t j = 0; j < i; ++j)
+      if (entries[j].name == name)
+        throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
+  }
+}
+
+}  // namespace
+
+std::span<const OptionRow> option_table() {
+  return kOptions;
+}
+
+void load_config_file(const std::string& path, Config& config) {
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    const auto& place = error.source().begin;
+    throw ConfigError(path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
+                      std::string(error.description()));
+  }
+  for (const auto& [key, value] : file) {
+    at_place(path, value, std::string(key.str()), [&, k = std::string(key.str()), &v = value] {
+      if (k == "lane")
+        read_lanes(path, v, config);
+      else if (k == "budget")
+        read_budgets(path, v, config);
+      else
+        set_option(k, text_of(v), config);
+    });
+  }
+}
+
+void load_config_environment(Config& config) {
+  for (const OptionRow& row : kOptions) {
+    std::string name = "LANEMQ_";
+    for (const char letter : row.key)
+      name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr) continue;
+    try {
+      row.set(config, value);
+    } catch (const ConfigError& error) {
+      throw ConfigError("environment " + name + ": " + error.what());
+    }
+  }
+}
+
+void set_config(const std::string& assignment, Config& config) try {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos) throw ConfigError("write key=value");
+  const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
+  const std::size_t first = key.find('.'), second = key.find('.', first + 1);
+  const std::string group = key.substr(0, first);
+  if (first == std::string::npos) return set_option(key, text, config);
+  if (second == std::string::npos || (group != "lane" && group != "budget"))
+    unknown_key("key", key, {"lane.NAME.KEY", "budget.NAME.KEY"});
+  const std::string name = key.substr(first + 1, second - first - 1), rest = key.substr(second + 1);
+  if (group == "lane") {
+    std::vector<std::string> known;
+    for (LaneOptions& lane : config.core.lanes) {
+      if (lane.name == name) return set_lane_key(lane, rest, text, config);
+      known.push_back(lane.name);
+    }
+    unknown_key("lane", name, known);
+  }
+  for (BudgetOptions& budget : config.core.budgets)
+    if (budget.name == name) return set_budget_key(budget, rest, text);
+  config.core.budgets.push_back(BudgetOptions{});  // a budget may be made on the command line alone
+  config.core.budgets.back().name = name;
+  set_budget_key(config.core.budgets.back(), rest, text);
+} catch (const ConfigError& error) {
+  throw ConfigError("--set " + assignment + ": " + error.what());
+}
+
+void check_config(const Config& config) {
+  const auto& lanes = config.core.lanes;
+  check_names(lanes, "lane");
+  check_names(config.core.budgets, "budget");
+  if (lanes.empty() || lanes.size() > core::kLanesMax)
+    throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
+                      std::to_string(core::kLanesMax));
+  const auto defaults =
+      std::count_if(lanes.begin(), lanes.end(), [](const LaneOptions& lane) { return lane.is_default; });
+  if (defaults != 1)
+    throw ConfigError("there are " + std::to_string(defaults) +
+                      " default lanes; mark exactly one with default = true");
+  for (const LaneOptions& lane : lanes)
+    if (lane.timeout.count() == 0)
+      throw ConfigError("lane." + lane.name + ".timeout is 0; a job needs some time");
+  for (const BudgetOptions& budget : config.core.budgets) {
+    if (budget.rates.empty() && budget.concurrency == 0)
+      throw ConfigError("budget \"" + budget.name +
+                        "\" has no limits; write limits = { requests_per_minute = 500 }");
+    for (const RateOptions& rate : budget.rates) {
+      if (rate.limit == 0)
+        throw ConfigError("budget \"" + budget.name + "\" has a capacity for " + rate.name + " but no limit");
+      if (rate.limit > 1'000'000'000)
+        throw ConfigError("budget \"" + budget.name + "\": " + rate.name + " is over 1000000000");
+      const std::int64_t most =
+          budget.window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
+      if (rate.capacity > most)
+        throw ConfigError("budget \"" + budget.name + "\": capacity of " + rate.name + " is " +
+                          std::to_string(rate.capacity) + "; at most " + std::to_string(most) +
+                          " here (half the limit where window = \"sliding\")");
+    }
+  }
+  if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
+  if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
+}
+
+std::string print_config(const Config& config) {
+  std::string out = "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n";
+  for (const OptionRow& row : kOptions) {
+    const bool bare = row.unit == "count" || row.unit == "switch";
+    const std::string value = row.get(config);
+    out += "\n# " + std::string(row.sentence) + "\n" + std::string(row.key) + " = " +
+           (bare ? value : '"' + value + '"') + "\n";
+  }
+  out += "\n# Lanes, highest first. Naming any lane replaces the whole set.\n";
+  for (const LaneOptions& lane : config.core.lanes) {
+    out += "\n[[lane]]\nname = \"" + lane.name + "\"\ntimeout = \"" + show(lane.timeout) +
+           "\"\ndepth_max = " + std::to_string(lane.depth_max) + "\n";
+    if (lane.bytes_max > 0) out += "bytes_max = \"" + show_size(lane.bytes_max) + "\"\n";
+    if (lane.reserved_slots > 0) out += "reserved_slots = " + std::to_string(lane.reserved_slots) + "\n";
+    if (lane.is_default) out += "default = true\n";
+  }
+  if (config.core.budgets.empty())
+    out +=
+        "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n# match = { "
+        "service = \"openai\" }\n"
+        "# limits = { requests_per_minute = 500, concurrency = 40 }\n# window = \"sliding\"   # or "
+        "\"bucket\"\n";
+  for (const BudgetOptions& budget : config.core.budgets) {
+    out += "\n[[budget]]\nname = \"" + budget.name + "\"\n";
+    std::string match;
+    const std::pair<const char*, const std::string*> patterns[] = {{"service", &budget.service},
+                                                                   {"model", &budget.model},
+                                                                   {"client", &budget.client},
+                                                                   {"lane", &budget.lane}};
+    for (const auto& [key, value] : patterns)
+      if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";
+    if (!match.empty()) out += "match = { " + match + " }\n";
+    std::string limit, capacity;
+    for (const RateOptions& rate : budget.rates) {
+      limit += (limit.empty() ? "" : ", ") + rate.name + " = " + std::to_string(rate.limit);
+      if (rate.capacity > 0)
+        capacity += (capacity.empty() ? "" : ", ") + rate.name + " = " + std::to_string(rate.capacity);
+    }
+    if (budget.concurrency > 0)
+      limit +=
+          (limit.empty() ? "" : ", ") + std::string("concurrency = ") + std::to_string(budget.concurrency);
+    out += "limits = { " + limit + " }\n";
+    if (!capacity.empty()) out += "capacity = { " + capacity + " }\n";
+    out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
+           "\"\n";
+  }
+  return out;
+}
+
+}  // namespace lanemq

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "broker/core/options.hpp"
+#include "broker/io/server.hpp"
+
+namespace lanemq {
+
+/// Everything that the broker can be told, with its defaults.
+struct Config {
+  core::Options core = core::default_options();
+  io::ServerOptions server;
+  std::string store = "memory";
+  std::string log_level = "info";
+  bool insecure = false;
+  /// Keys that are understood and have no effect in this version; the program warns of each.
+  std::vector<std::string> without_effect;
+};
+
+/// A configuration that cannot be used. The text names the place, the key, and what to do.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One row of the options table: what flags, files, the environment, --print-config and the manual follow
+/// from.
+struct OptionRow {
+  std::string_view key;   ///< in a file and for --set; LANEMQ_KEY in the environment
+  std::string_view unit;  ///< duration, size, count, name, switch
+  std::string_view sentence;
+  std::string (*get)(const Config&);
+  void (*set)(Config&, const std::string& text);  ///< throws ConfigError
+};
+std::span<const OptionRow> option_table();
+
+/// Reads a TOML file into `config`. Throws ConfigError with file, line and column.
+void load_config_file(const std::string& path, Config& config);
+/// Takes what the environment says (LANEMQ_DRAIN_TIMEOUT=5s, ...).
+void load_config_environment(Config& config);
+/// Takes one `key=value` of the command line: an option, `lane.NAME.KEY` or `budget.NAME.KEY`.
+void set_config(const std::string& assignment, Config& config);
+/// Checks what only the whole can tell. Throws ConfigError.
+void check_config(const Config& config);
+/// The configuration as a commented TOML file.
+std::string print_config(const Config& config);
+
+}  // namespace lanemq

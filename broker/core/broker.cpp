@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/broker.hpp"
+
+#include <algorithm>
+
+#include "broker/core/check.hpp"
+
+// The life of a job: queued, handed over, ended, kept, forgotten; and the turn that moves all of them.
+
+namespace lanemq::core {
+
+Broker::Broker(Options options, std::uint64_t seed)
+    : options_(std::move(options)),
+      random_(seed),
+      workers_(options_.lanes),
+      clients_(options_.clients_idle_max),
+      budgets_(options_.budgets),
+      jobs_(options_.jobs_max),
+      hash_seed_(random_()) {
+  LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
+  for (const LaneOptions& lane : options_.lanes) {
+    lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
+    if (lane.is_default) default_lane_ = lanes_.back().get();
+  }
+  LANEMQ_CHECK(default_lane_ != nullptr);
+}
+
+Broker::~Broker() = default;
+
+void Broker::handle(const Event& event, TimePoint now) {
+  std::visit([&](const auto& what) { on(what, now); }, event);
+}
+
+void Broker::advance(TimePoint now) {
+  // Expire before dispatch, so that a place that is freed is used in the same turn.
+  while (Timer* timer = timers_.pop_due(now))
+    fire(*timer, now);
+  dispatch(now);
+}
+
+std::optional<TimePoint> Broker::next_wakeup() const {
+  const auto timer = timers_.next_wakeup();
+  if (!timer || !budget_wakeup_) return timer ? timer : budget_wakeup_;
+  return std::min(*timer, *budget_wakeup_);
+}
+
+std::size_t Broker::running() const {
+  std::size_t running = 0;
+  for (const auto& lane : lanes_)
+    running += lane->running;
+  return running;
+}
+
+Duration Broker::oldest(const Lane& lane, TimePoint now) const {
+  TimePoint oldest = now;
+  for (const auto& stream : lane.streams())
+    if (const Job* head = stream->head()) oldest = std::min(oldest, head->accepted_at);
+  return now - oldest;
+}
+
+void Broker::fire(Timer& timer, TimePoint now) {
+  switch (timer.owner) {
+    case TimerOwner::worker:
+      return tick(*static_cast<Worker*>(timer.object), now);
+    case TimerOwner::waiter: {
+      // A fetch has waited long enough: it hears how far the job is.
+      auto& waiter = *static_cast<Waiter*>(timer.object);
+      Job& job = *waiter.job;
+      const auto place = std::find_if(job.waiters.begin(), job.waiters.end(),
+                                      [&](const auto& other) { return other.get() == &waiter; });
+      LANEMQ_CHECK(place != job.waiters.end());
+      say_status(job, {.address = waiter.client->address, .envelope = waiter.envelope}, {waiter.ref}, now);
+      clients_.drop_reference(*waiter.client);
+      job.waiters.erase(place);
+      return;
+    }
+    case TimerOwner::job:
+      break;
+  }
+  Job& job = *static_cast<Job*>(timer.object);
+  if (job.ended()) return forget(job);
+  if (now >= job.deadline) return expire(job, now);
+  LANEMQ_CHECK(job.state == JobState::delayed);
+  leave_queue(job);
+  job.state = JobState::queued;
+  enqueue(job);
+  set_timer(job);
+}
+
+void Broker::set_timer(Job& job) {
+  timers_.set(job.timer, job.state == JobState::delayed ? std::min(job.due, job.deadline) : job.deadline);
+}
+
+void Broker::enqueue(Job& job) {
+  Lane& lane = *lanes_[job.lane];
+  lane.bytes += job.bytes;
+  if (job.state == JobState::delayed) {
+    ++lane.delayed;
+    delayed_.push_back(job);
+    return;
+  }
+  ++lane.queued;
+  if (job.attempt == 0)
+    job.stream->push(job);
+  else
+    job.stream->put_back(job);
+  lane.update_ready(*job.stream);
+}
+
+void Broker::leave_queue(Job& job) {
+  Lane& lane = *lanes_[job.lane];
+  lane.bytes -= job.bytes;
+  if (job.state == JobState::delayed) {
+    --lane.delayed;
+    delayed_.remove(job);
+    return;
+  }
+  --lane.queued;
+  job.stream->remove(job);
+  lane.update_ready(*job.stream);
+}
+
+void Broker::leave_place(Job& job) {
+  workers_.free_place(job);
+  if (job.forgotten) forget(job);
+}
+
+void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
+  Lane& lane = *lanes_[job.lane];
+  LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
+  --lane.running;
+  ++lane.counters.requeued;
+  if (how == Requeue::free) --job.attempts;
+  job.missing = 0;
+  job.due = due;
+  job.state = due > now ? JobState::delayed : JobState::queued;
+  enqueue(job);
+  set_timer(job);
+}
+
+void Broker::expire(Job& job, TimePoint now) {
+  const std::int64_t timeout = to_ms(job.deadline - job.accepted_at);
+  const std::string where = job.state == JobState::running
+                                ? "while it ran"
+                                : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
+  end_with(job, JobState::expired, ErrorCode::deadline,
+           "timeout_ms (" + std::to_string(timeout) + ") was over " + where, now);
+}
+
+void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now) {
+  auto ending = std::make_unique<Ending>();
+  ending->code = code;
+  ending->message = std::move(message);
+  if (error_info(code).says_when_to_retry) ending->retry_after = std::chrono::seconds(1);
+  end(job, state, std::move(ending), {}, now);
+}
+
+/// The one way in which a job ends: whoever waits for it is told, once, and it is kept for those who ask
+/// later. A job that ends while it runs keeps its place until its worker says so.
+void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
+  Lane& lane = *lanes_[job.lane];
+  LANEMQ_CHECK(!job.ended());
+  const bool ran = job.state == JobState::running;
+  if (ran) {
+    --lane.running;
+    job.ran_ms = static_cast<std::uint32_t>(to_ms(now - job.dispatched_at));
+    lane.run.record(now - job.dispatched_at);
+  } else {
+    leave_queue(job);
+    job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  }
+  if (job.worker != nullptr)
+    tell(*job.worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
+                                      ending ? name_of(ending->code) : std::string_view{}});
+  ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
+
+  job.state = state;
+  job.ending = std::move(ending);
+  JobText::Parts parts{};
+  for (const auto part : {JobText::id, JobText::envelope, JobText::ref})
+    parts[part] = job.text.get(part);
+  const bool small = body.size() <= JobText::kBodyBytesMax;
+  if (small) parts[JobText::body] = body.bytes();
+  job.text.assign(parts);
+  job.body = small ? Blob{} : body.owned();
+  job.cost.reset();
+
+  const Origin submitter{.address = job.client->address, .envelope = job.text.get(JobText::envelope)};
+  if (job.reply != ReplyMode::accepted) say_terminal(job, submitter, {job.text.get(JobText::ref)});
+  for (const auto& waiter : job.waiters)
+    say_terminal(job, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
+  drop_waiters(job);
+  clients_.drop_reference(*job.client);
+  job.client = nullptr;
+  keep(job, now);
+}
+
+void Broker::keep(Job& job, TimePoint now) {
+  bytes_ -= job.bytes;
+  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + job.body.size());
+  bytes_ += job.bytes;
+  kept_bytes_ += job.bytes;
+  kept_.push_back(job);
+  timers_.clear(job.timer);
+  if (job.retain_ms == 0) return forget(job);
+  timers_.set(job.timer, now + std::chrono::milliseconds(job.retain_ms));
+  evict_results();
+}
+
+void Broker::evict_results() {
+  while (kept_.size() > options_.results_max || kept_bytes_ > options_.results_bytes_max) {
+    ++stats_.results_evicted;
+    forget(*kept_.front());
+  }
+}
+
+void Broker::forget(Job& job) {
+  if (!job.forgotten) {
+    kept_.remove(job);
+    kept_bytes_ -= job.bytes;
+    bytes_ -= job.bytes;
+    timers_.clear(job.timer);
+    job.forgotten = true;
+  }
+  if (job.worker == nullptr) jobs_.erase(job);
+}
+
+void Broker::dispatch(TimePoint now) {
+  budget_wakeup_.reset();
+  ++turn_;
+  for (const auto& lane : lanes_)
+    while (dispatch_from(*lane, now)) {
+    }
+}
+
+/// Hands over the oldest job of the lane that has a place and a budget. A stream that cannot run blocks no
+/// other.
+bool Broker::dispatch_from(Lane& lane, TimePoint now) {
+  Job* best = nullptr;
+  Place* best_place = nullptr;
+  for (Stream* stream : lane.ready()) {
+    Job* const head = stream->head();
+    if (best != nullptr && best->arrival < head->arrival) continue;
+    if (stream->unaffordable_in_turn == turn_) continue;
+    Place* const place = workers_.find_place(stream->service(), lane.index());
+    if (place == nullptr) continue;
+    if (!budgets_.affordable(stream->budgets(), now)) {
+      stream->unaffordable_in_turn = turn_;
+      const TimePoint when = budgets_.when_affordable(stream->budgets(), now);
+      // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+      if (when != kNever)
+        budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
+      continue;
+    }
+    best = head;
+    best_place = place;
+  }
+  if (best == nullptr) return false;
+  hand_over(*best, *best_place, now);
+  return true;
+}
+
+void Broker::hand_over(Job& job, Place& place, TimePoint now) {
+  Lane& lane = *lanes_[job.lane];
+  Worker& worker = *place.worker;
+  if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
+  leave_queue(job);
+  job.state = JobState::running;
+  ++lane.running;
+  ++job.attempt;
+  ++job.attempts;
+  job.missing = 0;
+  job.dispatched_at = now;
+  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  job.reservation = budgets_.reserve(job.stream->budgets(), now);
+  workers_.take_place(worker, job);
+
+  wire::JobOffer offer;
+  offer.job = static_cast<std::uint64_t>(job.number);
+  offer.attempt = job.attempt;
+  offer.id = job.id();
+  if (worker.places.size() > 1) offer.service = job.stream->service().name;
+  if (&lane != default_lane_) offer.lane = lane.options().name;
+  const auto named = [&](JobText::Part part) {
+    const std::string_view text = job.text.get(part);
+    return text.empty() ? std::string_view{} : text;
+  };
+  offer.model = named(JobText::model);
+  offer.client = named(JobText::client);
+  // The deadline is kept here in any case: a worker is told of it only where the client stated one.
+  if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
+  if (job.cost) offer.cost = *job.cost;
+  offer.meta.bytes = named(JobText::meta);
+  offer.trace.bytes = named(JobText::trace);
+  if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
+    offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
+  tell(worker, offer, job.body.empty() ? Blob::borrow(job.text.get(JobText::body)) : job.body);
+}
+
+void Broker::give_up_running(TimePoint now) {
+  for (const auto& [number, worker] : workers_.all()) {
+    for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job)) {
+      if (job->ended()) continue;
+      end_with(*job, JobState::failed, ErrorCode::draining,
+               "the broker is stopping and the job did not finish within drain_timeout; submit it again",
+               now);
+    }
+  }
+}
+
+}  // namespace lanemq::core

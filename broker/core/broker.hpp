@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/result.hpp>
+
+#include "broker/core/budgets.hpp"
+#include "broker/core/clients.hpp"
+#include "broker/core/event.hpp"
+#include "broker/core/job_table.hpp"
+#include "broker/core/lanes.hpp"
+#include "broker/core/options.hpp"
+#include "broker/core/outbox.hpp"
+#include "broker/core/stats.hpp"
+#include "broker/core/time.hpp"
+#include "broker/core/timer_wheel.hpp"
+#include "broker/core/workers.hpp"
+
+namespace lanemq::core {
+
+/// Why a request is not taken, and when to come again.
+struct Refusal {
+  ErrorCode code;
+  std::string message;
+  std::optional<Duration> retry_after;
+};
+
+/// The broker's decisions, without a clock, a socket, a file, a thread or a log: it is told what happened and
+/// says what is wanted. Equal options, seed and events give equal answers.
+///
+/// A turn is: handle() for each thing that happened, advance() once, take the outbox, send it, clear it.
+/// Times must not go back from call to call.
+class Broker {
+ public:
+  /// Requires: at least one lane, at most kLanesMax, and one default lane.
+  Broker(Options options, std::uint64_t seed);
+  ~Broker();
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
+
+  /// Something happened. Never dispatches: that is advance()'s.
+  void handle(const Event& event, TimePoint now);
+  /// Brings everything up to `now`: expires, wakes, then hands out what can run. The only place that does.
+  void advance(TimePoint now);
+  /// When advance() wants to be called even if nothing happens.
+  std::optional<TimePoint> next_wakeup() const;
+  /// What is to be sent. The caller sends it in order and clears it.
+  Outbox& outbox() { return outbox_; }
+
+  /// Draining, and nothing runs any more.
+  bool drained() const { return draining_ && running() == 0; }
+  /// Ends what still runs with `draining`; for when the time to finish is over.
+  void give_up_running(TimePoint now);
+
+  const Options& options() const { return options_; }
+  const Stats& stats() const { return stats_; }
+  const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+  const Workers& workers() const { return workers_; }
+  Budgets& budgets() { return budgets_; }
+  const JobTable& jobs() const { return jobs_; }
+  std::size_t running() const;
+  std::size_t kept_results() const { return kept_.size(); }
+  /// Bytes of all jobs and kept results, as the bounds count them.
+  std::size_t memory_bytes() const { return bytes_; }
+  /// Age of the job that has been queued longest.
+  Duration oldest(const Lane& lane, TimePoint now) const;
+
+ private:
+  enum class Requeue : std::uint8_t { costs_attempt, free };
+
+  // ---- clients (broker_clients.cpp)
+  void on(const Submitted& event, TimePoint now);
+  void on(const CancelAsked& event, TimePoint now);
+  void on(const StatusAsked& event, TimePoint now);
+  void on(const FetchAsked& event, TimePoint now);
+  void on(const DrainAsked& event, TimePoint now);
+  std::optional<Refusal> invalid(const Submitted& event) const;
+  Lane* lane_named(std::string_view name) const;
+  std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
+  void join(Job& job, const Submitted& event, ReplyMode mode);
+  void accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now);
+  void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
+  void say_accepted(const Job& job, const Origin& to, wire::Raw ref, bool duplicate);
+  void say_status(const Job& job, const Origin& to, wire::Raw ref, TimePoint now);
+  void say_terminal(const Job& job, const Origin& to, wire::Raw ref);
+  void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
+  void drop_waiters(Job& job);
+  std::string make_id(TimePoint now);
+  std::string blocked_by(const Job& job, TimePoint now);
+  std::uint64_t content_hash(const wire::Submit& fields, LaneIndex lane, std::string_view body) const;
+
+  // ---- workers (broker_workers.cpp)
+  void on(const WorkerReady& event, TimePoint now);
+  void on(const OutcomeReported& event, TimePoint now);
+  void on(const FailureReported& event, TimePoint now);
+  void on(const HeartbeatHeard& event, TimePoint now);
+  void on(const WorkerLeaving& event, TimePoint now);
+  void on(const WorkerHeard& event, TimePoint now);
+  void on(const WorkerUnreachable& event, TimePoint now);
+  Worker* heard(std::string_view address, TimePoint now);
+  void say_unknown_session(std::string_view address);
+  Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
+  void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
+  void retry_later(Job& job, const FailureReported& event, TimePoint now);
+  void fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now);
+  void ack(Worker& worker, wire::Lease lease);
+  void flush_acks(Worker& worker);
+  void check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now);
+  void lose(Worker& worker, TimePoint now);
+  void tick(Worker& worker, TimePoint now);
+  void note(Notice::Kind kind, const Worker& worker, std::size_t jobs) {
+    outbox_.notices.push_back({kind, worker.name, worker.session, jobs});
+  }
+  template <class Message>
+  void tell(const Worker& worker, const Message& message, const Blob& body = {}) {
+    outbox_.add(Peer::worker, worker.address, {}, message, body);
+  }
+
+  // ---- the life of a job (broker.cpp)
+  void enqueue(Job& job);
+  void leave_queue(Job& job);
+  void leave_place(Job& job);
+  void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
+  void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
+  void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
+  void keep(Job& job, TimePoint now);
+  void forget(Job& job);
+  void evict_results();
+  void expire(Job& job, TimePoint now);
+  void fire(Timer& timer, TimePoint now);
+  void set_timer(Job& job);
+  void dispatch(TimePoint now);
+  bool dispatch_from(Lane& lane, TimePoint now);
+  void hand_over(Job& job, Place& place, TimePoint now);
+
+  Options options_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  Lane* default_lane_ = nullptr;
+  Workers workers_;
+  Clients clients_;
+  Budgets budgets_;
+  JobTable jobs_;
+  TimerWheel timers_;
+  IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
+  IntrusiveList<Job, &Job::hook> kept_;     // ended jobs, the oldest first
+  std::size_t kept_bytes_ = 0, bytes_ = 0;
+  std::uint64_t hash_seed_;
+  std::uint64_t next_arrival_ = 1, turn_ = 0;
+  std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room
+  std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring
+  std::size_t told_unknown_next_ = 0;
+  bool draining_ = false;
+  Stats stats_;
+  Outbox outbox_;
+  Buffer scratch_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include <xxhash.h>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/check.hpp"
+
+// What clients ask for, and what they are told.
+
+namespace lanemq::core {
+namespace {
+
+/// Who may wait for one job besides its submitter.
+constexpr std::size_t kWaitersMax = 64;
+
+/// Bounds of the time a full lane asks its clients to stay away.
+constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
+constexpr Duration kRetryAfterMax = std::chrono::seconds(30);
+
+std::optional<ReplyMode> reply_mode(std::string_view name) {
+  if (name.empty() || name == "result") return ReplyMode::result;
+  if (name == "accepted") return ReplyMode::accepted;
+  if (name == "both") return ReplyMode::both;
+  return std::nullopt;
+}
+
+Refusal bad_request(std::string message) {
+  return {ErrorCode::bad_request, std::move(message), {}};
+}
+
+std::string lane_names(const std::vector<std::unique_ptr<Lane>>& lanes) {
+  std::string names;
+  for (const auto& lane : lanes)
+    names += (names.empty() ? "" : ", ") + lane->options().name;
+  return names;
+}
+
+}  // namespace
+
+Lane* Broker::lane_named(std::string_view name) const {
+  if (name.empty()) return default_lane_;
+  for (const auto& lane : lanes_)
+    if (lane->options().name == name) return lane.get();
+  return nullptr;
+}
+
+std::optional<Refusal> Broker::invalid(const Submitted& event) const {
+  const wire::Submit& fields = *event.fields;
+  if (lane_named(fields.lane) == nullptr)
+    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " +
+                       lane_names(lanes_));
+  const auto mode = reply_mode(fields.reply);
+  if (!mode) return bad_request("field \"reply\" must be result, accepted or both");
+  if (event.from.one_answer && *mode == ReplyMode::both)
+    return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
+  if (fields.stream)
+    return bad_request("field \"stream\" is true: streamed answers are not in this version; leave it out");
+  if (fields.delay_ms.value_or(0) > 0)
+    return bad_request("field \"delay_ms\" is set: delayed jobs are not in this version; leave it out");
+  if (!fields.orphan.empty() && fields.orphan != "keep")
+    return bad_request("field \"orphan\" must be keep in this version");
+  if (event.body.size() > options_.body_bytes_max)
+    return Refusal{ErrorCode::too_large,
+                   "the body has " + std::to_string(event.body.size()) +
+                       " bytes, more than body_bytes_max (" + std::to_string(options_.body_bytes_max) + ")",
+                   {}};
+  return std::nullopt;
+}
+
+void Broker::on(const Submitted& event, TimePoint now) {
+  const wire::Submit& fields = *event.fields;
+  if (const auto why = invalid(event)) {
+    ++stats_.refused_bad_request;
+    return refuse(event.from, fields.ref, fields.id, *why);
+  }
+  Lane& lane = *lane_named(fields.lane);
+  const ReplyMode mode = *reply_mode(fields.reply);
+  if (Job* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
+    ++lane.counters.duplicates;
+    if (known->content_hash == content_hash(fields, lane.index(), event.body.bytes()) &&
+        known->client_named_it)
+      return join(*known, event, mode);
+    return refuse(
+        event.from, fields.ref, fields.id,
+        {ErrorCode::conflict,
+         "id \"" + std::string(fields.id) +
+             "\" is in use by a job with other content (service, lane, model or body); choose another id",
+         {}});
+  }
+  auto why = draining_ ? Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
+                                 std::chrono::seconds(1)}
+                       : no_room(lane, event.body.size());
+  Service* const service = why ? nullptr : workers_.service(fields.service, options_.services_max);
+  if (!why && service == nullptr)
+    why = bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
+                      std::to_string(options_.services_max) + ") are known; check its name");
+  if (why) {
+    ++lane.counters.refused;
+    return refuse(event.from, fields.ref, fields.id, *why);
+  }
+  accept(event, lane, *service, mode, now);
+}
+
+std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
+  const std::string& name = lane.options().name;
+  const auto full = [&](ErrorCode code, std::string message) {
+    Duration wait = kRetryAfterMax;
+    // As long as a hundredth of the lane takes to leave, at the rate of late.
+    if (lane.leaving_per_second > 0) {
+      const double seconds = static_cast<double>(lane.depth() / 100 + 1) / lane.leaving_per_second;
+      wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
+    }
+    return Refusal{code, std::move(message), std::clamp(wait, kRetryAfterMin, kRetryAfterMax)};
+  };
+  if (lane.depth() >= lane.options().depth_max)
+    return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.depth()) +
+                                          " jobs (lane." + name + ".depth_max); retry later");
+  if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
+    return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.bytes) +
+                                          " bytes (lane." + name + ".bytes_max); retry later");
+  // Kept results make way for new work.
+  while (!kept_.empty() && (jobs_.full() || bytes_ + bytes + Job::kRecordBytes > options_.memory_max)) {
+    ++stats_.results_evicted;
+    forget(*kept_.front());
+  }
+  if (jobs_.full())
+    return full(ErrorCode::bytes_full,
+                "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max); retry later");
+  if (bytes_ + bytes + Job::kRecordBytes > options_.memory_max)
+    return full(ErrorCode::bytes_full,
+                "the broker holds " + std::to_string(bytes_) + " bytes (memory_max); retry later");
+  return std::nullopt;
+}
+
+std::uint64_t Broker::content_hash(const wire::Submit& fields, LaneIndex lane, std::string_view body) const {
+  std::uint64_t hash = XXH3_64bits_withSeed(fields.service.data(), fields.service.size(), hash_seed_ + lane);
+  hash = XXH3_64bits_withSeed(fields.model.data(), fields.model.size(), hash);
+  return XXH3_64bits_withSeed(body.data(), body.size(), hash);
+}
+
+void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now) {
+  const wire::Submit& fields = *event.fields;
+  Client& client = clients_.at(event.from.address);
+  Job& job = jobs_.create();
+  job.arrival = next_arrival_++;
+  job.accepted_at = now;
+  job.client_named_it = !fields.id.empty();
+  job.timeout_stated = fields.timeout_ms.has_value();
+  job.deadline = now + (job.timeout_stated ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
+                                           : lane.options().timeout);
+  job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
+  job.retain_ms = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
+  job.lane = lane.index();
+  job.reply = mode;
+  if (fields.cost) job.cost = std::make_unique<wire::Cost>(*fields.cost);
+  if (job.client_named_it) job.content_hash = content_hash(fields, job.lane, event.body.bytes());
+
+  JobText::Parts parts{};
+  std::string id, extras;
+  if (!job.client_named_it) id = make_id(now);
+  parts[JobText::id] = job.client_named_it ? fields.id : id;
+  parts[JobText::envelope] = event.from.envelope;
+  parts[JobText::ref] = fields.ref.bytes;
+  parts[JobText::model] = fields.model;
+  parts[JobText::client] = fields.client;
+  parts[JobText::meta] = fields.meta.bytes;
+  parts[JobText::trace] = fields.trace.bytes;
+  if (fields.extras.count > 0) {
+    extras.push_back(static_cast<char>(fields.extras.count));
+    extras += fields.extras.bytes;
+    parts[JobText::extras] = extras;
+  }
+  const bool small = event.body.size() <= JobText::kBodyBytesMax;
+  if (small)
+    parts[JobText::body] = event.body.bytes();
+  else
+    job.body = event.body.owned();
+  job.text.assign(parts);
+  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + job.body.size());
+  bytes_ += job.bytes;
+  jobs_.index(job);
+
+  job.client = &client;
+  clients_.take_reference(client);
+  const std::string_view client_name = fields.client.empty() ? std::string_view(client.name) : fields.client;
+  job.stream =
+      &lane.stream(service, budgets_.match(service.name, fields.model, client_name, lane.options().name));
+  ++lane.counters.accepted;
+  if (mode != ReplyMode::result) say_accepted(job, event.from, fields.ref, false);
+  enqueue(job);
+  set_timer(job);
+}
+
+/// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
+void Broker::join(Job& job, const Submitted& event, ReplyMode mode) {
+  const wire::Raw ref = event.fields->ref;
+  if (mode != ReplyMode::result) say_accepted(job, event.from, ref, true);
+  if (mode == ReplyMode::accepted) return;
+  if (job.ended()) return say_terminal(job, event.from, ref);
+  add_waiter(job, event.from, ref, std::nullopt);
+}
+
+void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until) {
+  Client& client = clients_.at(from.address);
+  clients_.take_reference(client);
+  auto waiter = std::make_unique<Waiter>();
+  waiter->job = &job;
+  waiter->client = &client;
+  waiter->envelope = from.envelope;
+  waiter->ref = ref.bytes;
+  if (until) timers_.set(waiter->timer, *until);
+  if (job.waiters.size() >= kWaitersMax) {
+    // The longest waiter makes way: most likely its connection is gone and came back as this one.
+    Waiter& oldest = *job.waiters.front();
+    timers_.clear(oldest.timer);
+    clients_.drop_reference(*oldest.client);
+    job.waiters.erase(job.waiters.begin());
+    ++stats_.waiters_dropped;
+  }
+  job.waiters.push_back(std::move(waiter));
+}
+
+void Broker::drop_waiters(Job& job) {
+  for (const auto& waiter : job.waiters) {
+    timers_.clear(waiter->timer);
+    clients_.drop_reference(*waiter->client);
+  }
+  job.waiters.clear();
+}
+
+void Broker::on(const CancelAsked& event, TimePoint now) {
+  Job* const job = jobs_.find(event.fields->id);
+  if (job == nullptr) {
+    wire::StatusReply unknown;
+    unknown.id = event.fields->id;
+    unknown.state = "unknown";
+    unknown.ref = event.fields->ref;
+    return outbox_.add(Peer::client, event.from.address, event.from.envelope, unknown);
+  }
+  if (!job->ended())
+    end_with(*job, JobState::cancelled, ErrorCode::cancelled, "cancelled by its client", now);
+  say_status(*job, event.from, event.fields->ref, now);
+}
+
+void Broker::on(const StatusAsked& event, TimePoint now) {
+  const wire::StatusQuery& fields = *event.fields;
+  if (fields.id.empty())
+    return refuse(event.from, fields.ref, {},
+                  bad_request("field \"id\" is missing; lists of ids are not in this version"));
+  if (const Job* job = jobs_.find(fields.id)) return say_status(*job, event.from, fields.ref, now);
+  wire::StatusReply unknown;
+  unknown.id = fields.id;
+  unknown.state = "unknown";
+  unknown.ref = fields.ref;
+  outbox_.add(Peer::client, event.from.address, event.from.envelope, unknown);
+}
+
+void Broker::on(const FetchAsked& event, TimePoint now) {
+  const wire::Fetch& fields = *event.fields;
+  Job* const job = jobs_.find(fields.id);
+  if (fields.from_seq)
+    return refuse(
+        event.from, fields.ref, fields.id,
+        bad_request("field \"from_seq\" is set: streamed answers are not in this version; leave it out"));
+  if (job == nullptr)
+    return refuse(event.from, fields.ref, fields.id,
+                  {ErrorCode::not_found, "no job with id \"" + std::string(fields.id) + "\" is known", {}});
+  if (job->ended()) return say_terminal(*job, event.from, fields.ref);
+  if (fields.wait_ms == 0) return say_status(*job, event.from, fields.ref, now);
+  add_waiter(*job, event.from, fields.ref, now + std::chrono::milliseconds(fields.wait_ms));
+}
+
+void Broker::on(const DrainAsked&, TimePoint now) {
+  if (draining_) return;
+  draining_ = true;
+  static constexpr char kText[] =
+      "the broker is stopping and its store does not outlive it; submit the job again in a moment";
+  for (const auto& lane : lanes_)
+    for (const auto& stream : lane->streams())
+      while (Job* job = stream->head())
+        end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
+  while (Job* job = delayed_.front())
+    end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
+}
+
+// ---- answers ------------------------------------------------------------------------------------------
+
+void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why) {
+  wire::ErrorReply reply;
+  if (!id.empty()) reply.id = id;
+  reply.code = name_of(why.code);
+  reply.message = why.message;
+  if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+void Broker::say_accepted(const Job& job, const Origin& to, wire::Raw ref, bool duplicate) {
+  const Lane& lane = *lanes_[job.lane];
+  wire::Accepted reply;
+  reply.id = job.id();
+  if (&lane != default_lane_) reply.lane = lane.options().name;
+  reply.duplicate = duplicate;
+  // Said before the job is queued: the jobs that stand before it are all that are queued now.
+  reply.position = duplicate ? 0 : static_cast<std::int64_t>(job.stream->depth());
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+void Broker::say_status(const Job& job, const Origin& to, wire::Raw ref, TimePoint now) {
+  const Lane& lane = *lanes_[job.lane];
+  wire::StatusReply reply;
+  reply.id = job.id();
+  reply.state = name_of(job.state);
+  if (&lane != default_lane_) reply.lane = lane.options().name;
+  reply.attempts = job.attempts;
+  const std::string blocked = job.state == JobState::queued ? blocked_by(job, now) : std::string();
+  if (!blocked.empty()) reply.blocked_by = blocked;
+  if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
+  scratch_.clear();
+  if (job.ending) {
+    DocumentWriter(scratch_)
+        .map(2)
+        .text("code")
+        .text(name_of(job.ending->code))
+        .text("message")
+        .text(job.ending->message);
+    reply.error = {scratch_.view()};
+  }
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+std::string Broker::blocked_by(const Job& job, TimePoint now) {
+  Service& service = job.stream->service();
+  if (workers_.find_place(service, job.lane) == nullptr) return "worker " + service.name;
+  if (std::string budget = budgets_.blocked_by(job.stream->budgets(), now); !budget.empty()) return budget;
+  return "lane " + lanes_[job.lane]->options().name;
+}
+
+void Broker::say_terminal(const Job& job, const Origin& to, wire::Raw ref) {
+  LANEMQ_CHECK(job.ended());
+  const Blob body = job.body.empty() ? Blob::borrow(job.text.get(JobText::body)) : job.body;
+  // Without a ref or a name of its own, the id is all the client can know the job by.
+  const std::string_view id = job.client_named_it || !ref.present() ? job.id() : std::string_view{};
+  if (job.state == JobState::succeeded) {
+    const Lane& lane = *lanes_[job.lane];
+    wire::JobResult reply;
+    reply.id = id;
+    if (&lane != default_lane_) reply.lane = lane.options().name;
+    reply.attempts = job.attempts;
+    reply.queued_ms = job.queued_ms;
+    reply.ran_ms = job.ran_ms;
+    if (job.ending) reply.usage = job.ending->usage;
+    reply.ref = ref;
+    return outbox_.add(Peer::client, to.address, to.envelope, reply, body);
+  }
+  wire::ErrorReply reply;
+  reply.id = id;
+  reply.code = name_of(job.ending->code);
+  reply.message = job.ending->message;
+  if (job.ending->retry_after) reply.retry_after_ms = to_ms(*job.ending->retry_after);
+  reply.attempts = job.attempts;
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply, body);
+}
+
+/// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
+std::string Broker::make_id(TimePoint now) {
+  static constexpr char kDigits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+  std::string id(26, '0');
+  auto time = static_cast<std::uint64_t>(options_.wall_ms + to_ms(now.time_since_epoch()));
+  for (int i = 9; i >= 0; --i, time >>= 5)
+    id[static_cast<std::size_t>(i)] = kDigits[time & 31];
+  do {
+    std::uint64_t random = random_();
+    for (std::size_t i = 10; i < 18; ++i, random >>= 5)
+      id[i] = kDigits[random & 31];
+    random = random_();
+    for (std::size_t i = 18; i < 26; ++i, random >>= 5)
+      id[i] = kDigits[random & 31];
+  } while (jobs_.find(id) != nullptr);
+  return id;
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/check.hpp"
+
+// What workers report, and how their silence is taken.
+
+namespace lanemq::core {
+namespace {
+
+/// Outcomes are acknowledged together: with this many, or at the heartbeat.
+constexpr std::size_t kAcksMax = 64;
+/// A worker silent for so many heartbeats is gone.
+constexpr int kSilentHeartbeatsMax = 3;
+/// A job that so many inventories in a row do not list never arrived.
+constexpr int kMissingMax = 2;
+/// Addresses remembered as owing an inventory.
+constexpr std::size_t kToldUnknownMax = 1024;
+/// What a worker hands back untouched stays away so long, so that two of them cannot play ball with it.
+constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
+/// How long an upstream that is limited and says no time is left alone.
+constexpr Duration kLimitedPause = std::chrono::seconds(1);
+
+std::string session_name(std::mt19937_64& random) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string name(16, '0');
+  std::uint64_t bits = random();
+  for (char& digit : name) {
+    digit = kDigits[bits & 15];
+    bits >>= 4;
+  }
+  return name;
+}
+
+}  // namespace
+
+/// The worker at an address, known to be alive as of now; null, and told so, when it has no session.
+Worker* Broker::heard(std::string_view address, TimePoint now) {
+  Worker* const worker = workers_.find(address);
+  if (worker == nullptr)
+    say_unknown_session(address);
+  else
+    worker->heard_at = now;
+  return worker;
+}
+
+void Broker::say_unknown_session(std::string_view address) {
+  wire::WorkerRefusal refusal;
+  refusal.code = "unknown_session";
+  refusal.message = "no worker is known here; say ready, then heartbeat with what you hold";
+  outbox_.add(Peer::worker, address, {}, refusal);
+  if (std::find(told_unknown_.begin(), told_unknown_.end(), address) != told_unknown_.end()) return;
+  if (told_unknown_.size() < kToldUnknownMax)
+    told_unknown_.emplace_back(address);
+  else
+    told_unknown_[told_unknown_next_++ % kToldUnknownMax] = address;
+}
+
+void Broker::on(const WorkerReady& event, TimePoint now) {
+  const wire::Ready& fields = *event.fields;
+  const auto refuse_worker = [&](const std::string& message) {
+    ++stats_.workers_refused;
+    wire::WorkerRefusal refusal;
+    refusal.code = "bad_request";
+    refusal.message = message;
+    outbox_.add(Peer::worker, event.address, {}, refusal);
+  };
+  LaneMask lanes = 0;
+  for (const std::string_view name : fields.lanes) {
+    const Lane* lane = lane_named(name);
+    if (lane == nullptr)
+      return refuse_worker("unknown lane \"" + std::string(name) + "\" in field \"lanes\"");
+    lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
+  }
+  if (fields.services.empty()) return refuse_worker("field \"services\" is empty; name at least one");
+  std::vector<Service*> services;
+  for (const std::string_view name : fields.services) {
+    Service* const service = workers_.service(name, options_.services_max);
+    if (service == nullptr)
+      return refuse_worker("services_max (" + std::to_string(options_.services_max) +
+                           ") services are known already");
+    if (std::find(services.begin(), services.end(), service) == services.end()) services.push_back(service);
+  }
+  Worker* worker = workers_.find(event.address);
+  if (worker == nullptr && workers_.size() >= options_.workers_max)
+    return refuse_worker("workers_max (" + std::to_string(options_.workers_max) + ") workers are connected");
+  if (worker == nullptr) {
+    worker = &workers_.add(event.address);
+    worker->session = session_name(random_);
+    timers_.set(worker->timer, now + options_.heartbeat);
+    const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
+    if (told != told_unknown_.end()) {
+      worker->awaits_inventory = true;
+      told_unknown_.erase(told);
+    }
+  }
+  worker->heard_at = now;
+  worker->name = fields.name;
+  const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
+  workers_.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
+  note(Notice::Kind::worker_ready, *worker, worker->capacity);
+
+  wire::Welcome welcome;
+  welcome.session = worker->session;
+  welcome.heartbeat_ms = to_ms(options_.heartbeat);
+  welcome.body_bytes_max = static_cast<std::int64_t>(options_.body_bytes_max);
+  tell(*worker, welcome);
+}
+
+void Broker::on(const WorkerHeard& event, TimePoint now) {
+  if (Worker* worker = workers_.find(event.address)) worker->heard_at = now;
+}
+
+void Broker::on(const WorkerUnreachable& event, TimePoint now) {
+  if (Worker* worker = workers_.find(event.address)) lose(*worker, now);
+}
+
+void Broker::on(const WorkerLeaving& event, TimePoint now) {
+  Worker* const worker = workers_.find(event.address);
+  if (worker == nullptr) return;
+  flush_acks(*worker);
+  note(Notice::Kind::worker_left, *worker, worker->running);
+  worker->draining = true;
+  workers_.update(*worker);
+  while (Job* job = worker->leases.front()) {
+    budgets_.release(job->reservation, now);
+    const bool ended = job->ended();
+    leave_place(*job);
+    if (!ended) requeue(*job, Requeue::free, now, now);
+  }
+  timers_.clear(worker->timer);
+  workers_.remove(*worker);
+}
+
+/// A worker died: its jobs go back to their old places, unless they have seen too many deaths.
+void Broker::lose(Worker& worker, TimePoint now) {
+  ++stats_.workers_lost;
+  note(Notice::Kind::worker_lost, worker, worker.running);
+  worker.draining = true;
+  workers_.update(worker);
+  while (Job* job = worker.leases.front()) {
+    budgets_.settle(job->reservation);
+    const bool ended = job->ended();
+    leave_place(*job);
+    if (ended) continue;
+    ++job->crashes;
+    if (job->crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
+      end_with(*job, JobState::failed, ErrorCode::worker_lost,
+               "its worker was lost " + std::to_string(job->crashes) + " times (crash_max " +
+                   std::to_string(options_.crash_max) + ", attempts_max " +
+                   std::to_string(job->attempts_max) + ")",
+               now);
+      continue;
+    }
+    ++stats_.jobs_requeued_worker_lost;
+    requeue(*job, Requeue::costs_attempt, now, now);
+  }
+  timers_.clear(worker.timer);
+  workers_.remove(worker);
+}
+
+void Broker::tick(Worker& worker, TimePoint now) {
+  if (now - worker.heard_at >= kSilentHeartbeatsMax * options_.heartbeat) return lose(worker, now);
+  flush_acks(worker);
+  tell(worker, wire::Heartbeat{});
+  timers_.set(worker.timer, now + options_.heartbeat);
+}
+
+void Broker::ack(Worker& worker, wire::Lease lease) {
+  worker.acks.push_back(lease);
+  if (worker.acks.size() >= kAcksMax) flush_acks(worker);
+}
+
+void Broker::flush_acks(Worker& worker) {
+  if (worker.acks.empty()) return;
+  wire::Acked acked;
+  acked.jobs.swap(worker.acks);
+  tell(worker, acked);
+  acked.jobs.clear();
+  acked.jobs.swap(worker.acks);  // keeps its memory for the next ones
+}
+
+/// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
+/// answered here: an outcome that was taken before is acknowledged again, another one is stale.
+Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint) {
+  Job* const job = jobs_.find(JobNumber{number});
+  if (job != nullptr && job->worker == &worker && job->attempt == attempt) return job;
+  if (job != nullptr && job->ended() && job->worker == nullptr && job->attempt == attempt) {
+    ++stats_.outcomes_repeated;
+    ack(worker, {number, attempt});
+    return nullptr;
+  }
+  ++stats_.outcomes_stale;
+  wire::WorkerRefusal refusal;
+  refusal.code = "stale";
+  refusal.message = "this attempt is over; drop it";
+  refusal.job = static_cast<std::int64_t>(number);
+  refusal.attempt = attempt;
+  tell(worker, refusal);
+  return nullptr;
+}
+
+void Broker::on(const OutcomeReported& event, TimePoint now) {
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) {
+    ++stats_.outcomes_unknown_session;
+    return;
+  }
+  Job* const job = leased(*worker, event.fields->job, event.fields->attempt, now);
+  if (job == nullptr) return;
+  ack(*worker, {event.fields->job, event.fields->attempt});
+  budgets_.settle(job->reservation);
+  const bool ended = job->ended();
+  Lane& lane = *lanes_[job->lane];
+  leave_place(*job);
+  if (ended) return;
+  lane.count_leaving(now);
+  std::unique_ptr<Ending> ending;
+  if (event.fields->usage) {
+    ending = std::make_unique<Ending>();
+    ending->usage = event.fields->usage;
+  }
+  end(*job, JobState::succeeded, std::move(ending), event.body, now);
+}
+
+void Broker::on(const FailureReported& event, TimePoint now) {
+  const wire::Failure& fields = *event.fields;
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) {
+    ++stats_.outcomes_unknown_session;
+    return;
+  }
+  Job* const job = leased(*worker, fields.job, fields.attempt, now);
+  if (job == nullptr) return;
+  ack(*worker, {fields.job, fields.attempt});
+  // A class that a newer worker knows is taken for the most careful one.
+  const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
+  if (error_class == ErrorClass::released)
+    budgets_.release(job->reservation, now);
+  else
+    budgets_.settle(job->reservation);
+  const bool ended = job->ended();
+  leave_place(*job);
+  if (!ended) take_failure(*job, error_class, event, now);
+}
+
+void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now) {
+  switch (error_class) {
+    case ErrorClass::permanent:
+      return fail(job, ErrorCode::upstream_rejected, event, now);
+    case ErrorClass::quota:
+      return fail(job, ErrorCode::upstream_quota, event, now);
+    case ErrorClass::released:
+      return requeue(job, Requeue::free, now + kReleasedPause, now);
+    case ErrorClass::limited: {
+      const TimePoint until = now + (event.fields->retry_after_ms
+                                         ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
+                                         : kLimitedPause);
+      const bool paused = budgets_.pause(job.stream->budgets(), until);
+      return requeue(job, Requeue::free, paused ? now : until, now);
+    }
+    case ErrorClass::retry:
+    case ErrorClass::overloaded:
+      return retry_later(job, event, now);
+  }
+}
+
+/// Full jitter: anywhere up to the exponential bound (AWS Architecture Blog, "Exponential Backoff and
+/// Jitter").
+void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) {
+  if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
+  Duration bound = options_.backoff_base;
+  for (int i = 1; i < job.attempts && bound < options_.backoff_max; ++i)
+    bound *= 2;
+  bound = std::min(bound, options_.backoff_max);
+  Duration backoff(static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(bound.count()) + 1)));
+  if (event.fields->retry_after_ms)
+    backoff = std::max(backoff, Duration(std::chrono::milliseconds(*event.fields->retry_after_ms)));
+  requeue(job, Requeue::costs_attempt, now + backoff, now);
+}
+
+void Broker::fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now) {
+  const wire::Failure& fields = *event.fields;
+  auto ending = std::make_unique<Ending>();
+  ending->code = code;
+  ending->message = fields.message;
+  if (!fields.code.empty()) ending->message = std::string(fields.code) + ": " + ending->message;
+  ending->usage = fields.usage;
+  if (error_info(code).says_when_to_retry)
+    ending->retry_after = std::chrono::milliseconds(fields.retry_after_ms.value_or(1000));
+  end(job, JobState::failed, std::move(ending), event.body, now);
+}
+
+void Broker::on(const HeartbeatHeard& event, TimePoint now) {
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) return;
+  worker->awaits_inventory = false;
+  check_inventory(*worker, *event.fields, now);
+  workers_.update(*worker);
+}
+
+/// Compares what a worker says it holds with what it was given.
+void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
+  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job))
+    ++job->missing;
+  for (const wire::Lease& lease : inventory.jobs) {
+    Job* const job = jobs_.find(JobNumber{lease.job});
+    if (job != nullptr && job->worker == &worker && job->attempt == lease.attempt) {
+      job->missing = 0;
+      continue;
+    }
+    // An outcome on its way lists its job too: one that was taken before needs no cancel.
+    if (job != nullptr && job->ended() && job->worker == nullptr && job->attempt == lease.attempt) continue;
+    tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
+  }
+  for (Job* job = worker.leases.front(); job != nullptr;) {
+    Job* const next = worker.leases.next(*job);
+    if (job->missing >= kMissingMax) {
+      ++stats_.jobs_requeued_missing;
+      budgets_.release(job->reservation, now);
+      const bool ended = job->ended();
+      leave_place(*job);
+      if (!ended) requeue(*job, Requeue::free, now, now);
+    }
+    job = next;
+  }
+}
+
+}  // namespace lanemq::core

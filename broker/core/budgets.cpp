@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets.hpp"
+
+#include <algorithm>
+
+#include <lanemq/text.hpp>
+
+#include "broker/core/check.hpp"
+
+namespace lanemq::core {
+namespace {
+
+std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
+  std::int64_t capacity =
+      options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
+  if (window == WindowKind::sliding)
+    capacity = std::min(capacity, std::max<std::int64_t>(options.limit / 2, 1));
+  return capacity;
+}
+
+bool matches(const std::string& pattern, std::string_view value) {
+  return pattern.empty() || glob_match(pattern, value);
+}
+
+}  // namespace
+
+RateLimit::RateLimit(const RateOptions& options, WindowKind window)
+    : name_(options.name),
+      limit_(options.limit),
+      bucket_(options.limit, options.period, capacity_of(options, window)) {
+  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period);
+}
+
+void RateLimit::advance(TimePoint now) {
+  bucket_.refill(now);
+  if (!window_) return;
+  window_->advance(now);
+  bucket_.set_rate(window_->pace());
+  // What the window cannot take must not pile up as a later burst.
+  bucket_.lower_to(window_->headroom());
+}
+
+std::int64_t RateLimit::available(TimePoint now) {
+  advance(now);
+  return window_ ? std::min(bucket_.level(), window_->headroom()) : bucket_.level();
+}
+
+void RateLimit::take(std::int64_t amount, TimePoint now) {
+  advance(now);
+  bucket_.take(amount);
+  if (window_) window_->record(amount, now);
+}
+
+void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  bucket_.give(amount);
+  if (window_) window_->unrecord(amount, taken_at);
+}
+
+TimePoint RateLimit::when_available(std::int64_t amount, TimePoint now) {
+  advance(now);
+  const TimePoint refilled = bucket_.when_level(amount, now);
+  if (!window_) return refilled;
+  if (window_->headroom() < amount) return window_->next_change();
+  return std::min(refilled, std::max(window_->next_change(), now));
+}
+
+Budget::Budget(const BudgetOptions& budget_options) : options(budget_options) {
+  for (const RateOptions& rate : options.rates)
+    rates.emplace_back(rate, options.window);
+}
+
+Budgets::Budgets(const std::vector<BudgetOptions>& options) {
+  for (const BudgetOptions& budget : options)
+    budgets_.emplace_back(budget);
+  sets_.emplace_back();
+  interned_.emplace(std::vector<std::size_t>{}, 0);
+}
+
+BudgetSet Budgets::match(std::string_view service, std::string_view model, std::string_view client,
+                         std::string_view lane) {
+  if (budgets_.empty()) return 0;
+  std::vector<std::size_t> set;
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    const BudgetOptions& budget = budgets_[i].options;
+    if (matches(budget.service, service) && matches(budget.model, model) && matches(budget.client, client) &&
+        matches(budget.lane, lane))
+      set.push_back(i);
+  }
+  const auto [place, fresh] = interned_.try_emplace(set, static_cast<BudgetSet>(sets_.size()));
+  if (fresh) sets_.push_back(set);
+  return place->second;
+}
+
+bool Budgets::affordable(BudgetSet set, TimePoint now) {
+  for (const std::size_t i : sets_[set]) {
+    Budget& budget = budgets_[i];
+    if (now < budget.paused_until) return false;
+    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return false;
+    for (RateLimit& rate : budget.rates)
+      if (rate.available(now) < 1) return false;
+  }
+  return true;
+}
+
+Reservation Budgets::reserve(BudgetSet set, TimePoint now) {
+  for (const std::size_t i : sets_[set]) {
+    ++budgets_[i].running;
+    for (RateLimit& rate : budgets_[i].rates)
+      rate.take(1, now);
+  }
+  return {.set = set, .held = true, .taken_at = now};
+}
+
+void Budgets::settle(Reservation& reservation) {
+  LANEMQ_CHECK(reservation.held);
+  reservation.held = false;
+  for (const std::size_t i : sets_[reservation.set])
+    --budgets_[i].running;
+}
+
+void Budgets::release(Reservation& reservation, TimePoint now) {
+  settle(reservation);
+  for (const std::size_t i : sets_[reservation.set])
+    for (RateLimit& rate : budgets_[i].rates)
+      rate.give(1, reservation.taken_at, now);
+}
+
+TimePoint Budgets::when_affordable(BudgetSet set, TimePoint now) {
+  TimePoint latest = now;
+  for (const std::size_t i : sets_[set]) {
+    Budget& budget = budgets_[i];
+    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return kNever;
+    latest = std::max(latest, budget.paused_until);
+    for (RateLimit& rate : budget.rates)
+      if (rate.available(now) < 1) latest = std::max(latest, rate.when_available(1, now));
+  }
+  return latest;
+}
+
+bool Budgets::pause(BudgetSet set, TimePoint until) {
+  bool any = false;
+  for (const std::size_t i : sets_[set]) {
+    Budget& budget = budgets_[i];
+    if (budget.rates.empty()) continue;
+    budget.paused_until = std::max(budget.paused_until, until);
+    any = true;
+  }
+  return any;
+}
+
+std::string Budgets::blocked_by(BudgetSet set, TimePoint now) {
+  for (const std::size_t i : sets_[set]) {
+    Budget& budget = budgets_[i];
+    if (now < budget.paused_until) return "budget " + budget.options.name + " paused by its upstream";
+    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency)
+      return "budget " + budget.options.name + " concurrency";
+    for (RateLimit& rate : budget.rates)
+      if (rate.available(now) < 1) return "budget " + budget.options.name + " " + rate.name();
+  }
+  return {};
+}
+
+}  // namespace lanemq::core

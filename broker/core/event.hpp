@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <variant>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/messages.hpp>
+
+namespace lanemq::core {
+
+// What can happen to the broker. All views and pointers are good for the call of handle() alone; the core
+// copies what it keeps. A body that owns its bytes is adopted, a borrowed one is copied.
+
+/// Where a request came from: the connection's address and the frames in front of the header.
+struct Origin {
+  std::string_view address;
+  std::string_view envelope;  ///< packed; the answer carries it back
+  bool one_answer = false;    ///< a REQ: exactly one answer, ever
+};
+
+struct Submitted {
+  Origin from;
+  const wire::Submit* fields;
+  Blob body;
+};
+struct CancelAsked {
+  Origin from;
+  const wire::Cancel* fields;
+};
+struct StatusAsked {
+  Origin from;
+  const wire::StatusQuery* fields;
+};
+struct FetchAsked {
+  Origin from;
+  const wire::Fetch* fields;
+};
+
+struct WorkerReady {
+  std::string_view address;
+  const wire::Ready* fields;
+};
+struct OutcomeReported {
+  std::string_view address;
+  const wire::Outcome* fields;
+  Blob body;
+};
+struct FailureReported {
+  std::string_view address;
+  const wire::Failure* fields;
+  Blob body;
+};
+struct HeartbeatHeard {
+  std::string_view address;
+  const wire::Heartbeat* fields;
+};
+struct WorkerLeaving {
+  std::string_view address;
+};
+/// A message that was not understood, or one of no consequence: it counts as life.
+struct WorkerHeard {
+  std::string_view address;
+};
+/// The transport says that nobody is at this address any more.
+struct WorkerUnreachable {
+  std::string_view address;
+};
+/// No more work: what is queued is refused, what runs may finish.
+struct DrainAsked {};
+
+using Event =
+    std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, WorkerReady, OutcomeReported,
+                 FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, DrainAsked>;
+
+}  // namespace lanemq::core

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/error_table.hpp>
+#include <lanemq/messages.hpp>
+
+#include "broker/core/budgets.hpp"
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/job_text.hpp"
+#include "broker/core/time.hpp"
+#include "broker/core/timer_wheel.hpp"
+
+namespace lanemq::core {
+
+struct Client;
+struct Job;
+struct Worker;
+class Stream;
+
+/// The number by which the broker and its workers speak of a job: its slot, and how often the slot was used,
+/// so that a number never means another job later. 0 is no job.
+enum class JobNumber : std::uint64_t {};
+
+using LaneIndex = std::uint8_t;
+
+enum class JobState : std::uint8_t { queued, delayed, running, succeeded, failed, cancelled, expired };
+
+std::string_view name_of(JobState state);
+
+enum class ReplyMode : std::uint8_t { result, accepted, both };
+
+/// Somebody besides the submitter who is to hear how a job ends: a second submit of it, or a fetch that
+/// waits.
+struct Waiter {
+  Timer timer{.owner = TimerOwner::waiter,
+              .object = this};  ///< set for a fetch: when to answer with a status
+  Job* job = nullptr;
+  Client* client = nullptr;
+  std::string envelope, ref;
+};
+
+/// How a job ended, where there is more to say than its body.
+struct Ending {
+  ErrorCode code = ErrorCode::internal;
+  std::string message;
+  std::optional<Duration> retry_after;
+  std::optional<wire::Usage> usage;
+};
+
+/// One job, from its acceptance until its kept result is forgotten. Lives in a slot of the JobTable.
+struct Job {
+  /// What a record counts for in the byte bounds, besides its texts: the slot and its share of the indexes.
+  static constexpr std::size_t kRecordBytes = 448;
+
+  JobNumber number{};
+  std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
+  TimePoint accepted_at{}, deadline{};
+  TimePoint due{};            ///< delayed: when it may be queued again
+  TimePoint dispatched_at{};  ///< the last hand-over
+  ListHook<Job> hook;         ///< in its stream, among the delayed or among the kept results
+  ListHook<Job> lease_hook;   ///< among its worker's leases
+  Timer timer{.owner = TimerOwner::job, .object = this};
+  Client* client = nullptr;  ///< of the first submit; holds a reference while set
+  Stream* stream = nullptr;  ///< set until it has ended and its place is free
+  Worker* worker = nullptr;  ///< set while it holds a place
+  Reservation reservation;
+  Blob body;  ///< the request, later the answer, where too large for `text`
+  JobText text;
+  std::unique_ptr<wire::Cost> cost;  ///< as the client stated it
+  std::unique_ptr<Ending> ending;
+  std::vector<std::unique_ptr<Waiter>> waiters;
+  std::uint64_t content_hash = 0;  ///< of what was submitted
+  std::uint32_t attempt = 0;       ///< hand-overs, the fence
+  std::uint16_t attempts = 0;      ///< hand-overs that cost one
+  std::uint16_t attempts_max = 0;
+  std::uint32_t queued_ms = 0, ran_ms = 0;
+  std::uint32_t retain_ms = 0;
+  std::uint32_t bytes = 0;  ///< what it counts for in the byte bounds
+  LaneIndex lane = 0;
+  JobState state = JobState::queued;
+  ReplyMode reply = ReplyMode::result;
+  std::uint8_t crashes = 0;
+  std::uint8_t missing = 0;  ///< inventories in a row that did not list it
+  bool client_named_it : 1 = false;
+  bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
+  bool forgotten : 1 = false;       ///< kept no longer, but its place is not free yet
+  bool returned : 1 = false;        ///< stands among its stream's returned jobs
+  bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
+
+  bool ended() const { return state >= JobState::succeeded; }
+  std::string_view id() const { return text.get(JobText::id); }
+  std::string_view body_bytes() const { return body.empty() ? text.get(JobText::body) : body.bytes(); }
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/options.hpp"
+
+namespace lanemq::core {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+
+std::vector<LaneOptions> default_lanes() {
+  return {
+      {.name = "critical", .timeout = seconds(30), .depth_max = 1000},
+      {.name = "high", .timeout = seconds(60), .depth_max = 5000},
+      {.name = "normal", .timeout = seconds(300), .depth_max = 20000, .is_default = true},
+      {.name = "low", .timeout = seconds(900), .depth_max = 50000},
+      {.name = "batch", .timeout = hours(24), .depth_max = 1000000},
+  };
+}
+
+Options default_options() {
+  Options options;
+  options.lanes = default_lanes();
+  return options;
+}
+
+}  // namespace lanemq::core

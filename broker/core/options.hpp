@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <lanemq/limits.hpp>
+
+#include "broker/core/time.hpp"
+
+namespace lanemq::core {
+
+/// One priority lane. Lanes are listed highest first.
+struct LaneOptions {
+  std::string name;
+  Duration timeout = std::chrono::seconds(300);  ///< of a job that states none, queueing included
+  std::size_t depth_max = 20000;                 ///< queued and delayed jobs
+  std::size_t bytes_max = 0;       ///< bytes of queued and delayed jobs; 0: only the total bounds them
+  std::size_t reserved_slots = 0;  ///< places of each service held for this lane and those above
+  bool is_default = false;         ///< takes jobs that name no lane
+};
+
+/// How an upstream counts.
+enum class WindowKind : std::uint8_t {
+  sliding,  ///< any window of a period: the limit holds in every one
+  bucket,   ///< a bucket that refills continuously
+};
+
+/// One limit of a budget: so many requests in a period.
+struct RateOptions {
+  std::string name;  ///< as configured: requests_per_minute, ...
+  std::int64_t limit = 0;
+  Duration period{};
+  std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
+};
+
+/// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
+struct BudgetOptions {
+  std::string name;
+  std::string service, model, client, lane;
+  std::vector<RateOptions> rates;
+  std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
+  WindowKind window = WindowKind::sliding;
+};
+
+/// What the core is told at its start. Durations are relative; every bound has its name in the options table.
+struct Options {
+  std::vector<LaneOptions> lanes;
+  std::vector<BudgetOptions> budgets;
+
+  std::size_t services_max = 1024;       ///< distinct services with jobs or workers
+  std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
+  std::size_t workers_max = 10000;
+  std::size_t jobs_max = 4'000'000;               ///< jobs of all states, kept results included
+  std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
+  std::size_t results_max = 10000;                ///< kept results
+  std::size_t results_bytes_max = std::size_t{256} << 20;
+  Duration retain = std::chrono::minutes(5);  ///< how long a result stays fetchable
+  std::size_t body_bytes_max = limits::body_bytes_max;
+
+  Duration heartbeat = std::chrono::seconds(1);
+  int attempts_max = 3;
+  int crash_max = 2;
+  Duration backoff_base = std::chrono::milliseconds(500);
+  Duration backoff_max = std::chrono::seconds(30);
+  Duration drain_timeout = std::chrono::seconds(10);
+
+  std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero; for the ids the broker makes
+};
+
+/// The default lanes: critical, high, normal, low, batch.
+std::vector<LaneOptions> default_lanes();
+Options default_options();
+
+}  // namespace lanemq::core

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace lanemq::core {
+
+/// What the core counts besides its lanes, since the start. Nothing is dropped without a count here.
+struct Stats {
+  std::uint64_t jobs_requeued_worker_lost = 0;
+  std::uint64_t jobs_requeued_missing = 0;  ///< two inventories did not list them
+  std::uint64_t outcomes_stale = 0;         ///< of an attempt that is over
+  std::uint64_t outcomes_repeated = 0;
+  std::uint64_t outcomes_unknown_session = 0;
+  std::uint64_t workers_lost = 0;
+  std::uint64_t workers_refused = 0;
+  std::uint64_t results_evicted = 0;      ///< kept results forgotten before their time, for room
+  std::uint64_t waiters_dropped = 0;      ///< for a newer one, at the bound of waiters for one job
+  std::uint64_t refused_bad_request = 0;  ///< submits that name no lane to count them in
+};
+
+}  // namespace lanemq::core

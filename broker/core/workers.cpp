@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/workers.hpp"
+
+#include <algorithm>
+
+#include "broker/core/check.hpp"
+
+namespace lanemq::core {
+namespace {
+
+IntrusiveList<Place, &Place::hook>& list_of(const Place& place) {
+  return place.worker->reserved() ? place.service->reserved : place.service->general;
+}
+
+}  // namespace
+
+Workers::Workers(const std::vector<LaneOptions>& lanes) {
+  std::size_t above = 0;
+  for (const LaneOptions& lane : lanes) {
+    reserved_above_.push_back(above);
+    above += lane.reserved_slots;
+  }
+}
+
+Worker* Workers::find(std::string_view address) const {
+  const auto place = by_address_.find(address);
+  return place == by_address_.end() ? nullptr : place->second;
+}
+
+Worker& Workers::add(std::string_view address) {
+  auto worker = std::make_unique<Worker>();
+  worker->address = address;
+  worker->number = next_number_++;
+  Worker& added = *worker;
+  const bool fresh = by_address_.emplace(added.address, &added).second;
+  LANEMQ_CHECK(fresh);
+  by_number_.emplace(added.number, std::move(worker));
+  return added;
+}
+
+void Workers::remove(Worker& worker) {
+  LANEMQ_CHECK(worker.running == 0 && worker.leases.empty());
+  offer(worker, {}, 0, 0);
+  by_address_.erase(worker.address);
+  by_number_.erase(worker.number);
+}
+
+Service* Workers::service(std::string_view name, std::size_t services_max) {
+  const auto place = services_.find(name);
+  if (place != services_.end()) return place->second.get();
+  if (services_.size() >= services_max) return nullptr;
+  return services_.emplace(name, std::make_unique<Service>(std::string(name))).first->second.get();
+}
+
+void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
+  for (const auto& place : worker.places) {
+    Service& service = *place->service;
+    const bool had_free = service.free_places > 0;
+    service.free_places += static_cast<std::size_t>(places);
+    if (!worker.reserved()) service.free_general += static_cast<std::size_t>(places);
+    if (had_free == (service.free_places > 0)) continue;
+    for (Stream* stream : service.streams)
+      stream->lane().update_ready(*stream);
+  }
+}
+
+void Workers::list(Worker& worker) {
+  worker.listed = true;
+  for (const auto& place : worker.places)
+    list_of(*place).push_back(*place);
+  change_free(worker, static_cast<std::ptrdiff_t>(worker.capacity) - worker.running);
+}
+
+void Workers::unlist(Worker& worker) {
+  change_free(worker, static_cast<std::ptrdiff_t>(worker.running) - worker.capacity);
+  for (const auto& place : worker.places)
+    list_of(*place).remove(*place);
+  worker.listed = false;
+}
+
+void Workers::update(Worker& worker) {
+  if (worker.available() == worker.listed) return;
+  if (worker.listed)
+    unlist(worker);
+  else
+    list(worker);
+}
+
+void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes,
+                    std::uint32_t capacity) {
+  if (worker.listed) unlist(worker);
+  for (const auto& place : worker.places)
+    --place->service->workers;
+  worker.places.clear();
+  worker.lanes = lanes;
+  worker.capacity = capacity;
+  for (Service* service : services) {
+    ++service->workers;
+    auto place = std::make_unique<Place>();
+    place->worker = &worker;
+    place->service = service;
+    worker.places.push_back(std::move(place));
+  }
+  update(worker);
+}
+
+std::size_t Workers::held_for_higher_lanes(const Service& service, LaneIndex lane) const {
+  const std::size_t held = reserved_above_[lane];
+  if (held == 0) return 0;
+  std::size_t used = 0;
+  for (LaneIndex above = 0; above < lane; ++above)
+    used += service.running_general[above];
+  return held > used ? held - used : 0;
+}
+
+Place* Workers::find_place(Service& service, LaneIndex lane) const {
+  for (Place* place = service.reserved.front(); place != nullptr; place = service.reserved.next(*place))
+    if ((place->worker->lanes >> lane & 1) != 0) return place;
+  if (service.general.empty() || service.free_general <= held_for_higher_lanes(service, lane)) return nullptr;
+  return service.general.front();
+}
+
+void Workers::take_place(Worker& worker, Job& job) {
+  LANEMQ_CHECK(worker.available() && worker.listed && job.worker == nullptr);
+  change_free(worker, -1);
+  ++worker.running;
+  worker.leases.push_back(job);
+  job.worker = &worker;
+  job.reserved_place = worker.reserved();
+  if (!job.reserved_place) ++job.stream->service().running_general[job.lane];
+  if (!worker.available()) return update(worker);
+  // The next job goes to another worker.
+  for (const auto& place : worker.places) {
+    list_of(*place).remove(*place);
+    list_of(*place).push_back(*place);
+  }
+}
+
+void Workers::free_place(Job& job) {
+  Worker& worker = *job.worker;
+  LANEMQ_CHECK(worker.running > 0);
+  worker.leases.remove(job);
+  --worker.running;
+  job.worker = nullptr;
+  if (!job.reserved_place) --job.stream->service().running_general[job.lane];
+  if (worker.listed)
+    change_free(worker, 1);
+  else
+    update(worker);
+}
+
+}  // namespace lanemq::core

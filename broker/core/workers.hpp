@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/job.hpp"
+#include "broker/core/lanes.hpp"
+#include "broker/core/options.hpp"
+#include "broker/core/string_hash.hpp"
+
+namespace lanemq::core {
+
+inline constexpr std::size_t kLanesMax = 16;
+
+/// A set of lanes, a bit each.
+using LaneMask = std::uint16_t;
+
+struct Worker;
+
+/// That a worker serves a service. Listed by the service while the worker has a free place.
+struct Place {
+  Worker* worker = nullptr;
+  Service* service = nullptr;
+  ListHook<Place> hook;
+};
+
+/// What jobs ask for and workers offer, by name.
+class Service {
+ public:
+  explicit Service(std::string service_name) : name(std::move(service_name)) {}
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  std::string name;
+  std::vector<Stream*> streams;                 ///< in any lane
+  IntrusiveList<Place, &Place::hook> general;   ///< of workers that take every lane, least lately used first
+  IntrusiveList<Place, &Place::hook> reserved;  ///< of workers that take only some lanes, likewise
+  std::size_t free_places = 0;                  ///< of all its workers
+  std::size_t free_general = 0;                 ///< of workers that take every lane
+  std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at general workers, by lane
+  std::size_t workers = 0;                                 ///< that declare it
+};
+
+/// A worker that said it is ready.
+struct Worker {
+  std::string address;  ///< where to send; not its identity
+  std::string session, name;
+  std::uint64_t number = 0;  ///< order of arrival
+  std::vector<std::unique_ptr<Place>> places;
+  LaneMask lanes = 0;  ///< 0: every lane
+  std::uint32_t capacity = 0, running = 0;
+  IntrusiveList<Job, &Job::lease_hook> leases;
+  Timer timer{.owner = TimerOwner::worker, .object = this};
+  TimePoint heard_at{};
+  std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
+  bool draining = false;
+  bool awaits_inventory = false;  ///< gets no job before its heartbeat
+  bool listed = false;  ///< its places are listed at their services, and its free ones counted there
+
+  bool reserved() const { return lanes != 0; }
+  bool available() const { return running < capacity && !draining && !awaits_inventory; }
+};
+
+/// All workers and what they offer. A job's place is found in O(1) for general workers.
+class Workers {
+ public:
+  explicit Workers(const std::vector<LaneOptions>& lanes);
+
+  Worker* find(std::string_view address) const;
+  /// Requires: no worker has the address.
+  Worker& add(std::string_view address);
+  /// Requires: it holds no job.
+  void remove(Worker& worker);
+  std::size_t size() const { return by_number_.size(); }
+  const std::map<std::uint64_t, std::unique_ptr<Worker>>& all() const { return by_number_; }
+
+  /// The service of that name; made when it is first asked for. Null when there are `services_max`.
+  Service* service(std::string_view name, std::size_t services_max);
+  std::size_t services() const { return services_.size(); }
+
+  /// Replaces what a worker offers.
+  void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);
+  /// Lists or unlists a worker's places after what decides it has changed.
+  void update(Worker& worker);
+
+  /// The place a job of that lane would take now: a reserved worker's first, then a general one's, as long as
+  /// those held for higher lanes stay free. Null when there is none.
+  Place* find_place(Service& service, LaneIndex lane) const;
+  /// The job takes a place of the worker. Requires: the worker is available.
+  void take_place(Worker& worker, Job& job);
+  /// The job's place is free again.
+  void free_place(Job& job);
+
+ private:
+  std::size_t held_for_higher_lanes(const Service& service, LaneIndex lane) const;
+  void list(Worker& worker);
+  void unlist(Worker& worker);
+  void change_free(Worker& worker, std::ptrdiff_t places);
+
+  std::vector<std::size_t> reserved_above_;  // by lane: the sum of reserved_slots of the lanes above it
+  absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_address_;
+  std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
+  std::map<std::string, std::unique_ptr<Service>, std::less<>> services_;
+  std::uint64_t next_number_ = 1;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/router.hpp"
+
+#include <cstring>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/limits.hpp>
+
+namespace lanemq::io {
+namespace {
+
+constexpr char kNoHeader[] = "no frame is an LMQ1 header: one starts with 93 A4 \"LMQ1\" or 94 A4 \"LMQ1\"";
+constexpr char kTooManyFrames[] = "too many frames: at most 5 before the header and one behind it";
+constexpr char kEnvelopeTooLarge[] = "the frames before the header hold more than 1024 bytes";
+constexpr char kBodyTwice[] = "the header holds a body and a body frame follows it; send one of them";
+
+/// Peers whose outstanding bytes are counted at a time before those at rest are forgotten.
+constexpr std::size_t kOutstandingSweep = 1024;
+
+/// What a lent body keeps alive until libzmq has sent it.
+struct Loan {
+  std::shared_ptr<const void> owner;
+  std::shared_ptr<std::atomic<std::int64_t>> outstanding;
+  std::int64_t bytes;
+};
+
+void end_loan(void*, void* hint) {
+  const std::unique_ptr<Loan> loan(static_cast<Loan*>(hint));
+  loan->outstanding->fetch_sub(loan->bytes, std::memory_order_relaxed);
+}
+
+void pack_frame(std::string& envelope, std::string_view frame) {
+  const auto size = static_cast<std::uint16_t>(frame.size());
+  envelope.append(reinterpret_cast<const char*>(&size), sizeof size);
+  envelope.append(frame);
+}
+
+std::string_view next_frame(std::string_view& envelope) {
+  std::uint16_t size = 0;
+  std::memcpy(&size, envelope.data(), sizeof size);
+  const std::string_view frame = envelope.substr(sizeof size, size);
+  envelope.remove_prefix(sizeof size + size);
+  return frame;
+}
+
+}  // namespace
+
+Blob Incoming::adopt(zmq::message_t& frame, std::string_view bytes) {
+  // Moving a message moves its buffer only if it is not stored inside the message itself: never for a large
+  // one.
+  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
+  return Blob::own(std::move(owner), bytes);
+}
+
+Blob Incoming::take_body(std::string_view inside, std::size_t borrow_max) {
+  const std::string_view bytes = has_body_ ? view(body_) : inside;
+  if (bytes.size() <= borrow_max) return Blob::borrow(bytes);
+  return adopt(has_body_ ? body_ : header_, bytes);
+}
+
+Router::Router(zmq::context_t& context, const RouterOptions& options)
+    : socket_(context, zmq::socket_type::router), large_bytes_max_(options.large_bytes_max) {
+  socket_.set(zmq::sockopt::router_mandatory, true);
+  socket_.set(zmq::sockopt::rcvhwm, options.receive_hwm);
+  socket_.set(zmq::sockopt::sndhwm, options.send_hwm);
+  socket_.set(zmq::sockopt::maxmsgsize, options.frame_bytes_max);
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.set(zmq::sockopt::backlog, 1024);
+  socket_.set(zmq::sockopt::ipv6, true);
+  socket_.set(zmq::sockopt::tcp_keepalive, 1);
+  socket_.set(zmq::sockopt::handshake_ivl, 5000);
+  // Only this side asks: it finds connections that a network has dropped without a word.
+  socket_.set(zmq::sockopt::heartbeat_ivl, 1000);
+  socket_.set(zmq::sockopt::heartbeat_timeout, 3000);
+  socket_.set(zmq::sockopt::heartbeat_ttl, 3000);
+  socket_.bind(options.endpoint);
+}
+
+std::string Router::endpoint() const {
+  return socket_.get(zmq::sockopt::last_endpoint);
+}
+
+bool Router::receive(Incoming& message) {
+  if (!socket_.recv(message.address_, zmq::recv_flags::dontwait)) return false;
+  message.envelope_.clear();
+  message.has_body_ = message.from_req_ = false;
+  message.fault_ = nullptr;
+
+  bool more = message.address_.more(), has_header = false;
+  std::size_t envelope_frames = 0;
+  while (more) {
+    zmq::message_t& frame = has_header ? message.body_ : message.header_;
+    (void)socket_.recv(frame, zmq::recv_flags::none);
+    more = frame.more();
+    if (message.fault_ != nullptr) continue;  // the rest of a message that is none
+    if (has_header) {
+      if (message.has_body_)
+        message.fault_ = kTooManyFrames;
+      else if (has_inline_body(message.header()))
+        message.fault_ = kBodyTwice;
+      message.has_body_ = true;
+    } else if (is_header(message.header())) {
+      has_header = true;
+    } else if (++envelope_frames > limits::envelope_frames_max) {
+      message.fault_ = kTooManyFrames;
+    } else {
+      pack_frame(message.envelope_, message.header());
+      message.from_req_ = message.header().empty();
+      if (message.envelope_.size() > limits::envelope_bytes_max) message.fault_ = kEnvelopeTooLarge;
+    }
+  }
+  if (!has_header) {
+    if (message.fault_ == nullptr) message.fault_ = kNoHeader;
+    message.envelope_.clear();
+    message.header_.rebuild();
+  }
+  return true;
+}
+
+std::shared_ptr<Router::Outstanding> Router::outstanding_of(std::string_view address) {
+  if (outstanding_.size() >= kOutstandingSweep)
+    absl::erase_if(outstanding_,
+                   [](const auto& entry) { return entry.second->load(std::memory_order_relaxed) == 0; });
+  auto& place = outstanding_[std::string(address)];
+  if (!place) place = std::make_shared<Outstanding>(0);
+  return place;
+}
+
+zmq::message_t Router::lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) {
+  const auto bytes = static_cast<std::int64_t>(body.size());
+  outstanding->fetch_add(bytes, std::memory_order_relaxed);
+  auto loan = std::make_unique<Loan>(Loan{body.owner(), std::move(outstanding), bytes});
+  // libzmq never writes to what it sends.
+  return {const_cast<char*>(body.bytes().data()), body.size(), end_loan, loan.release()};
+}
+
+SendStatus Router::send(std::string_view address, std::string_view envelope, std::string_view header,
+                        const Blob& body) {
+  std::shared_ptr<Outstanding> outstanding;
+  if (!body.empty()) {
+    outstanding = outstanding_of(address);
+    if (outstanding->load(std::memory_order_relaxed) > large_bytes_max_) return SendStatus::slow;
+  }
+  const auto put = [&](zmq::message_t frame, bool more) {
+    const auto flags = zmq::send_flags::dontwait | (more ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    return socket_.send(frame, flags).has_value();
+  };
+  try {
+    if (!put(zmq::message_t(address.data(), address.size()), true)) return SendStatus::slow;
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EHOSTUNREACH) return SendStatus::gone;
+    throw;
+  }
+  while (!envelope.empty()) {
+    const std::string_view frame = next_frame(envelope);
+    put(zmq::message_t(frame.data(), frame.size()), true);
+  }
+  put(zmq::message_t(header.data(), header.size()), !body.empty());
+  if (!body.empty()) put(lend(body, std::move(outstanding)), false);
+  return SendStatus::sent;
+}
+
+}  // namespace lanemq::io

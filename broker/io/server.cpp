@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/server.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <lanemq/version.hpp>
+
+#include "broker/io/log.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// Messages that one turn takes from one socket: long enough to pay for a turn, short enough to keep waits
+/// small.
+constexpr std::size_t kMessagesPerTurn = 1000;
+/// How long a loop that is never idle may go without looking at its signals.
+constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
+/// How soon a client that reads slowly is tried again.
+constexpr auto kBacklogPause = std::chrono::milliseconds(2);
+/// How long the last answers may take to leave.
+constexpr auto kLinger = std::chrono::milliseconds(1000);
+/// Room that a frame has beside the largest body: its header, and a body somewhat too large, which gets an
+/// answer instead of a broken connection.
+constexpr std::int64_t kFrameBytesSpare = 1 << 20;
+
+RouterOptions client_router(const ServerOptions& options, const core::Options& core) {
+  return {.endpoint = options.clients,
+          .receive_hwm = options.client_receive_hwm,
+          .send_hwm = options.client_send_hwm,
+          .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
+          .large_bytes_max = static_cast<std::int64_t>(options.client_large_bytes_max)};
+}
+
+RouterOptions worker_router(const ServerOptions& options, const core::Options& core) {
+  // A worker holds at most capacity_max jobs: with as many again for the rest, its mark is never in the way.
+  const int hwm = 2 * static_cast<int>(limits::capacity_max);
+  return {.endpoint = options.workers,
+          .receive_hwm = hwm,
+          .send_hwm = hwm,
+          .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
+          .large_bytes_max = INT64_MAX};
+}
+
+DecodeError not_understood(const char* why) {
+  DecodeError error;
+  error.message = why;
+  return error;
+}
+
+zmq::context_t make_context(int io_threads) {
+  zmq::context_t context(io_threads);
+  context.set(zmq::ctxopt::max_sockets, 1023);
+  return context;
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options, core::Options core_options, std::unique_ptr<Store> store,
+               int stop_signals, std::uint64_t seed)
+    : options_(options),
+      broker_(core_options, seed),
+      store_(std::move(store)),
+      context_(make_context(options.io_threads)),
+      clients_(context_, client_router(options, core_options)),
+      workers_(context_, worker_router(options, core_options)),
+      stop_signals_(stop_signals),
+      decoder_(core_options.body_bytes_max),
+      started_(Clock::now()),
+      wall_ms_(core_options.wall_ms) {}
+
+core::TimePoint Server::now() const {
+  return core::TimePoint(std::chrono::duration_cast<core::Duration>(Clock::now() - started_));
+}
+
+int Server::run() {
+  now_ = now();
+  while (true) {
+    const bool busy = turn();
+    if (over(now_)) break;
+    if (!busy || Clock::now() - polled_ > kSignalsAtLeastEvery) wait();
+  }
+  clients_.set_linger(kLinger);
+  workers_.set_linger(kLinger);
+  return 0;
+}
+
+/// Reads, decides, commits, sends. Returns whether anything was read.
+bool Server::turn() {
+  // Workers first: their outcomes free places for what clients send.
+  const std::size_t read = read_workers(now_) + read_clients(now_);
+  for (const std::string& address : unreachable_)
+    broker_.handle(core::WorkerUnreachable{address}, now_);
+  unreachable_.clear();
+  broker_.advance(now_);
+  if (const auto committed = store_->commit(); !committed) {
+    log_event(LogLevel::error, "store.failed", {{"reason", committed.error().message}});
+    stop_now_ = true;
+    return true;
+  }
+  send_all(now_);
+  log_notices();
+  now_ = now();
+  return read > 0 || !unreachable_.empty();
+}
+
+void Server::wait() {
+  long timeout = -1;
+  if (const auto wakeup = broker_.next_wakeup()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wakeup - now_).count();
+    timeout = std::clamp<long>(left, 0, 60000);
+  }
+  if (!backlogs_.empty()) timeout = std::clamp<long>(timeout, 0, kBacklogPause.count());
+  if (stop_at_) {
+    const long left = std::max<long>(core::to_ms(*stop_at_ - now_) + 1, 0);
+    timeout = timeout < 0 ? left : std::min(timeout, left);
+  }
+  zmq::pollitem_t items[] = {{workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {nullptr, stop_signals_, ZMQ_POLLIN, 0}};
+  try {
+    zmq::poll(items, std::size(items), std::chrono::milliseconds(timeout));
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
+  polled_ = Clock::now();
+  now_ = now();
+  if ((items[2].revents & ZMQ_POLLIN) != 0) take_signals(now_);
+}
+
+// ---- reading ------------------------------------------------------------------------------------------
+
+std::size_t Server::read_workers(core::TimePoint now) {
+  std::size_t read = 0;
+  while (read < kMessagesPerTurn && workers_.receive(incoming_)) {
+    ++read;
+    take_worker_message(now);
+  }
+  return read;
+}
+
+std::size_t Server::read_clients(core::TimePoint now) {
+  std::size_t read = 0;
+  while (read < kMessagesPerTurn && clients_.receive(incoming_)) {
+    ++read;
+    take_client_message(now);
+  }
+  return read;
+}
+
+void Server::take_client_message(core::TimePoint now) {
+  if (incoming_.fault() != nullptr) return answer_bad_request(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), client_request_))
+    return answer_bad_request(*error);
+  const core::Origin from{incoming_.address(), incoming_.envelope(), incoming_.from_req()};
+  if (const auto* submit = std::get_if<wire::Submit>(&client_request_))
+    return broker_.handle(
+        core::Submitted{from, submit, incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
+        now);
+  if (const auto* cancel = std::get_if<wire::Cancel>(&client_request_))
+    return broker_.handle(core::CancelAsked{from, cancel}, now);
+  if (const auto* query = std::get_if<wire::StatusQuery>(&client_request_))
+    return broker_.handle(core::StatusAsked{from, query}, now);
+  if (const auto* fetch = std::get_if<wire::Fetch>(&client_request_))
+    return broker_.handle(core::FetchAsked{from, fetch}, now);
+  if (const auto* query = std::get_if<wire::StatsQuery>(&client_request_))
+    return answer_stats(from, query->ref, now);
+  if (const auto* ping = std::get_if<wire::Ping>(&client_request_)) {
+    wire::Pong pong;
+    pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
+    pong.version = kVersion;
+    pong.ref = ping->ref;
+    return broker_.outbox().add(core::Peer::client, from.address, from.envelope, pong);
+  }
+  answer_bad_request(
+      not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
+}
+
+void Server::take_worker_message(core::TimePoint now) {
+  if (incoming_.fault() != nullptr) return refuse_worker(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), worker_report_))
+    return refuse_worker(*error);
+  const std::string_view address = incoming_.address();
+  if (const auto* outcome = std::get_if<wire::Outcome>(&worker_report_))
+    return broker_.handle(
+        core::OutcomeReported{address, outcome,
+                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
+        now);
+  if (const auto* failure = std::get_if<wire::Failure>(&worker_report_))
+    return broker_.handle(
+        core::FailureReported{address, failure,
+                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
+        now);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&worker_report_))
+    return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
+  if (const auto* ready = std::get_if<wire::Ready>(&worker_report_))
+    return broker_.handle(core::WorkerReady{address, ready}, now);
+  if (std::holds_alternative<wire::Bye>(worker_report_))
+    return broker_.handle(core::WorkerLeaving{address}, now);
+  refuse_worker(not_understood("op \"chunk\" belongs to streamed answers, which are not in this version"));
+}
+
+void Server::answer_bad_request(const DecodeError& error) {
+  ++stats_.frames_refused;
+  wire::ErrorReply reply;
+  if (!error.id.empty()) reply.id = error.id;
+  reply.code = name_of(error.code);
+  reply.message = error.message;
+  reply.ref = {error.ref};
+  broker_.outbox().add(core::Peer::client, incoming_.address(), incoming_.envelope(), reply);
+}
+
+void Server::refuse_worker(const DecodeError& error) {
+  ++stats_.frames_refused;
+  broker_.handle(core::WorkerHeard{incoming_.address()}, now_);
+  wire::WorkerRefusal refusal;
+  refusal.code = name_of(error.code);
+  refusal.message = error.message;
+  broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
+}
+
+void Server::answer_stats(const core::Origin& from, wire::Raw ref, core::TimePoint now) {
+  document_.clear();
+  write_stats_document(broker_, stats_, now, now.time_since_epoch(), document_);
+  wire::StatsReply reply;
+  reply.document.bytes = document_.view();
+  reply.ref = ref;
+  broker_.outbox().add(core::Peer::client, from.address, from.envelope, reply);
+}
+
+// ---- sending ------------------------------------------------------------------------------------------
+
+void Server::send_all(core::TimePoint now) {
+  flush_backlogs();
+  core::Outbox& outbox = broker_.outbox();
+  for (const core::Send& send : outbox.sends) {
+    if (send.peer == core::Peer::client)
+      send_to_client(send);
+    else
+      send_to_worker(send, now);
+  }
+  outbox.sends.clear();
+  outbox.bytes.clear();
+}
+
+void Server::send_to_client(const core::Send& send) {
+  const core::Outbox& outbox = broker_.outbox();
+  const std::string_view address = outbox.address(send);
+  if (!backlogs_.empty() && backlogs_.find(address) != backlogs_.end()) return hold_back(address, send);
+  switch (clients_.send(address, outbox.envelope(send), outbox.header(send), send.body)) {
+    case SendStatus::sent:
+      return;
+    case SendStatus::gone:
+      ++stats_.sends_undeliverable;
+      return;  // a result stays fetchable
+    case SendStatus::slow:
+      return hold_back(address, send);
+  }
+}
+
+void Server::send_to_worker(const core::Send& send, core::TimePoint) {
+  const core::Outbox& outbox = broker_.outbox();
+  const std::string_view address = outbox.address(send);
+  const SendStatus status = workers_.send(address, outbox.envelope(send), outbox.header(send), send.body);
+  if (status == SendStatus::sent) return;
+  // A worker within its capacity cannot be slow: one that is has stopped reading, and its jobs go elsewhere.
+  ++(status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow);
+  unreachable_.emplace_back(address);
+}
+
+/// Keeps an answer for a client that reads slowly, up to its bound. What goes over it is dropped and counted;
+/// the client gets it by `fetch`, or by submitting again.
+void Server::hold_back(std::string_view address, const core::Send& send) {
+  const core::Outbox& outbox = broker_.outbox();
+  Held held{std::string(outbox.envelope(send)), std::string(outbox.header(send)), send.body};
+  auto place = backlogs_.find(address);
+  const std::size_t bytes = place == backlogs_.end() ? 0 : place->second.bytes;
+  if (bytes + held.bytes() > options_.client_backlog_bytes_max ||
+      stats_.backlog_bytes + held.bytes() > options_.backlog_bytes_max) {
+    ++stats_.sends_dropped_slow;
+    return;
+  }
+  if (place == backlogs_.end()) place = backlogs_.emplace(address, Backlog{}).first;
+  place->second.bytes += held.bytes();
+  stats_.backlog_bytes += held.bytes();
+  place->second.messages.push_back(std::move(held));
+}
+
+void Server::flush_backlogs() {
+  for (auto place = backlogs_.begin(); place != backlogs_.end();) {
+    Backlog& backlog = place->second;
+    while (!backlog.messages.empty()) {
+      const Held& held = backlog.messages.front();
+      const SendStatus status = clients_.send(place->first, held.envelope, held.header, held.body);
+      if (status == SendStatus::slow) break;
+      if (status == SendStatus::gone) ++stats_.sends_undeliverable;
+      stats_.backlog_bytes -= held.bytes();
+      backlog.bytes -= held.bytes();
+      backlog.messages.pop_front();
+    }
+    place = backlog.messages.empty() ? backlogs_.erase(place) : std::next(place);
+  }
+}
+
+void Server::log_notices() {
+  for (const core::Notice& notice : broker_.outbox().notices) {
+    switch (notice.kind) {
+      case core::Notice::Kind::worker_ready:
+        log_event(LogLevel::info, "worker.ready",
+                  {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
+        break;
+      case core::Notice::Kind::worker_left:
+        log_event(LogLevel::info, "worker.left",
+                  {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
+      case core::Notice::Kind::worker_lost:
+        log_event(LogLevel::warning, "worker.lost",
+                  {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
+    }
+  }
+  broker_.outbox().notices.clear();
+}
+
+// ---- stopping -----------------------------------------------------------------------------------------
+
+void Server::take_signals(core::TimePoint now) {
+  signalfd_siginfo info{};
+  while (::read(stop_signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (stop_at_) {
+      stop_now_ = true;
+      continue;
+    }
+    const core::Duration timeout = broker_.options().drain_timeout;
+    stop_at_ = now + timeout;
+    broker_.handle(core::DrainAsked{}, now);
+    log_event(
+        LogLevel::info, "broker.draining",
+        {{"running", broker_.running()}, {"drain_timeout_ms", static_cast<long long>(core::to_ms(timeout))}});
+  }
+}
+
+bool Server::over(core::TimePoint now) {
+  if (!stop_at_ && !stop_now_) return false;
+  if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
+  const std::size_t given_up = broker_.running();
+  broker_.give_up_running(now);
+  send_all(now);
+  log_event(LogLevel::info, "broker.stopped", {{"given_up", given_up}});
+  return true;
+}
+
+}  // namespace lanemq::io

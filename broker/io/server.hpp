@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <zmq.hpp>
+
+#include <lanemq/codec.hpp>
+
+#include "broker/core/broker.hpp"
+#include "broker/io/router.hpp"
+#include "broker/io/stats_document.hpp"
+#include "broker/io/store.hpp"
+
+namespace lanemq::io {
+
+/// What the adapters are told at their start; the core has its own options.
+struct ServerOptions {
+  std::string clients = "tcp://127.0.0.1:5570";
+  std::string workers = "tcp://127.0.0.1:5571";
+  int client_receive_hwm = 1000, client_send_hwm = 1000;
+  std::size_t client_large_bytes_max = std::size_t{32} << 20;  ///< large bodies on their way to one client
+  std::size_t client_backlog_bytes_max = std::size_t{16}
+                                         << 20;            ///< answers held for one client that reads slowly
+  std::size_t backlog_bytes_max = std::size_t{256} << 20;  ///< the same for all clients
+  int io_threads = 1;
+};
+
+/// The loop: reads the sockets and the clock, tells the core, commits, sends. One thread owns everything
+/// here.
+class Server {
+ public:
+  /// Binds both sockets. `stop_signals` is a descriptor that becomes readable when a signal asks to stop
+  /// (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be bound.
+  Server(const ServerOptions& options, core::Options core_options, std::unique_ptr<Store> store,
+         int stop_signals, std::uint64_t seed);
+
+  std::string clients_endpoint() const { return clients_.endpoint(); }
+  std::string workers_endpoint() const { return workers_.endpoint(); }
+
+  /// Runs until a signal has asked to stop and the drain is over. Returns the program's exit code.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  core::TimePoint now() const;
+  bool turn();
+  void wait();
+  std::size_t read_workers(core::TimePoint now);
+  std::size_t read_clients(core::TimePoint now);
+  void take_client_message(core::TimePoint now);
+  void take_worker_message(core::TimePoint now);
+  void answer_bad_request(const DecodeError& error);
+  void refuse_worker(const DecodeError& error);
+  void answer_stats(const core::Origin& from, wire::Raw ref, core::TimePoint now);
+  void send_all(core::TimePoint now);
+  void send_to_client(const core::Send& send);
+  void send_to_worker(const core::Send& send, core::TimePoint now);
+  void hold_back(std::string_view address, const core::Send& send);
+  void flush_backlogs();
+  void log_notices();
+  void take_signals(core::TimePoint now);
+  bool over(core::TimePoint now);
+
+  /// Answers that wait for a client to read.
+  struct Held {
+    std::string envelope, header;
+    Blob body;
+    std::size_t bytes() const { return sizeof(Held) + envelope.size() + header.size() + body.size(); }
+  };
+  struct Backlog {
+    std::deque<Held> messages;
+    std::size_t bytes = 0;
+  };
+
+  ServerOptions options_;
+  core::Broker broker_;
+  std::unique_ptr<Store> store_;
+  zmq::context_t context_;
+  Router clients_, workers_;
+  int stop_signals_;
+  Decoder decoder_;
+  Incoming incoming_;
+  wire::ClientRequest client_request_;
+  wire::WorkerReport worker_report_;
+  Buffer document_;
+  std::map<std::string, Backlog, std::less<>> backlogs_;
+  TransportStats stats_;
+  Clock::time_point started_;
+  Clock::time_point polled_{};
+  core::TimePoint now_{};
+  std::int64_t wall_ms_ = 0;
+  std::optional<core::TimePoint> stop_at_;  // draining until then
+  bool stop_now_ = false;
+  std::vector<std::string> unreachable_;  // workers found gone while sending
+};
+
+}  // namespace lanemq::io

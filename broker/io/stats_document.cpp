@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/stats_document.hpp"
+
+#include <cstdio>
+
+#include <lanemq/version.hpp>
+
+namespace lanemq::io {
+namespace {
+
+std::size_t resident_bytes() {
+  std::size_t total = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%zu %zu", &total, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * 4096;
+}
+
+std::int64_t signed_of(std::uint64_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
+/// Milliseconds to the microsecond: a wait is often shorter than a millisecond.
+double ms_of(core::Duration duration) {
+  return static_cast<double>(duration.count()) / 1000.0;
+}
+
+void write_histogram(DocumentWriter& out, const core::Histogram& histogram) {
+  out.map(3);
+  out.text("p50").number(ms_of(histogram.quantile(0.50)));
+  out.text("p99").number(ms_of(histogram.quantile(0.99)));
+  out.text("max").number(ms_of(histogram.max()));
+}
+
+void write_lane(DocumentWriter& out, const core::Broker& broker, const core::Lane& lane,
+                core::TimePoint now) {
+  out.map(13);
+  out.text("queued").integer(signed_of(lane.queued));
+  out.text("delayed").integer(signed_of(lane.delayed));
+  out.text("running").integer(signed_of(lane.running));
+  out.text("accepted").integer(signed_of(lane.counters.accepted));
+  out.text("succeeded").integer(signed_of(lane.counters.succeeded));
+  out.text("failed").integer(signed_of(lane.counters.failed));
+  out.text("refused").integer(signed_of(lane.counters.refused));
+  out.text("duplicates").integer(signed_of(lane.counters.duplicates));
+  out.text("requeued").integer(signed_of(lane.counters.requeued));
+  out.text("bytes").integer(signed_of(lane.bytes));
+  out.text("oldest_ms").integer(core::to_ms(broker.oldest(lane, now)));
+  out.text("wait_ms");
+  write_histogram(out, lane.wait);
+  out.text("run_ms");
+  write_histogram(out, lane.run);
+}
+
+void write_workers(DocumentWriter& out, const core::Broker& broker) {
+  std::int64_t capacity = 0, running = 0, reserved = 0;
+  for (const auto& [number, worker] : broker.workers().all()) {
+    capacity += worker->capacity;
+    running += worker->running;
+    if (worker->reserved()) ++reserved;
+  }
+  out.map(5);
+  out.text("connected").integer(signed_of(broker.workers().size()));
+  out.text("reserved").integer(reserved);
+  out.text("capacity").integer(capacity);
+  out.text("running").integer(running);
+  out.text("lost").integer(signed_of(broker.stats().workers_lost));
+}
+
+void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
+  const bool concurrency = budget.options.concurrency > 0;
+  const bool paused = now < budget.paused_until;
+  out.map(budget.rates.size() + (concurrency ? 1 : 0) + (paused ? 1 : 0));
+  for (core::RateLimit& rate : budget.rates) {
+    out.text(rate.name()).map(3);
+    out.text("level").integer(rate.available(now));
+    out.text("capacity").integer(rate.capacity());
+    out.text("limit").integer(rate.limit());
+  }
+  if (concurrency) {
+    out.text("concurrency").map(3);
+    out.text("level").integer(budget.options.concurrency - budget.running);
+    out.text("capacity").integer(budget.options.concurrency);
+    out.text("limit").integer(budget.options.concurrency);
+  }
+  if (paused) out.text("paused_ms").integer(core::to_ms(budget.paused_until - now));
+}
+
+void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
+  const std::pair<std::string_view, std::uint64_t> counters[] = {
+      {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
+      {"jobs_requeued_missing", stats.jobs_requeued_missing},
+      {"outcomes_stale", stats.outcomes_stale},
+      {"outcomes_repeated", stats.outcomes_repeated},
+      {"outcomes_unknown_session", stats.outcomes_unknown_session},
+      {"workers_refused", stats.workers_refused},
+      {"waiters_dropped", stats.waiters_dropped},
+      {"results_evicted", stats.results_evicted},
+      {"refused_bad_request", stats.refused_bad_request},
+      {"frames_refused", transport.frames_refused},
+      {"sends_undeliverable", transport.sends_undeliverable},
+      {"sends_dropped_slow", transport.sends_dropped_slow},
+      {"send_errors", transport.send_errors},
+      {"backlog_bytes", transport.backlog_bytes},
+  };
+  out.map(std::size(counters));
+  for (const auto& [name, value] : counters)
+    out.text(name).integer(signed_of(value));
+}
+
+}  // namespace
+
+void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
+                          core::Duration uptime, Buffer& buffer) {
+  DocumentWriter out(buffer);
+  out.map(9);
+  out.text("version").text(kVersion);
+  out.text("uptime_ms").integer(core::to_ms(uptime));
+  out.text("lanes").map(broker.lanes().size());
+  for (const auto& lane : broker.lanes()) {
+    out.text(lane->options().name);
+    write_lane(out, broker, *lane, now);
+  }
+  out.text("workers");
+  write_workers(out, broker);
+  out.text("budgets").map(broker.budgets().all().size());
+  for (core::Budget& budget : broker.budgets().all()) {
+    out.text(budget.options.name);
+    write_budget(out, budget, now);
+  }
+  out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));
+  out.text("counters");
+  write_counters(out, broker.stats(), transport);
+  out.text("memory_bytes").integer(signed_of(broker.memory_bytes()));
+  out.text("resident_bytes").integer(signed_of(resident_bytes()));
+}
+
+}  // namespace lanemq::io

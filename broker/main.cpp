@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <zmq.hpp>
+
+#include <lanemq/version.hpp>
+
+#include "broker/config.hpp"
+#include "broker/io/log.hpp"
+#include "broker/io/server.hpp"
+
+namespace {
+
+using lanemq::Config;
+using lanemq::ConfigError;
+
+constexpr int kExitUsage = 2;
+constexpr int kExitCannotBind = 3;
+
+/// Descriptors that a broker with thousands of connections needs; fewer are worth a warning.
+constexpr rlim_t kDescriptorsWanted = 65536;
+
+std::uint64_t entropy() {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed))
+    throw std::runtime_error("the system gives no random bytes");
+  return seed;
+}
+
+/// Endpoints that only this machine can reach.
+bool is_local(const std::string& endpoint) {
+  for (const char* prefix : {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "ipc://", "inproc://"})
+    if (endpoint.starts_with(prefix)) return true;
+  return false;
+}
+
+void require_local(const Config& config, const std::string& endpoint) {
+  if (config.insecure || is_local(endpoint)) return;
+  throw ConfigError(
+      "endpoint " + endpoint +
+      " can be reached from other machines, and this version neither encrypts nor asks for keys; "
+      "bind to 127.0.0.1, or say --insecure where the network is trusted");
+}
+
+/// Blocks the stop signals for all threads to come and returns the descriptor that tells of them.
+int stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kDescriptorsWanted));
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < kDescriptorsWanted)
+    lanemq::io::log_event(lanemq::io::LogLevel::warning, "limit.descriptors",
+                          {{"have", static_cast<std::size_t>(limit.rlim_cur)},
+                           {"want", static_cast<std::size_t>(kDescriptorsWanted)},
+                           {"do", "raise LimitNOFILE or ulimit -n"}});
+}
+
+int serve(const Config& config) {
+  if (!lanemq::io::set_log_level(config.log_level))
+    throw ConfigError("log_level \"" + config.log_level +
+                      "\" is not known; write debug, info, warn, error or off");
+  require_local(config, config.server.clients);
+  require_local(config, config.server.workers);
+  auto store = lanemq::io::open_store(config.store);
+  if (!store) throw ConfigError(store.error().message);
+  for (const std::string& key : config.without_effect)
+    lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",
+                          {{"key", key}, {"reason", "understood, but this version does not enforce it"}});
+  raise_descriptor_limit();
+  const int signals = stop_signals();
+  // libzmq takes the routing ids it makes from rand(): they must not be guessable.
+  std::srand(static_cast<unsigned>(entropy()));
+
+  lanemq::core::Options core = config.core;
+  core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count();
+  lanemq::io::Server server(config.server, core, std::move(*store), signals, entropy());
+  std::printf("ready clients=%s workers=%s\n", server.clients_endpoint().c_str(),
+              server.workers_endpoint().c_str());
+  std::fflush(stdout);
+  return server.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "lanemq-broker: queues AI jobs in priority lanes and hands them to workers under one shared quota."};
+  std::string config_path, clients, workers, store, log_level;
+  std::vector<std::string> assignments;
+  bool insecure = false, print = false, check = false;
+  app.add_option("--config", config_path, "Read this TOML file")->type_name("FILE.toml");
+  app.add_option("--clients", clients,
+                 "Where clients connect (default tcp://127.0.0.1:5570; port * picks one)")
+      ->type_name("ENDPOINT");
+  app.add_option("--workers", workers, "Where workers connect (default tcp://127.0.0.1:5571)")
+      ->type_name("ENDPOINT");
+  app.add_option("--store", store, "Where accepted jobs are kept: memory")->type_name("STORE");
+  app.add_option("--log-level", log_level, "debug, info, warn, error or off")->type_name("LEVEL");
+  app.add_option(
+         "--set", assignments,
+         "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, budget.api.requests_per_minute=500")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_flag("--insecure", insecure, "Allow endpoints beyond this machine without encryption or keys");
+  app.add_flag("--print-config", print, "Print the configuration in force, with comments, and exit");
+  app.add_flag("--check", check, "Check the configuration and exit");
+  app.set_version_flag("--version", std::string("lanemq-broker ") + lanemq::kVersion);
+  app.footer(
+      "Precedence: defaults < file < environment (LANEMQ_KEY) < flags and --set.\n"
+      "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind.\n"
+      "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  try {
+    Config config;
+    if (!config_path.empty()) lanemq::load_config_file(config_path, config);
+    lanemq::load_config_environment(config);
+    if (!clients.empty()) config.server.clients = clients;
+    if (!workers.empty()) config.server.workers = workers;
+    if (!store.empty()) config.store = store;
+    if (!log_level.empty()) config.log_level = log_level;
+    if (insecure) config.insecure = true;
+    for (const std::string& assignment : assignments)
+      lanemq::set_config(assignment, config);
+    lanemq::check_config(config);
+    if (print) std::cout << lanemq::print_config(config);
+    if (print || check) return 0;
+    return serve(config);
+  } catch (const ConfigError& error) {
+    std::cerr << "lanemq-broker: " << error.what() << "\n";
+    return kExitUsage;
+  } catch (const zmq::error_t& error) {
+    std::cerr << "lanemq-broker: cannot bind: " << error.what()
+              << "; choose free endpoints with --clients and --workers\n";
+    return kExitCannotBind;
+  } catch (const std::exception& error) {
+    std::cerr << "lanemq-broker: " << error.what() << "\n";
+    return 1;
+  }
+}
