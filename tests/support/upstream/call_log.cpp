@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/upstream/call_log.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/upstream/peak.hpp"
+
+namespace lanemq::upstream {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string milliseconds(Duration duration) {
+  const long long us = duration.count() / 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, "%lld.%03lld", us / 1000, us % 1000);
+  return text;
+}
+
+std::string hex(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// What clients sent may be no UTF-8, and cutting may have split a character.
+std::string quoted(const std::string& text) {
+  return Json(text.substr(0, kLoggedTextMax)).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+struct Arrival {
+  Duration at;
+  std::uint64_t tokens;
+};
+
+// Adds one line to the audit, and to the arrivals if the call was accepted. Throws Json::exception on
+// nonsense.
+void take_line(const std::string& line, Audit& audit, std::vector<Arrival>& arrivals) {
+  const Json record = Json::parse(line);
+  const auto at = std::chrono::microseconds(std::llround(record.at("t_ms").get<double>() * 1000));
+  const auto status = record.at("status").get<unsigned>();
+  ++audit.calls;
+  audit.ok += status == 200 && !record.contains("fault");
+  audit.rejected_429 += status == 429;
+  if (record.contains("charged")) arrivals.push_back({at, record.at("charged").get<std::uint64_t>()});
+}
+
+}  // namespace
+
+std::string to_line(const CallRecord& record) {
+  std::string line = "{\"t_ms\":" + milliseconds(record.at);
+  line += ",\"status\":" + std::to_string(record.status);
+  line += ",\"model\":" + quoted(record.model);
+  line += ",\"prompt_tokens\":" + std::to_string(record.prompt_tokens);
+  line += ",\"completion_tokens\":" + std::to_string(record.completion_tokens);
+  line += ",\"latency_ms\":" + milliseconds(record.latency);
+  if (record.charged) line += ",\"charged\":" + std::to_string(*record.charged);
+  if (!record.fault.empty()) line += ",\"fault\":" + quoted(record.fault);
+  if (!record.job.empty()) line += ",\"job\":" + quoted(record.job);
+  return line + ",\"body\":\"" + hex(record.body_hash) + "\"}";
+}
+
+CallLog::CallLog(const std::string& path) : path_(path), file_(path, std::ios::trunc | std::ios::binary) {
+  if (!file_)
+    throw std::runtime_error("cannot write the log " + path_ + "; name a file in a directory that exists");
+}
+
+void CallLog::append(const CallRecord& record) {
+  buffer_ += to_line(record);
+  buffer_ += '\n';
+  if (buffer_.size() > kBufferBytesMax) flush();
+}
+
+void CallLog::flush() {
+  if (buffer_.empty()) return;
+  file_ << buffer_ << std::flush;
+  if (!file_) throw std::runtime_error("cannot write the log " + path_ + "; is the disk full?");
+  buffer_.clear();
+}
+
+tl::expected<Audit, std::string> audit(std::istream& log) {
+  Audit audit;
+  std::vector<Arrival> arrivals;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(log, line); ++number) {
+    if (log.eof()) {
+      audit.torn = true;
+      break;
+    }
+    try {
+      take_line(line, audit, arrivals);
+    } catch (const Json::exception& error) {
+      return tl::unexpected("line " + std::to_string(number) + " is no record of a call: " + error.what());
+    }
+  }
+  // Lines stand in the order in which calls ended; the limits go by when they arrived.
+  std::stable_sort(arrivals.begin(), arrivals.end(),
+                   [](const Arrival& a, const Arrival& b) { return a.at < b.at; });
+  PeakMeter peak;
+  for (const Arrival& arrival : arrivals)
+    peak.add(arrival.at, arrival.tokens);
+  audit.accepted = arrivals.size();
+  audit.peak_calls_60s = peak.calls();
+  audit.peak_tokens_60s = peak.tokens();
+  return audit;
+}
+
+}  // namespace lanemq::upstream

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <istream>
+#include <optional>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "tests/support/upstream/draws.hpp"
+
+namespace lanemq::upstream {
+
+/// The longest job id and model name that the log tells; longer ones are cut.
+inline constexpr std::size_t kLoggedTextMax = 128;
+
+/// What the log tells of one call of /v1/chat/completions.
+struct CallRecord {
+  Duration at{};        ///< Arrival (the request is there completely), since the start of the double.
+  unsigned status = 0;  ///< 0: nothing was answered. 499: the client hung up first.
+  std::string model{};
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+  /// What the limits were charged at arrival; nothing if the call was refused. A call counts against the
+  /// limits exactly if it is charged.
+  std::optional<std::uint64_t> charged{};
+  Duration latency{};   ///< From arrival to the end of the answer.
+  std::string fault{};  ///< "5xx", "reset", "stall", "half"; "cut" when the double was stopped; else empty.
+  std::string job{};    ///< The request's `x-lanemq-job`, or empty.
+  std::uint64_t body_hash = 0;  ///< fnv1a() of the request's body.
+};
+
+/// The record as one line of JSON, without the newline:
+///
+///     {"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,"latency_ms":87.220,
+///      "charged":573,"job":"a-17","body":"9f86d081884c7d65"}
+///
+/// `charged`, `fault` and `job` are left out where there is none. Times are cut, not rounded, to
+/// microseconds, so that two calls 60 s apart are still 60 s apart in the log.
+std::string to_line(const CallRecord& record);
+
+/// Writes records to a file, one line each, in the order in which the calls ended.
+///
+/// Buffered: the owner calls flush() every kFlushInterval and at the end. A full disk throws
+/// std::runtime_error, for a log with holes would prove nothing.
+class CallLog {
+ public:
+  /// Begins an empty file. Throws std::runtime_error if it cannot be written.
+  explicit CallLog(const std::string& path);
+
+  void append(const CallRecord& record);
+  void flush();
+
+  static constexpr Duration kFlushInterval = std::chrono::milliseconds(100);
+  /// A buffer that grows beyond this is flushed at once.
+  static constexpr std::size_t kBufferBytesMax = 1 << 20;
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+  std::string buffer_;
+};
+
+/// What a log proves.
+struct Audit {
+  std::uint64_t calls = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t ok = 0;
+  std::uint64_t rejected_429 = 0;
+  std::uint64_t peak_calls_60s = 0;
+  std::uint64_t peak_tokens_60s = 0;
+  bool torn = false;  ///< The last line had no end and was left out.
+};
+
+/// Reads a whole log. A line that is no record is an error that names its number.
+tl::expected<Audit, std::string> audit(std::istream& log);
+
+}  // namespace lanemq::upstream

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// lanemq-upstream: an OpenAI-shaped service with strict limits and deliberate faults, for tests and
+// demonstrations.
+#include <charconv>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+
+#include "tests/support/upstream/call_log.hpp"
+#include "tests/support/upstream/server.hpp"
+#include "tests/support/upstream/upstream.hpp"
+
+namespace {
+
+using namespace lanemq::upstream;
+
+constexpr double kWaitMsMax = 3'600'000;
+
+constexpr const char* kFooter =
+    R"(Serves POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /stats; when it does, it prints one line:
+ready http://ADDRESS:PORT. SIGTERM and SIGINT end it.
+Exit codes: 0 done, 1 the check or the log failed, 2 usage, 3 cannot listen.)";
+
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kCannotListen = 3 };
+
+struct Options {
+  UpstreamOptions upstream;
+  ServerOptions server;
+  std::string latency_ms = "20..200";
+  double stall_ms = 30'000;
+  std::string log;
+  std::string check;
+};
+
+bool read_number(std::string_view text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Duration milliseconds(double count) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(count));
+}
+
+/// A..B, or A alone for a constant, in milliseconds. Throws CLI::ValidationError.
+LatencyRange parse_latency(std::string_view text) {
+  const auto dots = text.find("..");
+  double shortest = 0;
+  double longest = 0;
+  const bool read = read_number(text.substr(0, dots), shortest) &&
+                    read_number(dots == text.npos ? text : text.substr(dots + 2), longest);
+  if (!read || !(0 <= shortest && shortest <= longest && longest <= kWaitMsMax)) {
+    throw CLI::ValidationError("--latency-ms", "\"" + std::string(text) +
+                                                   "\" is no range; give A..B in milliseconds with "
+                                                   "0 <= A <= B <= 3600000, like 20..200");
+  }
+  return {.shortest = milliseconds(shortest), .longest = milliseconds(longest)};
+}
+
+/// Every option is one row: name, where it goes, one sentence with the unit, what is allowed.
+void add_options(CLI::App& app, Options& options) {
+  Quota& quota = options.upstream.quota;
+  FaultRates& faults = options.upstream.faults;
+  const CLI::Range calls(std::uint64_t{1}, kRequestsPerMinuteMax);
+  const CLI::Range tokens(std::uint64_t{1}, kTokensPerMinuteMax);
+  const CLI::Range rate(0.0, 1.0);
+  const CLI::CheckedTransformer windows(
+      std::map<std::string, WindowKind>{{"sliding", WindowKind::sliding}, {"bucket", WindowKind::bucket}});
+
+  app.add_option("--listen", options.server.listen, "Numeric address and port; port 0 picks one")
+      ->capture_default_str();
+  app.add_option("--rpm", quota.requests_per_minute, "Calls per minute; absent: no limit")->check(calls);
+  app.add_option("--tpm", quota.tokens_per_minute,
+                 "Tokens per minute, charged at arrival as prompt bytes / 4 + max_tokens (512 if absent); "
+                 "absent: no limit")
+      ->check(tokens);
+  app.add_option(
+         "--window", quota.window,
+         "sliding: at most the limit in any 60 s. bucket: refilled continuously by limit / 60 per second")
+      ->transform(windows)
+      ->option_text("sliding|bucket=sliding");
+  app.add_option("--burst", quota.burst_requests, "Calls the bucket holds; absent: rpm / 10, at least 1")
+      ->check(calls);
+  app.add_option("--burst-tokens", quota.burst_tokens, "Tokens the bucket holds; absent: tpm")->check(tokens);
+  app.add_option("--latency-ms", options.latency_ms,
+                 "Time to answer, A..B (log-normal) or A (constant), in ms")
+      ->capture_default_str();
+  app.add_option("--seed", options.upstream.seed, "Seed of latencies, answers and faults")
+      ->capture_default_str();
+  app.add_option("--fault-5xx", faults.http_5xx, "Share of accepted calls answered 500, 502 or 503")
+      ->check(rate);
+  app.add_option("--fault-reset", faults.reset, "Share of accepted calls reset in mid-answer")->check(rate);
+  app.add_option("--fault-stall", faults.stall, "Share of accepted calls that get no answer")->check(rate);
+  app.add_option("--fault-half", faults.half, "Share of accepted calls with half a body")->check(rate);
+  app.add_option("--stall-ms", options.stall_ms, "When a stalled call's connection closes, in ms")
+      ->check(CLI::Range(0.0, kWaitMsMax))
+      ->capture_default_str();
+  app.add_option("--api-key", options.upstream.api_key,
+                 "Key that calls must carry, else 401; absent: none needed");
+  app.add_option("--max-connections", options.server.connections_max,
+                 "Open connections; further ones are closed")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--body-limit", options.server.body_bytes_max, "Largest request body, in bytes, else 413")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
+      ->capture_default_str();
+  app.add_option("--log", options.log, "File for one JSON line per chat call; begun anew");
+  app.add_option(
+      "--check", options.check,
+      "Do not serve: read this log and tell its peaks; exit 1 if they exceed --rpm or --tpm, or on any 429");
+  app.footer(kFooter);
+}
+
+void check_rules(const Options& options) {
+  const FaultRates& faults = options.upstream.faults;
+  if (faults.http_5xx + faults.reset + faults.stall + faults.half > 1) {
+    throw CLI::ValidationError("--fault-*", "the shares add up to more than 1");
+  }
+  const Quota& quota = options.upstream.quota;
+  if (quota.window == WindowKind::sliding && (quota.burst_requests || quota.burst_tokens)) {
+    throw CLI::ValidationError("--burst", "a sliding window has no burst; add --window bucket");
+  }
+}
+
+int check(const std::string& path, const Quota& quota) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::cerr << "lanemq-upstream: cannot read the log " << path << "; name one written with --log\n";
+    return kUsage;
+  }
+  const auto result = audit(file);
+  if (!result) {
+    std::cerr << "lanemq-upstream: " << path << ": " << result.error() << "\n";
+    return kFailed;
+  }
+  std::cout << "calls " << result->calls << "  accepted " << result->accepted << "  ok " << result->ok
+            << "  429s " << result->rejected_429 << "  peak_calls_60s " << result->peak_calls_60s
+            << "  peak_tokens_60s " << result->peak_tokens_60s
+            << (result->torn ? "  (last line torn, left out)" : "") << "\n";
+  const bool calls_exceeded = quota.requests_per_minute && result->peak_calls_60s > quota.requests_per_minute;
+  const bool tokens_exceeded = quota.tokens_per_minute && result->peak_tokens_60s > quota.tokens_per_minute;
+  const bool judged = quota.requests_per_minute || quota.tokens_per_minute;
+  return judged && (calls_exceeded || tokens_exceeded || result->rejected_429) ? kFailed : kDone;
+}
+
+int serve(const Options& options) {
+  std::optional<CallLog> log;
+  if (!options.log.empty()) log.emplace(options.log);
+  Upstream upstream(options.upstream, Clock::now(), [&](const CallRecord& record) {
+    if (log) log->append(record);
+  });
+  Server server(upstream, log ? &*log : nullptr, options.server);
+  std::cout << "ready " << server.url() << std::endl;
+  server.run();
+  return kDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "A strict stand-in for an OpenAI-shaped upstream: limits, latency, faults, and a log of what it saw.");
+  Options options;
+  add_options(app, options);
+  try {
+    app.parse(argc, argv);
+    check_rules(options);
+    options.upstream.latency = parse_latency(options.latency_ms);
+    options.upstream.stall = milliseconds(options.stall_ms);
+    options.upstream.started_unix_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  try {
+    return options.check.empty() ? serve(options) : check(options.check, options.upstream.quota);
+  } catch (const ListenError& error) {
+    std::cerr << "lanemq-upstream: " << error.what() << "\n";
+    return kCannotListen;
+  } catch (const std::exception& error) {
+    std::cerr << "lanemq-upstream: " << error.what() << "\n";
+    return kFailed;
+  }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/upstream/call_log.hpp"
+
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace lanemq::upstream {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+std::string line(Duration at, unsigned status, std::optional<std::uint64_t> charged) {
+  return to_line({.at = at, .status = status, .charged = charged}) + "\n";
+}
+
+TEST(ToLine, tells_everything_about_a_call) {
+  const std::string text = to_line({.at = 1203417999ns,
+                                    .status = 200,
+                                    .model = "gpt-4o",
+                                    .prompt_tokens = 61,
+                                    .completion_tokens = 118,
+                                    .charged = 573,
+                                    .latency = 87ms + 220us,
+                                    .fault = "half",
+                                    .job = "a-17",
+                                    .body_hash = 255});
+
+  EXPECT_EQ(text,
+            R"({"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,)"
+            R"("latency_ms":87.220,"charged":573,"fault":"half","job":"a-17","body":"00000000000000ff"})");
+}
+
+TEST(ToLine, stays_one_line_of_json_whatever_clients_send) {
+  const std::string text =
+      to_line({.model = "\"\n\\", .job = std::string("\xff\x01", 2) + std::string(500, 'x')});
+
+  const Json record = Json::parse(text);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  EXPECT_EQ(record["model"], "\"\n\\");
+  EXPECT_LE(record["job"].get<std::string>().size(), kLoggedTextMax + 4);
+}
+
+TEST(Audit, finds_the_peak_over_arrivals_though_lines_stand_in_another_order) {
+  std::istringstream log(line(70s, 200, 10) + line(15s, 200, 20) + line(0s, 200, 1) + line(30s, 429, {}) +
+                         line(74s, 503, 5) + line(20s, 400, {}));
+
+  const auto result = audit(log);
+
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->calls, 6u);
+  EXPECT_EQ(result->accepted, 4u);
+  EXPECT_EQ(result->ok, 3u);
+  EXPECT_EQ(result->rejected_429, 1u);
+  EXPECT_EQ(result->peak_calls_60s, 3u);
+  EXPECT_EQ(result->peak_tokens_60s, 35u);
+  EXPECT_FALSE(result->torn);
+}
+
+TEST(Audit, keeps_calls_sixty_seconds_apart_in_two_windows) {
+  std::istringstream log(line(999ns, 200, 1) + line(60s + 999ns, 200, 1));
+
+  EXPECT_EQ(audit(log)->peak_calls_60s, 1u);
+}
+
+TEST(Audit, leaves_out_a_torn_last_line_and_says_so) {
+  std::istringstream log(line(1s, 200, 1) + R"({"t_ms":12.)");
+
+  const auto result = audit(log);
+
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->calls, 1u);
+  EXPECT_TRUE(result->torn);
+}
+
+TEST(Audit, names_the_line_that_is_no_record) {
+  std::istringstream log(line(1s, 200, 1) + "{\"t_ms\":1}\n");
+
+  const auto result = audit(log);
+
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().rfind("line 2 ", 0), 0u);
+}
+
+TEST(CallLog, refuses_a_file_that_cannot_be_written) {
+  EXPECT_THROW(CallLog("/nowhere/at/all.jsonl"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace lanemq::upstream

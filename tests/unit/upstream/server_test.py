@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The upstream double as a program: real sockets, real signals, its log and its check.
+
+LANEMQ_UPSTREAM names the program. Needs nothing but Python's standard library.
+"""
+
+import http.client
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["LANEMQ_UPSTREAM"]
+PATH = "/v1/chat/completions"
+BODY = json.dumps({"model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "hello there"}]})
+
+
+class Upstream:
+    """A running double; leaving the block stops it with SIGTERM and expects exit code 0."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen([PROGRAM, *options], stdout=subprocess.PIPE, text=True)
+        word, url = self.process.stdout.readline().split()
+        assert word == "ready" and url.startswith("http://127.0.0.1:"), (word, url)
+        self.port = int(url.rsplit(":", 1)[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.process.send_signal(signal.SIGTERM)
+        rest, _ = self.process.communicate(timeout=20)
+        if kind is None:
+            assert self.process.returncode == 0, self.process.returncode
+            assert rest == "", "more than one line on stdout: " + rest
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+
+    def ask(self, method="POST", path=PATH, body=BODY, headers=None):
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
+    def stats(self):
+        return json.loads(self.ask("GET", "/stats", None)[1])
+
+    def wait_for(self, condition):
+        """Polls /stats until the condition holds."""
+        deadline = time.monotonic() + 20
+        while not condition(stats := self.stats()):
+            assert time.monotonic() < deadline, stats
+            time.sleep(0.01)
+        return stats
+
+    def raw(self, data):
+        """Sends bytes on a new connection and returns all that comes back until the end."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as sock:
+            sock.sendall(data)
+            received = b""
+            while chunk := sock.recv(65536):
+                received += chunk
+            return received
+
+
+def post(body=BODY, extra=""):
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{extra}\r\n{body}".encode()
+
+
+def read_log(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def check(log, *options):
+    return subprocess.run([PROGRAM, "--check", log, *options], capture_output=True, text=True)
+
+
+class Answers(unittest.TestCase):
+    def test_a_connection_carries_many_calls(self):
+        with Upstream("--latency-ms", "1", "--rpm", "1000") as upstream:
+            connection = upstream.connect()
+            for _ in range(20):
+                connection.request("POST", PATH, BODY)
+                answer = connection.getresponse()
+                body = json.loads(answer.read())
+                self.assertEqual(answer.status, 200)
+                self.assertEqual(body["object"], "chat.completion")
+            self.assertEqual(answer.getheader("x-ratelimit-remaining-requests"), "980")
+            self.assertEqual(upstream.stats()["connections_peak"], 2)
+            connection.close()
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        with Upstream("--latency-ms", "20") as upstream:
+            received = upstream.raw(post() + post() + post(extra="Connection: close\r\n"))
+            self.assertEqual(received.count(b"HTTP/1.1 200 OK"), 3)
+            self.assertEqual(upstream.stats()["hung_up"], 0)
+
+    def test_wrong_requests_get_an_error_in_json(self):
+        with Upstream("--body-limit", "1000", "--api-key", "k") as upstream:
+            key = {"Authorization": "Bearer k"}
+            for status, asked in [
+                (401, upstream.ask()),
+                (400, upstream.ask(body="{", headers=key)),
+                (400, upstream.ask(body="{}", headers=key)),
+                (404, upstream.ask(path="/v1/nothing", headers=key)),
+                (405, upstream.ask(method="DELETE", headers=key)),
+                (413, upstream.ask(body="x" * 1001, headers=key)),
+                (200, upstream.ask(headers=key)),
+            ]:
+                answer, body = asked
+                self.assertEqual(answer.status, status, body)
+                self.assertEqual("error" in json.loads(body), status != 200)
+            self.assertIn(b"HTTP/1.1 400", upstream.raw(b"nonsense\r\n\r\n"))
+            self.assertIn(b"HTTP/1.1 400", upstream.raw(b"GET / HTTP/1.1\r\nx: " + b"y" * 20000))
+            stats = upstream.stats()
+            self.assertEqual((stats["malformed"], stats["bad_requests"], stats["unauthorized"]), (2, 3, 1))
+
+    def test_a_refused_upload_reads_why(self):
+        with Upstream("--body-limit", "1000") as upstream:
+            answer, body = upstream.ask(body="x" * 20_000_000)
+            self.assertEqual(answer.status, 413)
+            self.assertIn("1000 bytes", json.loads(body)["error"]["message"])
+
+    def test_who_asks_before_sending_is_told_to_go_on(self):
+        with Upstream("--latency-ms", "1") as upstream:
+            received = upstream.raw(post(extra="Expect: 100-continue\r\nConnection: close\r\n"))
+            self.assertTrue(received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"))
+
+    def test_connections_over_the_maximum_are_closed(self):
+        with Upstream("--max-connections", "2") as upstream:
+            first, second = upstream.connect(), upstream.connect()
+            for connection in (first, second):
+                connection.request("GET", "/healthz")
+                connection.getresponse().read()
+            try:
+                self.assertEqual(upstream.raw(b"GET /healthz HTTP/1.1\r\n\r\n"), b"")
+            except ConnectionError:
+                pass
+            first.request("GET", "/stats")
+            self.assertEqual(json.loads(first.getresponse().read())["connections_refused"], 1)
+            first.close()
+            second.close()
+
+
+class Limits(unittest.TestCase):
+    def test_the_call_over_the_limit_is_told_when_to_come_back(self):
+        with tempfile.TemporaryDirectory() as folder, Upstream(
+            "--rpm", "3", "--latency-ms", "1", "--log", folder + "/log"
+        ) as upstream:
+            statuses = [upstream.ask()[0].status for _ in range(3)]
+            answer, body = upstream.ask(headers={"x-lanemq-job": "late"})
+            stats = upstream.stats()
+            self.assertEqual(statuses, [200, 200, 200])
+            self.assertEqual(answer.status, 429)
+            self.assertEqual(json.loads(body)["error"]["type"], "requests")
+            self.assertLessEqual(int(answer.getheader("retry-after-ms")), 60000)
+            self.assertEqual(int(answer.getheader("retry-after")), -(-int(answer.getheader("retry-after-ms")) // 1000))
+            self.assertEqual((stats["rejected_429"], stats["peak_calls_60s"]), (1, 3))
+
+    def test_a_bucket_takes_its_burst_and_then_its_rate(self):
+        with Upstream("--rpm", "60", "--window", "bucket", "--burst", "5", "--latency-ms", "0") as upstream:
+            accepted = 0
+            answer, _ = upstream.ask()
+            while answer.status == 200:
+                accepted += 1
+                self.assertLess(accepted, 1000)
+                answer, _ = upstream.ask()
+            self.assertEqual(answer.status, 429)
+            self.assertGreaterEqual(accepted, 5)
+            time.sleep(int(answer.getheader("retry-after-ms")) / 1000)  # The wait that the double itself told.
+            self.assertEqual(upstream.ask()[0].status, 200)
+
+
+class Faults(unittest.TestCase):
+    def test_a_reset_breaks_the_answer_off(self):
+        with Upstream("--fault-reset", "1", "--latency-ms", "1") as upstream:
+            with self.assertRaises((ConnectionResetError, http.client.IncompleteRead)):
+                upstream.ask()
+            self.assertEqual(upstream.wait_for(lambda stats: stats["in_flight"] == 0)["faults"]["reset"], 1)
+
+    def test_half_a_body_ends_early(self):
+        with Upstream("--fault-half", "1", "--latency-ms", "1") as upstream:
+            with self.assertRaises(http.client.IncompleteRead):
+                upstream.ask()
+            self.assertEqual(upstream.stats()["faults"]["half"], 1)
+
+    def test_a_stall_says_nothing_and_closes(self):
+        with Upstream("--fault-stall", "1", "--stall-ms", "150") as upstream:
+            begin = time.monotonic()
+            with self.assertRaises(http.client.RemoteDisconnected):
+                upstream.ask()
+            self.assertGreater(time.monotonic() - begin, 0.149)
+
+    def test_server_errors_have_a_body(self):
+        with Upstream("--fault-5xx", "1", "--latency-ms", "1") as upstream:
+            answers = [upstream.ask() for _ in range(20)]
+            self.assertEqual({answer.status for answer, _ in answers}, {500, 502, 503})
+            self.assertTrue(all("error" in json.loads(body) for _, body in answers))
+
+    def test_a_client_that_hangs_up_is_noticed_at_once(self):
+        with Upstream("--latency-ms", "60000") as upstream:
+            sock = socket.create_connection(("127.0.0.1", upstream.port))
+            sock.sendall(post())
+            upstream.wait_for(lambda stats: stats["in_flight"] == 1)
+            sock.close()
+            self.assertEqual(upstream.wait_for(lambda stats: stats["in_flight"] == 0)["hung_up"], 1)
+
+
+class Load(unittest.TestCase):
+    def test_a_thousand_calls_in_flight_on_a_thousand_connections(self):
+        count = 1000
+        with tempfile.TemporaryDirectory() as folder:
+            log = folder + "/log"
+            with Upstream("--latency-ms", "1500", "--log", log) as upstream:
+                ready = selectors.DefaultSelector()
+                for number in range(count):
+                    sock = socket.create_connection(("127.0.0.1", upstream.port))
+                    sock.sendall(post(extra=f"x-lanemq-job: {number}\r\n"))
+                    ready.register(sock, selectors.EVENT_READ)
+                answered = 0
+                while answered < count:
+                    events = ready.select(timeout=20)
+                    self.assertTrue(events)
+                    for key, _ in events:
+                        self.assertTrue(key.fileobj.recv(65536).startswith(b"HTTP/1.1 200 OK"))
+                        ready.unregister(key.fileobj)
+                        key.fileobj.close()
+                        answered += 1
+                stats = upstream.stats()
+            self.assertEqual(stats["ok"], count)
+            self.assertGreaterEqual(stats["in_flight_peak"], 256)
+            self.assertGreaterEqual(stats["connections_peak"], 256)
+            self.assertEqual({record["job"] for record in read_log(log)}, {str(n) for n in range(count)})
+            self.assertEqual(check(log, "--rpm", str(count)).returncode, 0)
+            self.assertEqual(check(log, "--rpm", str(count - 1)).returncode, 1)
+
+
+class Ends(unittest.TestCase):
+    def test_a_stop_writes_even_the_calls_in_flight_to_the_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = folder + "/log"
+            with Upstream("--latency-ms", "60000", "--log", log) as upstream:
+                sock = socket.create_connection(("127.0.0.1", upstream.port))
+                sock.sendall(post(extra="x-lanemq-job: a-1\r\n"))
+                upstream.wait_for(lambda stats: stats["in_flight"] == 1)
+            sock.close()
+            records = read_log(log)
+            self.assertEqual(len(records), 1)
+            self.assertEqual((records[0]["status"], records[0]["fault"], records[0]["job"]), (0, "cut", "a-1"))
+            self.assertIn("calls 1  accepted 1  ok 0  429s 0  peak_calls_60s 1", check(log).stdout)
+
+    def test_exit_codes_and_messages(self):
+        for options, code, words in [
+            (["--rpm", "0"], 2, "--rpm"),
+            (["--latency-ms", "9..3"], 2, "A..B"),
+            (["--window", "fixed"], 2, "--window"),
+            (["--fault-5xx", "0.7", "--fault-half", "0.7"], 2, "more than 1"),
+            (["--burst", "5"], 2, "--window bucket"),
+            (["--nonsense"], 2, "--nonsense"),
+            (["--listen", "somewhere:80"], 3, "127.0.0.1:8080"),
+            (["--listen", "192.0.2.1:0"], 3, "192.0.2.1:0"),
+            (["--log", "/nowhere/at/all"], 1, "/nowhere/at/all"),
+            (["--check", "/nowhere/at/all"], 2, "/nowhere/at/all"),
+        ]:
+            ended = subprocess.run([PROGRAM, *options], capture_output=True, text=True, timeout=20)
+            self.assertEqual(ended.returncode, code, (options, ended.stderr))
+            self.assertIn(words, ended.stderr)
+
+    def test_a_taken_port_is_exit_code_3(self):
+        with Upstream() as upstream:
+            ended = subprocess.run([PROGRAM, "--listen", f"127.0.0.1:{upstream.port}"], capture_output=True, timeout=20)
+            self.assertEqual(ended.returncode, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

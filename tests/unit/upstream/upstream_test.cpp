@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/upstream/upstream.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace lanemq::upstream {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+constexpr TimePoint kStart = TimePoint() + 1h;
+constexpr std::string_view kBody =
+    R"({"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]})";
+
+class UpstreamTest : public testing::Test {
+ protected:
+  Upstream make(UpstreamOptions options) {
+    options.started_unix_s = 1700;
+    return Upstream(options, kStart, [this](const CallRecord& record) { log_.push_back(record); });
+  }
+
+  static Request chat(std::string_view body = kBody) {
+    return {.method = "POST", .target = "/v1/chat/completions", .authorization = "", .job = "", .body = body};
+  }
+
+  static Request get(std::string_view target) {
+    return {.method = "GET", .target = target, .authorization = "", .job = "", .body = ""};
+  }
+
+  static std::map<std::string, std::string> headers(const Call& call) {
+    return {call.reply.headers.begin(), call.reply.headers.end()};
+  }
+
+  std::vector<CallRecord> log_;
+};
+
+TEST_F(UpstreamTest, answers_a_chat_and_logs_it_when_it_ends) {
+  Upstream upstream = make({.latency = {.shortest = 50ms, .longest = 50ms}});
+
+  const Call call = upstream.receive(chat(), kStart + 3s);
+  EXPECT_EQ(upstream.stats().in_flight, 1u);
+  EXPECT_TRUE(log_.empty());
+  upstream.finish(call, Ending::answered, kStart + 3s + 50ms);
+
+  EXPECT_EQ(call.delay, 50ms);
+  EXPECT_EQ(call.reply.status, 200u);
+  const Json body = Json::parse(call.reply.body);
+  EXPECT_EQ(body["model"], "m");
+  EXPECT_EQ(body["created"], 1703);
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 2);
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_EQ(log_[0].at, 3s);
+  EXPECT_EQ(log_[0].status, 200u);
+  EXPECT_EQ(log_[0].latency, 50ms);
+  EXPECT_EQ(log_[0].charged, 12u);
+  EXPECT_EQ(log_[0].completion_tokens, body["usage"]["completion_tokens"].get<std::uint64_t>());
+  EXPECT_EQ(log_[0].body_hash, fnv1a(kBody));
+  EXPECT_EQ(upstream.stats().ok, 1u);
+  EXPECT_EQ(upstream.stats().in_flight, 0u);
+}
+
+TEST_F(UpstreamTest, gives_equal_answers_for_equal_seeds) {
+  Upstream first = make({.seed = 4});
+  Upstream second = make({.seed = 4});
+  Upstream other = make({.seed = 5});
+
+  const Call call = first.receive(chat(), kStart);
+
+  EXPECT_EQ(second.receive(chat(), kStart).reply.body, call.reply.body);
+  EXPECT_NE(other.receive(chat(), kStart).reply.body, call.reply.body);
+}
+
+TEST_F(UpstreamTest, refuses_over_the_limit_as_the_real_service_does) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 1}});
+  upstream.receive(chat(), kStart);
+
+  const Call call = upstream.receive(chat(), kStart + 51s + 360ms);
+  upstream.finish(call, Ending::answered, kStart + 51s + 360ms);
+
+  EXPECT_EQ(call.reply.status, 429u);
+  EXPECT_EQ(call.delay, Duration::zero());
+  const Json error = Json::parse(call.reply.body)["error"];
+  EXPECT_EQ(error["type"], "requests");
+  EXPECT_EQ(error["code"], "rate_limit_exceeded");
+  EXPECT_EQ(error["message"],
+            "Rate limit reached for m on requests per min (RPM): Limit 1, Used 1, Requested 1. "
+            "Please try again in 8.64s.");
+  EXPECT_EQ(headers(call)["retry-after"], "9");
+  EXPECT_EQ(headers(call)["retry-after-ms"], "8640");
+  EXPECT_EQ(headers(call)["x-ratelimit-limit-requests"], "1");
+  EXPECT_EQ(headers(call)["x-ratelimit-remaining-requests"], "0");
+  EXPECT_EQ(headers(call)["x-ratelimit-reset-requests"], "8.64s");
+  EXPECT_EQ(log_.back().charged, std::nullopt);
+  EXPECT_EQ(upstream.stats().rejected_429, 1u);
+  EXPECT_EQ(upstream.peak().calls(), 1u);
+}
+
+TEST_F(UpstreamTest, says_requested_over_limit_where_waiting_would_not_help) {
+  Upstream upstream = make({.quota = {.tokens_per_minute = 11}});
+
+  const Call call = upstream.receive(chat(), kStart);
+
+  EXPECT_EQ(call.reply.status, 429u);
+  const Json error = Json::parse(call.reply.body)["error"];
+  EXPECT_EQ(error["type"], "tokens");
+  EXPECT_NE(error["message"].get<std::string>().find("Limit 11, Requested 12"), std::string::npos);
+  EXPECT_FALSE(headers(call).contains("retry-after"));
+}
+
+TEST_F(UpstreamTest, tells_what_remains_with_every_reply_to_a_chat) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 60, .tokens_per_minute = 1000}});
+
+  const Call good = upstream.receive(chat(), kStart);
+  const Call bad = upstream.receive(chat("{}"), kStart + 20s);
+
+  EXPECT_EQ(headers(good)["x-ratelimit-remaining-requests"], "59");
+  EXPECT_EQ(headers(good)["x-ratelimit-remaining-tokens"], "988");
+  EXPECT_EQ(headers(good)["x-ratelimit-reset-tokens"], "1m0s");
+  EXPECT_EQ(bad.reply.status, 400u);
+  EXPECT_EQ(headers(bad)["x-ratelimit-limit-tokens"], "1000");
+  EXPECT_EQ(headers(bad)["x-ratelimit-remaining-requests"], "59");
+  EXPECT_EQ(headers(bad)["x-ratelimit-reset-requests"], "40s");
+}
+
+TEST_F(UpstreamTest, knows_its_paths_methods_and_key) {
+  Upstream upstream = make({.api_key = "secret"});
+  Request keyed = chat();
+  keyed.authorization = "Bearer secret";
+
+  EXPECT_EQ(upstream.receive(chat(), kStart).reply.status, 401u);
+  EXPECT_EQ(upstream.receive(keyed, kStart).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/v1/models"), kStart).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/healthz?deep=1"), kStart).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/v2/models"), kStart).reply.status, 404u);
+  const Call wrong = upstream.receive(get("/v1/chat/completions"), kStart);
+  EXPECT_EQ(wrong.reply.status, 405u);
+  EXPECT_EQ(headers(wrong)["allow"], "POST");
+  EXPECT_EQ(upstream.receive_oversized(chat(""), 100, kStart).reply.status, 413u);
+  EXPECT_EQ(upstream.receive_malformed(kStart).reply.status, 400u);
+}
+
+TEST_F(UpstreamTest, counts_faults_and_charges_them) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 100}, .faults = {.stall = 1}, .stall = 5s});
+
+  const Call call = upstream.receive(chat(), kStart);
+  upstream.finish(call, Ending::answered, kStart + 5s);
+
+  EXPECT_EQ(call.fault, Fault::stall);
+  EXPECT_EQ(call.delay, 5s);
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_EQ(log_[0].status, 0u);
+  EXPECT_EQ(log_[0].fault, "stall");
+  EXPECT_EQ(log_[0].charged, 12u);
+  EXPECT_EQ(upstream.stats().faults_stall, 1u);
+  EXPECT_EQ(upstream.stats().ok, 0u);
+  EXPECT_EQ(upstream.peak().calls(), 1u);
+}
+
+TEST_F(UpstreamTest, a_server_error_carries_a_json_body_and_no_usage) {
+  Upstream upstream = make({.faults = {.http_5xx = 1}});
+
+  const Call call = upstream.receive(chat(), kStart);
+  upstream.finish(call, Ending::answered, kStart + 1s);
+
+  EXPECT_GE(call.reply.status, 500u);
+  EXPECT_LE(call.reply.status, 503u);
+  EXPECT_EQ(Json::parse(call.reply.body)["error"]["type"], "server_error");
+  EXPECT_EQ(log_[0].completion_tokens, 0u);
+  EXPECT_EQ(log_[0].fault, "5xx");
+}
+
+TEST_F(UpstreamTest, logs_calls_whose_client_left_and_calls_that_the_stop_cut) {
+  Upstream upstream = make({});
+  const Call left = upstream.receive(chat(), kStart);
+  const Call cut = upstream.receive(chat(), kStart);
+
+  upstream.finish(left, Ending::hung_up, kStart + 1s);
+  upstream.finish(cut, Ending::cut, kStart + 2s);
+
+  ASSERT_EQ(log_.size(), 2u);
+  EXPECT_EQ(log_[0].status, 499u);
+  EXPECT_EQ(log_[1].status, 0u);
+  EXPECT_EQ(log_[1].fault, "cut");
+  EXPECT_EQ(upstream.stats().hung_up, 1u);
+  EXPECT_EQ(upstream.stats().in_flight, 0u);
+  EXPECT_EQ(upstream.stats().in_flight_peak, 2u);
+}
+
+TEST_F(UpstreamTest, notices_a_job_that_is_called_for_twice) {
+  Upstream upstream = make({});
+  Request job = chat();
+  job.job = "a-1";
+
+  upstream.receive(job, kStart);
+  upstream.receive(job, kStart);
+  upstream.receive(chat(), kStart);
+
+  EXPECT_EQ(upstream.stats().duplicate_jobs, 1u);
+}
+
+TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 100}});
+  upstream.connection_opened();
+  upstream.finish(upstream.receive(chat(), kStart), Ending::answered, kStart + 1s);
+
+  const Json stats = Json::parse(upstream.receive(get("/stats"), kStart + 2s).reply.body);
+
+  EXPECT_EQ(stats["calls"], 1);
+  EXPECT_EQ(stats["ok"], 1);
+  EXPECT_EQ(stats["peak_calls_60s"], 1);
+  EXPECT_EQ(stats["peak_tokens_60s"], 12);
+  EXPECT_EQ(stats["limit_rpm"], 100);
+  EXPECT_TRUE(stats["limit_tpm"].is_null());
+  EXPECT_EQ(stats["connections"], 1);
+  EXPECT_EQ(stats["faults"]["5xx"], 0);
+  EXPECT_EQ(stats["uptime_ms"], 2000);
+}
+
+}  // namespace
+}  // namespace lanemq::upstream
