@@ -33,15 +33,16 @@ void Broker::handle(const Event& event, TimePoint now) {
 
 void Broker::advance(TimePoint now) {
   // Expire before dispatch, so that a place that is freed is used in the same turn.
-  while (Timer* timer = timers_.pop_due(now))
-    fire(*timer, now);
+  while (Timer* timer = timers_.pop_due(now)) fire(*timer, now);
+  while (!kept_.empty() && kept_.front()->due <= now) forget(*kept_.front());
   dispatch(now);
 }
 
 std::optional<TimePoint> Broker::next_wakeup() const {
-  const auto timer = timers_.next_wakeup();
-  if (!timer || !budget_wakeup_) return timer ? timer : budget_wakeup_;
-  return std::min(*timer, *budget_wakeup_);
+  TimePoint wakeup = timers_.next_wakeup().value_or(kNever);
+  if (budget_wakeup_) wakeup = std::min(wakeup, *budget_wakeup_);
+  if (const Job* oldest = kept_.front()) wakeup = std::min(wakeup, oldest->due);
+  return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
 
 std::size_t Broker::running() const {
@@ -66,12 +67,12 @@ void Broker::fire(Timer& timer, TimePoint now) {
       // A fetch has waited long enough: it hears how far the job is.
       auto& waiter = *static_cast<Waiter*>(timer.object);
       Job& job = *waiter.job;
-      const auto place = std::find_if(job.waiters.begin(), job.waiters.end(),
+      const auto place = std::find_if(job.waiters->begin(), job.waiters->end(),
                                       [&](const auto& other) { return other.get() == &waiter; });
-      LANEMQ_CHECK(place != job.waiters.end());
+      LANEMQ_CHECK(place != job.waiters->end());
       say_status(job, {.address = waiter.client->address, .envelope = waiter.envelope}, {waiter.ref}, now);
       clients_.drop_reference(*waiter.client);
-      job.waiters.erase(place);
+      job.waiters->erase(place);
       return;
     }
     case TimerOwner::job:
@@ -187,8 +188,9 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
 
   const Origin submitter{.address = job.client->address, .envelope = job.text.get(JobText::envelope)};
   if (job.reply != ReplyMode::accepted) say_terminal(job, submitter, {job.text.get(JobText::ref)});
-  for (const auto& waiter : job.waiters)
-    say_terminal(job, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
+  if (job.waiters)
+    for (const auto& waiter : *job.waiters)
+      say_terminal(job, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
   drop_waiters(job);
   clients_.drop_reference(*job.client);
   job.client = nullptr;
@@ -200,23 +202,37 @@ void Broker::keep(Job& job, TimePoint now) {
   job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + job.body.size());
   bytes_ += job.bytes;
   kept_bytes_ += job.bytes;
-  kept_.push_back(job);
+  job.due = now + std::chrono::milliseconds(job.retain_ms);
+  // Results kept for the usual time leave in the order in which they came: they need no timers of their own.
+  job.kept_apart = std::chrono::milliseconds(job.retain_ms) != options_.retain;
   timers_.clear(job.timer);
+  kept_list(job).push_back(job);
   if (job.retain_ms == 0) return forget(job);
-  timers_.set(job.timer, now + std::chrono::milliseconds(job.retain_ms));
+  if (job.kept_apart) timers_.set(job.timer, job.due);
   evict_results();
 }
 
+bool Broker::evict_result() {
+  Job* const oldest = kept_.empty() ? kept_apart_.front() : kept_.front();
+  if (oldest == nullptr) return false;
+  ++stats_.results_evicted;
+  forget(*oldest);
+  return true;
+}
+
 void Broker::evict_results() {
-  while (kept_.size() > options_.results_max || kept_bytes_ > options_.results_bytes_max) {
-    ++stats_.results_evicted;
-    forget(*kept_.front());
+  while (kept_results() > options_.results_max || kept_bytes_ > options_.results_bytes_max) evict_result();
+  // The next to go has not been touched for long: it is fetched while something else is done.
+  if (const Job* next = kept_.front()) {
+    __builtin_prefetch(next);
+    __builtin_prefetch(&next->timer);
+    __builtin_prefetch(&next->text);
   }
 }
 
 void Broker::forget(Job& job) {
   if (!job.forgotten) {
-    kept_.remove(job);
+    kept_list(job).remove(job);
     kept_bytes_ -= job.bytes;
     bytes_ -= job.bytes;
     timers_.clear(job.timer);

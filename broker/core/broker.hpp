@@ -66,7 +66,7 @@ class Broker {
   Budgets& budgets() { return budgets_; }
   const JobTable& jobs() const { return jobs_; }
   std::size_t running() const;
-  std::size_t kept_results() const { return kept_.size(); }
+  std::size_t kept_results() const { return kept_.size() + kept_apart_.size(); }
   /// Bytes of all jobs and kept results, as the bounds count them.
   std::size_t memory_bytes() const { return bytes_; }
   /// Age of the job that has been queued longest.
@@ -132,7 +132,9 @@ class Broker {
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
   void keep(Job& job, TimePoint now);
   void forget(Job& job);
+  bool evict_result();
   void evict_results();
+  IntrusiveList<Job, &Job::hook>& kept_list(const Job& job) { return job.kept_apart ? kept_apart_ : kept_; }
   void expire(Job& job, TimePoint now);
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
@@ -150,7 +152,8 @@ class Broker {
   JobTable jobs_;
   TimerWheel timers_;
   IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
-  IntrusiveList<Job, &Job::hook> kept_;     // ended jobs, the oldest first
+  IntrusiveList<Job, &Job::hook> kept_;        // ended jobs kept for the usual time, the oldest first
+  IntrusiveList<Job, &Job::hook> kept_apart_;  // those kept for a time of their own, by timers
   std::size_t kept_bytes_ = 0, bytes_ = 0;
   std::uint64_t hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0;

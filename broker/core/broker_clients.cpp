@@ -121,10 +121,8 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
     return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.bytes) +
                                           " bytes (lane." + name + ".bytes_max); retry later");
   // Kept results make way for new work.
-  while (!kept_.empty() && (jobs_.full() || bytes_ + bytes + Job::kRecordBytes > options_.memory_max)) {
-    ++stats_.results_evicted;
-    forget(*kept_.front());
-  }
+  while (jobs_.full() || bytes_ + bytes + Job::kRecordBytes > options_.memory_max)
+    if (!evict_result()) break;
   if (jobs_.full())
     return full(ErrorCode::bytes_full,
                 "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max); retry later");
@@ -212,23 +210,25 @@ void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::option
   waiter->envelope = from.envelope;
   waiter->ref = ref.bytes;
   if (until) timers_.set(waiter->timer, *until);
-  if (job.waiters.size() >= kWaitersMax) {
+  if (!job.waiters) job.waiters = std::make_unique<Job::Waiters>();
+  if (job.waiters->size() >= kWaitersMax) {
     // The longest waiter makes way: most likely its connection is gone and came back as this one.
-    Waiter& oldest = *job.waiters.front();
+    Waiter& oldest = *job.waiters->front();
     timers_.clear(oldest.timer);
     clients_.drop_reference(*oldest.client);
-    job.waiters.erase(job.waiters.begin());
+    job.waiters->erase(job.waiters->begin());
     ++stats_.waiters_dropped;
   }
-  job.waiters.push_back(std::move(waiter));
+  job.waiters->push_back(std::move(waiter));
 }
 
 void Broker::drop_waiters(Job& job) {
-  for (const auto& waiter : job.waiters) {
+  if (!job.waiters) return;
+  for (const auto& waiter : *job.waiters) {
     timers_.clear(waiter->timer);
     clients_.drop_reference(*waiter->client);
   }
-  job.waiters.clear();
+  job.waiters.reset();
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {

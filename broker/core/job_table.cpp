@@ -46,6 +46,8 @@ Job& JobTable::create() {
 }
 
 void JobTable::index(Job& job) {
+  LANEMQ_CHECK(find(job.id()) == nullptr);
+  job.id_hash = StringHash{}(job.id());
   const bool fresh = by_id_.insert(&job).second;
   LANEMQ_CHECK(fresh);
 }

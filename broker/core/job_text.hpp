@@ -12,6 +12,9 @@ namespace lanemq::core {
 /// a typical job needs no allocation of its own, else in one block.
 class JobText {
  public:
+  /// Leaves the bytes in the record as they are: they are cold, and there is nothing to read in them.
+  JobText() {}  // NOLINT(modernize-use-equals-default): a defaulted one would be zeroed
+
   enum Part : std::uint8_t { id, envelope, ref, model, client, meta, trace, extras, body, kParts };
   using Parts = std::array<std::string_view, kParts>;
 

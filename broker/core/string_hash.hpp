@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <absl/hash/hash.h>
+#include <absl/strings/string_view.h>
 
 namespace lanemq::core {
 
@@ -11,7 +12,10 @@ namespace lanemq::core {
 /// transparent, so that a look-up builds no string.
 struct StringHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return absl::Hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const {
+    // Debian's absl has a string_view of its own; for std's it would fall back to std::hash, which has no seed.
+    return absl::Hash<absl::string_view>{}(absl::string_view(text.data(), text.size()));
+  }
 };
 struct StringEqual {
   using is_transparent = void;
