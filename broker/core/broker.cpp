@@ -15,7 +15,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       workers_(options_.lanes),
       clients_(options_.clients_idle_max),
       budgets_(options_.budgets),
-      jobs_(options_.jobs_max),
+      jobs_(options_.jobs_max, random_() >> 36, random_()),
       hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
   for (const LaneOptions& lane : options_.lanes) {
@@ -129,9 +129,13 @@ void Broker::leave_place(Job& job) {
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
+  if (how == Requeue::free) --job.attempts;
+  // While the broker drains nothing waits for another turn: the client hears so now, and can ask again.
+  if (draining_)
+    return end_with(job, JobState::failed, ErrorCode::draining,
+                    "the broker is stopping and the job would have to run again; submit it again in a moment", now);
   --lane.running;
   ++lane.counters.requeued;
-  if (how == Requeue::free) --job.attempts;
   job.missing = 0;
   job.due = due;
   job.state = due > now ? JobState::delayed : JobState::queued;

@@ -232,16 +232,20 @@ void Broker::drop_waiters(Job& job) {
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
+  const auto say_state = [&](std::string_view state) {
+    wire::StatusReply reply;
+    reply.id = event.fields->id;
+    reply.state = state;
+    reply.ref = event.fields->ref;
+    outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
+  };
   Job* const job = jobs_.find(event.fields->id);
-  if (job == nullptr) {
-    wire::StatusReply unknown;
-    unknown.id = event.fields->id;
-    unknown.state = "unknown";
-    unknown.ref = event.fields->ref;
-    return outbox_.add(Peer::client, event.from.address, event.from.envelope, unknown);
-  }
-  if (!job->ended())
+  if (job == nullptr) return say_state("unknown");
+  if (!job->ended()) {
     end_with(*job, JobState::cancelled, ErrorCode::cancelled, "cancelled by its client", now);
+    // One that is not to be kept is gone by now.
+    if (jobs_.find(event.fields->id) == nullptr) return say_state(name_of(JobState::cancelled));
+  }
   say_status(*job, event.from, event.fields->ref, now);
 }
 

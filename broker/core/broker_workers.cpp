@@ -318,7 +318,8 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
     Job* const next = worker.leases.next(*job);
     if (job->missing >= kMissingMax) {
       ++stats_.jobs_requeued_missing;
-      budgets_.release(job->reservation, now);
+      // It may have reached the upstream all the same: its request stays spent.
+      budgets_.settle(job->reservation);
       const bool ended = job->ended();
       leave_place(*job);
       if (!ended) requeue(*job, Requeue::free, now, now);

@@ -8,7 +8,7 @@ namespace lanemq::core {
 Client& Clients::at(std::string_view address) {
   const auto place = by_address_.find(address);
   if (place != by_address_.end()) return *place->second;
-  if (idle_.size() >= idle_max_) {
+  if (idle_.size() >= idle_max_ && !idle_.empty()) {
     // Destroying the client destroys the key too: look it up first, then erase by iterator.
     by_address_.erase(by_address_.find(idle_.pop_front()->address));
   }

@@ -2,6 +2,7 @@
 #include "broker/core/job_table.hpp"
 
 #include <memory>
+#include <new>
 
 #include "broker/core/check.hpp"
 
@@ -32,8 +33,8 @@ Job& JobTable::create() {
   if (free_.empty()) {
     const std::size_t first = chunks_.size() * kChunk;
     LANEMQ_CHECK(first + kChunk <= std::size_t{1} << kSlotBits);
-    chunks_.push_back(std::make_unique<Job[]>(kChunk));
-    generations_.resize(first + kChunk);
+    chunks_.push_back(std::make_unique_for_overwrite<Job[]>(kChunk));
+    generations_.resize(first + kChunk, first_generation_);
     for (std::size_t i = kChunk; i-- > 0;)
       free_.push_back(static_cast<std::uint32_t>(first + i));
   }
@@ -46,8 +47,7 @@ Job& JobTable::create() {
 }
 
 void JobTable::index(Job& job) {
-  LANEMQ_CHECK(find(job.id()) == nullptr);
-  job.id_hash = StringHash{}(job.id());
+  job.id_hash = by_id_.hash_function()(job.id());
   const bool fresh = by_id_.insert(&job).second;
   LANEMQ_CHECK(fresh);
 }
@@ -70,7 +70,8 @@ void JobTable::erase(Job& job) {
       static_cast<std::uint32_t>(static_cast<std::uint64_t>(job.number) & ((1u << kSlotBits) - 1));
   by_id_.erase(&job);
   std::destroy_at(&job);
-  std::construct_at(&job);
+  // Not construct_at: it would write zeros over all of a cold record first.
+  ::new (&job) Job;
   free_.push_back(index);
   --size_;
 }

@@ -105,12 +105,16 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
 }
 
 std::size_t Workers::held_for_higher_lanes(const Service& service, LaneIndex lane) const {
-  const std::size_t held = reserved_above_[lane];
-  if (held == 0) return 0;
-  std::size_t used = 0;
-  for (LaneIndex above = 0; above < lane; ++above)
+  if (reserved_above_[lane] == 0) return 0;
+  // A lane's own slots are used up by it and the lanes above it alone: whatever runs in `high`, the slots of
+  // `critical` stay held.
+  std::size_t held = 0, used = 0;
+  for (LaneIndex above = 0; above < lane; ++above) {
     used += service.running_general[above];
-  return held > used ? held - used : 0;
+    const std::size_t slots = reserved_above_[above + 1u];
+    if (slots > used) held = std::max(held, slots - used);
+  }
+  return held;
 }
 
 Place* Workers::find_place(Service& service, LaneIndex lane) const {

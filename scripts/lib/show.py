@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows LaneMQ's main job: bulk work and interactive requests share one upstream and its rate limit.
+
+Starts a stand-in for a model API (or uses a real one), the broker, general workers and one reserved for the critical
+lane; then several processes send at once: one a bulk file through `lanemq run`, others single requests. Ends with a
+table of what each lane saw and what the upstream saw. Nothing is left running.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build" / "bin"
+READY_SECONDS = 20
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/run", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--serve", action="store_true",
+                        help="leave everything running, print the endpoints, and stop at Ctrl-C")
+    parser.add_argument("--rpm", type=int, default=600, help="the upstream's requests per minute (600)")
+    parser.add_argument("--bulk", type=int, default=None, help="jobs in the bulk file (200; 10 with a real upstream)")
+    parser.add_argument("--interactive", type=int, default=None,
+                        help="critical and normal requests beside it (30 each; 3 with a real upstream)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the logs, the bulk file and its answers here")
+    parser.epilog = ("With LANEMQ_UPSTREAM_URL (an OpenAI-compatible .../v1/chat/completions) or OPENAI_API_KEY set, the "
+                     "real upstream is called instead of the stand-in; LANEMQ_MODEL names the model (gpt-4o-mini).")
+    return parser.parse_args()
+
+
+class Programs:
+    """The processes of the show; all of them end with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.running = []
+
+    def start(self, name, *command):
+        """Starts a program and returns its `ready` line."""
+        log = open(self.folder / f"{name}.log", "wb")
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log, text=True,
+                                   start_new_session=True)  # Ctrl-C is ours: they are stopped in order
+        self.running.append((name, process))
+        timer = threading.Timer(READY_SECONDS, process.kill)
+        timer.start()
+        line = process.stdout.readline().strip()
+        timer.cancel()
+        if not line.startswith("ready"):
+            sys.exit(f"scripts/run: {name} did not start; its log:\n" + (self.folder / f"{name}.log").read_text())
+        return line.removeprefix("ready").strip()
+
+    def stop(self):
+        for name, process in reversed(self.running):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.running.clear()
+
+
+class Upstream:
+    """What the workers call: the stand-in, or a real API."""
+
+    def __init__(self, programs, options):
+        self.base = None
+        self.model = os.environ.get("LANEMQ_MODEL", "gpt-4o-mini")
+        self.headers = []
+        self.url = os.environ.get("LANEMQ_UPSTREAM_URL", "")
+        if os.environ.get("OPENAI_API_KEY"):
+            self.url = self.url or "https://api.openai.com/v1/chat/completions"
+            self.headers = ["--http-header", "Authorization: Bearer env:OPENAI_API_KEY"]
+        self.real = bool(self.url)
+        if not self.real:
+            self.base = programs.start("upstream", BIN / "lanemq-upstream", "--rpm", options.rpm, "--window", "sliding",
+                                       "--latency-ms", "200..900", "--log", programs.folder / "upstream.jsonl")
+            self.url = self.base + "/v1/chat/completions"
+
+    def view(self):
+        """The stand-in's own figures; none of a real API."""
+        if self.real:
+            return None
+        with urllib.request.urlopen(self.base + "/stats", timeout=5) as answer:
+            return json.load(answer)
+
+
+def chat_body(model, text, tokens):
+    return {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": tokens}
+
+
+def write_bulk_file(path, count, model):
+    """A file in OpenAI's batch format."""
+    with open(path, "w") as out:
+        for number in range(count):
+            body = chat_body(model, f"Summarise document {number} in one sentence.", 32)
+            line = {"custom_id": f"document-{number}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+            out.write(json.dumps(line) + "\n")
+
+
+def send_interactive(broker, lane, count, model, seed, failures):
+    """Single requests, a process each, as a web server's workers would send them."""
+    pauses = random.Random(seed)
+    for number in range(count):
+        time.sleep(pauses.uniform(0.1, 0.6))
+        body = json.dumps(chat_body(model, f"Question {number} of a user who waits.", 16))
+        command = [BIN / "lanemq", "--broker", broker, "submit", "--service", "chat", "--lane", lane,
+                   "--model", model, body]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            failures.append(f"{lane}: {result.stderr.strip()}")
+
+
+def read_stats(broker):
+    result = subprocess.run([BIN / "lanemq", "--broker", broker, "stats", "--json"], capture_output=True, text=True)
+    return json.loads(result.stdout) if result.returncode == 0 else None
+
+
+def show_progress(broker, begun):
+    stats = read_stats(broker)
+    if stats is None or not sys.stderr.isatty():
+        return
+    lanes = stats["lanes"]
+    parts = [f"{name} {lane['succeeded']} done {lane['queued'] + lane['delayed']} waiting {lane['running']} running"
+             for name, lane in lanes.items() if lane["accepted"]]
+    sys.stderr.write(f"\r\x1b[K{time.monotonic() - begun:5.1f} s   " + "   ".join(parts))
+    sys.stderr.flush()
+
+
+def milliseconds(value):
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def print_table(stats):
+    columns = ("lane", "done", "failed", "wait p50 ms", "wait p99 ms", "wait max ms", "run p50 ms")
+    rows = [columns]
+    for name, lane in stats["lanes"].items():
+        wait, run = lane["wait_ms"], lane["run_ms"]
+        rows.append((name, lane["succeeded"], lane["failed"], milliseconds(wait["p50"]), milliseconds(wait["p99"]),
+                     milliseconds(wait["max"]), milliseconds(run["p50"])))
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(columns))]
+    for row in rows:
+        print(f"{row[0]:<{widths[0]}}" + "".join(f"  {str(cell):>{width}}" for cell, width in zip(row[1:], widths[1:])))
+
+
+def print_upstream(view, rpm):
+    if view is None:
+        print("upstream: a real API; it keeps its own figures")
+        return
+    print(f"upstream: {view['calls']} calls, {view['rejected_429']} 429s, "
+          f"peak {view['peak_calls_60s']} calls in a minute, limit {rpm}")
+
+
+def show(programs, upstream, broker, options):
+    bulk = options.bulk if options.bulk is not None else (10 if upstream.real else 200)
+    interactive = options.interactive if options.interactive is not None else (3 if upstream.real else 30)
+    bulk_file = programs.folder / "bulk.jsonl"
+    write_bulk_file(bulk_file, bulk, upstream.model)
+    print(f"sending at once: {bulk} bulk jobs in lane batch, {interactive} requests each in lanes critical and normal; "
+          f"{'a real upstream' if upstream.real else f'the upstream allows {options.rpm} calls a minute'}", flush=True)
+    failures = []
+    begun = time.monotonic()
+    run = subprocess.Popen([BIN / "lanemq", "--broker", broker, "run", bulk_file, "--service", "chat", "--lane", "batch",
+                            "--window", "200", "--quiet", "--out", programs.folder / "bulk.out.jsonl"],
+                           stderr=subprocess.PIPE, text=True)
+    senders = [threading.Thread(target=send_interactive, args=(broker, lane, interactive, upstream.model, seed, failures))
+               for seed, lane in enumerate(("critical", "normal"))]
+    for sender in senders:
+        sender.start()
+    while run.poll() is None or any(sender.is_alive() for sender in senders):
+        show_progress(broker, begun)
+        time.sleep(0.25)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    if run.returncode != 0:
+        failures.append("batch: " + run.stderr.read().strip())
+    print(f"took {time.monotonic() - begun:.1f} s\n")
+    print_table(read_stats(broker))
+    print_upstream(upstream.view(), options.rpm)
+    for failure in failures[:5]:
+        print("failed: " + failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def serve(upstream, endpoints):
+    print(f"clients   {endpoints['clients']}   (lanemq --broker {endpoints['clients']} stats)")
+    print(f"workers   {endpoints['workers']}")
+    print(f"upstream  {upstream.url}")
+    print(f"try       build/bin/lanemq --broker {endpoints['clients']} submit --service chat --lane critical "
+          f"'{json.dumps(chat_body(upstream.model, 'Hello!', 16))}'")
+    print("Ctrl-C stops everything.", flush=True)
+    try:
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        return 0
+
+
+def main():
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = pathlib.Path(options.keep or tempfile.mkdtemp(prefix="lanemq-run-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    programs = Programs(folder)
+    try:
+        upstream = Upstream(programs, options)
+        ready = programs.start("broker", BIN / "lanemq-broker", "--clients", "tcp://127.0.0.1:*",
+                               "--workers", "tcp://127.0.0.1:*", "--set", f"budget.upstream.requests_per_minute={options.rpm}")
+        endpoints = dict(part.split("=", 1) for part in ready.split())
+        worker = [BIN / "lanemq-worker", "--broker", endpoints["workers"], "--service", f"chat=http:{upstream.url}",
+                  *upstream.headers]
+        for number in (1, 2):
+            programs.start(f"general-{number}", *worker, "--name", f"general-{number}", "--capacity", "16")
+        programs.start("reserved", *worker, "--name", "reserved", "--capacity", "8", "--lanes", "critical")
+        if options.serve:
+            return serve(upstream, endpoints)
+        return show(programs, upstream, endpoints["clients"], options)
+    finally:
+        programs.stop()
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

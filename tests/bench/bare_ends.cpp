@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstring>
+
+#include <zmq.hpp>
+
+#include "tests/bench/ends.hpp"
+#include "tests/bench/process.hpp"
+
+// The wire of the bare broker (bench_raw.cpp): a client sends [body] and gets [body] back, an empty body asks
+// for an empty one; a worker sends ["", capacity] once and is answered ["", ""], then gets [client, body] and
+// sends the same back. Nothing else is on the wire.
+namespace lanemq::bench {
+namespace {
+
+class BareClient final : public ClientEnd {
+ public:
+  BareClient(const std::string& endpoint, SendAhead ahead) : socket_(context_, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::rcvtimeo, kReplyTimeoutMs);
+    socket_.set(zmq::sockopt::rcvhwm, 0);
+    if (ahead == SendAhead::unbounded) socket_.set(zmq::sockopt::sndhwm, 0);
+    socket_.connect(endpoint);
+  }
+
+  void submit(const JobBody& body, Lane) override {
+    socket_.send(zmq::const_buffer(&body, sizeof body), zmq::send_flags::none);
+  }
+
+  bool receive(JobBody& reply, Wait wait) override {
+    if (!take(wait)) return false;
+    if (message_.size() != kBodyBytes) throw Failure("the bare broker sent a reply of another size");
+    std::memcpy(&reply, message_.data(), sizeof reply);
+    return true;
+  }
+
+  void flush() override {
+    socket_.send(zmq::const_buffer(), zmq::send_flags::none);
+    take(Wait::until_reply);
+    if (!message_.empty()) throw Failure("the bare broker sent a reply where none was due");
+  }
+
+ private:
+  bool take(Wait wait) {
+    const auto flags = wait == Wait::no ? zmq::recv_flags::dontwait : zmq::recv_flags::none;
+    if (!socket_.recv(message_, flags)) {
+      if (wait == Wait::no) return false;
+      throw Failure("no reply from the bare broker within 10 s");
+    }
+    if (message_.more()) throw Failure("the bare broker sent more than one frame");
+    return true;
+  }
+
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+  zmq::message_t message_;
+};
+
+class BareWorker final : public WorkerEnd {
+ public:
+  BareWorker(const std::string& endpoint, const WorkerPlace& place)
+      : socket_(context_, zmq::socket_type::dealer), capacity_(place.capacity) {
+    // The broker finds a worker by the second byte of its routing id, without a table.
+    const std::array<char, 2> routing_id{'W', static_cast<char>(place.index)};
+    socket_.set(zmq::sockopt::routing_id, zmq::const_buffer(routing_id.data(), routing_id.size()));
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, 0);
+    socket_.set(zmq::sockopt::rcvhwm, 0);
+    socket_.connect(endpoint);
+  }
+
+  void announce() override {
+    socket_.send(zmq::const_buffer(), zmq::send_flags::sndmore);
+    socket_.send(zmq::const_buffer(&capacity_, sizeof capacity_), zmq::send_flags::none);
+    socket_.set(zmq::sockopt::rcvtimeo, kReplyTimeoutMs);
+    take();
+    if (!client_.empty() || !body_.empty()) throw Failure("the bare broker sent no welcome");
+    socket_.set(zmq::sockopt::rcvtimeo, -1);
+  }
+
+  [[noreturn]] void run(const Performer& performer) override {
+    for (;;) {
+      take();
+      if (body_.size() != kBodyBytes) throw Failure("the bare broker sent a job of another size");
+      performer.perform(body_.data());
+      socket_.send(client_, zmq::send_flags::sndmore);
+      socket_.send(body_, zmq::send_flags::none);
+    }
+  }
+
+ private:
+  void take() {
+    const bool got = socket_.recv(client_, zmq::recv_flags::none).has_value();
+    if (!got) throw Failure("no word from the bare broker within 10 s");
+    if (!client_.more() || !socket_.recv(body_, zmq::recv_flags::none) || body_.more())
+      throw Failure("the bare broker sent another number of frames than two");
+  }
+
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+  std::int32_t capacity_;
+  zmq::message_t client_;
+  zmq::message_t body_;
+};
+
+}  // namespace
+
+std::unique_ptr<ClientEnd> make_bare_client(const std::string& endpoint, SendAhead ahead) {
+  return std::make_unique<BareClient>(endpoint, ahead);
+}
+
+std::unique_ptr<WorkerEnd> make_bare_worker(const std::string& endpoint, const WorkerPlace& place) {
+  return std::make_unique<BareWorker>(endpoint, place);
+}
+
+}  // namespace lanemq::bench
