@@ -8,6 +8,11 @@
 // The life of a job: queued, handed over, ended, kept, forgotten; and the turn that moves all of them.
 
 namespace lanemq::core {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+
+}  // namespace
 
 Broker::Broker(Options options, std::uint64_t seed)
     : options_(std::move(options)),
@@ -16,7 +21,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       clients_(options_.clients_idle_max),
       budgets_(options_.budgets),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
-      hash_seed_(random_()) {
+      body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
   for (const LaneOptions& lane : options_.lanes) {
     lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
@@ -33,8 +38,10 @@ void Broker::handle(const Event& event, TimePoint now) {
 
 void Broker::advance(TimePoint now) {
   // Expire before dispatch, so that a place that is freed is used in the same turn.
-  while (Timer* timer = timers_.pop_due(now)) fire(*timer, now);
-  while (!kept_.empty() && kept_.front()->due <= now) forget(*kept_.front());
+  while (Timer* timer = timers_.pop_due(now))
+    fire(*timer, now);
+  while (!kept_.empty() && kept_.front()->due <= now)
+    forget(*kept_.front());
   dispatch(now);
 }
 
@@ -133,7 +140,8 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   // While the broker drains nothing waits for another turn: the client hears so now, and can ask again.
   if (draining_)
     return end_with(job, JobState::failed, ErrorCode::draining,
-                    "the broker is stopping and the job would have to run again; submit it again in a moment", now);
+                    "the broker is stopping and the job would have to run again; submit it again in a moment",
+                    now);
   --lane.running;
   ++lane.counters.requeued;
   job.missing = 0;
@@ -182,7 +190,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   job.state = state;
   job.ending = std::move(ending);
   JobText::Parts parts{};
-  for (const auto part : {JobText::id, JobText::envelope, JobText::ref})
+  for (const auto part : {JobText::id, JobText::envelope, JobText::ref, JobText::model})
     parts[part] = job.text.get(part);
   const bool small = body.size() <= JobText::kBodyBytesMax;
   if (small) parts[JobText::body] = body.bytes();
@@ -225,13 +233,12 @@ bool Broker::evict_result() {
 }
 
 void Broker::evict_results() {
-  while (kept_results() > options_.results_max || kept_bytes_ > options_.results_bytes_max) evict_result();
+  while (kept_results() > options_.results_max || kept_bytes_ > options_.results_bytes_max)
+    evict_result();
   // The next to go has not been touched for long: it is fetched while something else is done.
-  if (const Job* next = kept_.front()) {
-    __builtin_prefetch(next);
-    __builtin_prefetch(&next->timer);
-    __builtin_prefetch(&next->text);
-  }
+  if (const Job* next = kept_.front())
+    for (std::size_t byte = 0; byte < sizeof(Job); byte += kCacheLine)
+      __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
 }
 
 void Broker::forget(Job& job) {

@@ -94,7 +94,7 @@ class Broker {
   void drop_waiters(Job& job);
   std::string make_id(TimePoint now);
   std::string blocked_by(const Job& job, TimePoint now);
-  std::uint64_t content_hash(const wire::Submit& fields, LaneIndex lane, std::string_view body) const;
+  bool same_content(const Job& job, const Submitted& event, const Lane& lane) const;
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);
@@ -151,11 +151,11 @@ class Broker {
   Budgets budgets_;
   JobTable jobs_;
   TimerWheel timers_;
-  IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
+  IntrusiveList<Job, &Job::hook> delayed_;     // jobs that wait for a retry
   IntrusiveList<Job, &Job::hook> kept_;        // ended jobs kept for the usual time, the oldest first
   IntrusiveList<Job, &Job::hook> kept_apart_;  // those kept for a time of their own, by timers
   std::size_t kept_bytes_ = 0, bytes_ = 0;
-  std::uint64_t hash_seed_;
+  std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0;
   std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room
   std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring

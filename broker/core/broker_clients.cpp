@@ -79,9 +79,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   const ReplyMode mode = *reply_mode(fields.reply);
   if (Job* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
     ++lane.counters.duplicates;
-    if (known->content_hash == content_hash(fields, lane.index(), event.body.bytes()) &&
-        known->client_named_it)
-      return join(*known, event, mode);
+    if (same_content(*known, event, lane)) return join(*known, event, mode);
     return refuse(
         event.from, fields.ref, fields.id,
         {ErrorCode::conflict,
@@ -132,10 +130,14 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   return std::nullopt;
 }
 
-std::uint64_t Broker::content_hash(const wire::Submit& fields, LaneIndex lane, std::string_view body) const {
-  std::uint64_t hash = XXH3_64bits_withSeed(fields.service.data(), fields.service.size(), hash_seed_ + lane);
-  hash = XXH3_64bits_withSeed(fields.model.data(), fields.model.size(), hash);
-  return XXH3_64bits_withSeed(body.data(), body.size(), hash);
+/// Whether a submit says what an earlier one of the same id said. The body may be gone by now: its hash is
+/// kept.
+bool Broker::same_content(const Job& job, const Submitted& event, const Lane& lane) const {
+  const wire::Submit& fields = *event.fields;
+  const std::string_view body = event.body.bytes();
+  return job.client_named_it && job.lane == lane.index() && job.stream->service().name == fields.service &&
+         job.text.get(JobText::model) == fields.model &&
+         job.body_hash == XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
 }
 
 void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now) {
@@ -154,7 +156,8 @@ void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyM
   job.lane = lane.index();
   job.reply = mode;
   if (fields.cost) job.cost = std::make_unique<wire::Cost>(*fields.cost);
-  if (job.client_named_it) job.content_hash = content_hash(fields, job.lane, event.body.bytes());
+  if (job.client_named_it)
+    job.body_hash = XXH3_64bits_withSeed(event.body.bytes().data(), event.body.size(), body_hash_seed_);
 
   JobText::Parts parts{};
   std::string id, extras;

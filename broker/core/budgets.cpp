@@ -18,6 +18,16 @@ std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
   return capacity;
 }
 
+/// How finely a bucket is counted whose pace changes: a small limit in thousandths, since the pace is a whole
+/// number and of a few per period nothing may be lost.
+std::int64_t scale_of(std::int64_t limit) {
+  return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
+}
+
+std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
+  return value >= 0 ? value / by : -((-value + by - 1) / by);
+}
+
 bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
@@ -27,8 +37,9 @@ bool matches(const std::string& pattern, std::string_view value) {
 RateLimit::RateLimit(const RateOptions& options, WindowKind window)
     : name_(options.name),
       limit_(options.limit),
-      bucket_(options.limit, options.period, capacity_of(options, window)) {
-  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period);
+      scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
+      bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_) {
+  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
 }
 
 void RateLimit::advance(TimePoint now) {
@@ -37,29 +48,30 @@ void RateLimit::advance(TimePoint now) {
   window_->advance(now);
   bucket_.set_rate(window_->pace());
   // What the window cannot take must not pile up as a later burst.
-  bucket_.lower_to(window_->headroom());
+  bucket_.lower_to((window_->headroom() + 1) * scale_);
 }
 
 std::int64_t RateLimit::available(TimePoint now) {
   advance(now);
-  return window_ ? std::min(bucket_.level(), window_->headroom()) : bucket_.level();
+  if (!window_) return bucket_.level();
+  return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
 }
 
 void RateLimit::take(std::int64_t amount, TimePoint now) {
   advance(now);
-  bucket_.take(amount);
+  bucket_.take(amount * scale_);
   if (window_) window_->record(amount, now);
 }
 
 void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   advance(now);
-  bucket_.give(amount);
+  bucket_.give(amount * scale_);
   if (window_) window_->unrecord(amount, taken_at);
 }
 
 TimePoint RateLimit::when_available(std::int64_t amount, TimePoint now) {
   advance(now);
-  const TimePoint refilled = bucket_.when_level(amount, now);
+  const TimePoint refilled = bucket_.when_level(amount * scale_, now);
   if (!window_) return refilled;
   if (window_->headroom() < amount) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));

@@ -22,7 +22,7 @@ class RateLimit {
 
   const std::string& name() const { return name_; }
   std::int64_t limit() const { return limit_; }
-  std::int64_t capacity() const { return bucket_.capacity(); }
+  std::int64_t capacity() const { return bucket_.capacity() / scale_; }
   /// What could be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
   /// Requires: available(now) >= amount, or debt is meant.
@@ -37,6 +37,7 @@ class RateLimit {
 
   std::string name_;
   std::int64_t limit_;
+  std::int64_t scale_;  // the bucket's and the pace's units to one request
   TokenBucket bucket_;
   std::optional<SlidingWindow> window_;
 };

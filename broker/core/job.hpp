@@ -62,39 +62,38 @@ struct Job {
 
   // What finding, ending and forgetting a job touch comes first: a kept result is cold when its turn comes.
   JobNumber number{};
-  std::size_t id_hash = 0;             ///< of its id, for the index
-  ListHook<Job> hook;                  ///< in its stream, among the delayed or among the kept results
-  Worker* worker = nullptr;            ///< set while it holds a place
-  std::uint32_t bytes = 0;             ///< what it counts for in the byte bounds
-  std::uint32_t attempt = 0;           ///< hand-overs, the fence
-  std::uint16_t attempts = 0;          ///< hand-overs that cost one
+  std::size_t id_hash = 0;     ///< of its id, for the index
+  ListHook<Job> hook;          ///< in its stream, among the delayed or among the kept results
+  Worker* worker = nullptr;    ///< set while it holds a place
+  std::uint32_t bytes = 0;     ///< what it counts for in the byte bounds
+  std::uint32_t attempt = 0;   ///< hand-overs, the fence
+  std::uint16_t attempts = 0;  ///< hand-overs that cost one
   LaneIndex lane = 0;
   JobState state = JobState::queued;
   ReplyMode reply = ReplyMode::result;
   std::uint8_t crashes = 0;
-  std::uint8_t missing = 0;            ///< inventories in a row that did not list it
+  std::uint8_t missing = 0;  ///< inventories in a row that did not list it
   bool client_named_it : 1 = false;
-  bool timeout_stated : 1 = false;     ///< by the client; else it is the lane's
-  bool returned : 1 = false;           ///< stands among its stream's returned jobs
-  bool reserved_place : 1 = false;     ///< the place it holds is a reserved worker's
-  bool forgotten : 1 = false;          ///< kept no longer, but its place is not free yet
-  bool kept_apart : 1 = false;         ///< kept for a time of its own
+  bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
+  bool returned : 1 = false;        ///< stands among its stream's returned jobs
+  bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
+  bool forgotten : 1 = false;       ///< kept no longer, but its place is not free yet
+  bool kept_apart : 1 = false;      ///< kept for a time of its own
 
-  
   Timer timer{.owner = TimerOwner::job, .object = this};
-  std::unique_ptr<wire::Cost> cost;    ///< as the client stated it
+  std::unique_ptr<wire::Cost> cost;  ///< as the client stated it
   std::unique_ptr<Ending> ending;
-  Blob body;                           ///< the request, later the answer, where too large for `text`
-  std::unique_ptr<Waiters> waiters;    ///< null while there are none
-  std::uint64_t arrival = 0;           ///< its place: lower numbers first, kept through every retry
+  Blob body;                         ///< the request, later the answer, where too large for `text`
+  std::unique_ptr<Waiters> waiters;  ///< null while there are none
+  std::uint64_t arrival = 0;         ///< its place: lower numbers first, kept through every retry
   TimePoint accepted_at{}, deadline{};
-  TimePoint due{};                     ///< delayed: when it may be queued again; ended: when it is forgotten
-  TimePoint dispatched_at{};           ///< the last hand-over
-  ListHook<Job> lease_hook;            ///< among its worker's leases
-  Client* client = nullptr;            ///< of the first submit; holds a reference while set
-  Stream* stream = nullptr;            ///< set until it has ended and its place is free
+  TimePoint due{};            ///< delayed: when it may be queued again; ended: when it is forgotten
+  TimePoint dispatched_at{};  ///< the last hand-over
+  ListHook<Job> lease_hook;   ///< among its worker's leases
+  Client* client = nullptr;   ///< of the first submit; holds a reference while set
+  Stream* stream = nullptr;   ///< set until it has ended and its place is free
   Reservation reservation;
-  std::uint64_t content_hash = 0;      ///< of what was submitted
+  std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
   std::uint16_t attempts_max = 0;
   std::uint32_t queued_ms = 0, ran_ms = 0;
   std::uint32_t retain_ms = 0;

@@ -13,10 +13,11 @@ void JobText::assign(const Parts& parts) {
     total += part.size();
   LANEMQ_CHECK(total <= 0xFFFF);
 
-  // Built aside when the parts may be our own bytes.
-  std::array<char, kInlineBytes> small;
+  // Built in place where that overwrites nothing that is still to be read, else aside.
+  const bool fresh = size() == 0 && !block_;
+  std::array<char, kInlineBytes> aside;
   std::unique_ptr<char[]> block;
-  char* place = small.data();
+  char* place = fresh ? inline_.data() : aside.data();
   if (total > kInlineBytes) {
     block = std::make_unique_for_overwrite<char[]>(total);
     place = block.get();
@@ -27,7 +28,7 @@ void JobText::assign(const Parts& parts) {
     end += parts[i].size();
     ends_[i] = static_cast<std::uint16_t>(end);
   }
-  if (!block) std::memcpy(inline_.data(), small.data(), total);
+  if (place == aside.data()) std::memcpy(inline_.data(), aside.data(), total);
   block_ = std::move(block);
 }
 

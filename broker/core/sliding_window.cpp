@@ -13,12 +13,13 @@ constexpr std::int64_t kSlackSlices = SlidingWindow::kSlices / 100;
 
 }  // namespace
 
-SlidingWindow::SlidingWindow(std::int64_t limit, Duration period)
+SlidingWindow::SlidingWindow(std::int64_t limit, Duration period, std::int64_t scale)
     : limit_(limit),
+      scale_(scale),
       slice_length_(period / kSlices),
       kept_(kSlices + 1 + kSlackSlices),
       counts_(static_cast<std::size_t>(kept_)),
-      pace_(limit) {
+      pace_(limit * scale) {
   LANEMQ_CHECK(limit > 0 && slice_length_.count() > 0);
 }
 
@@ -53,11 +54,11 @@ void SlidingWindow::unrecord(std::int64_t amount, TimePoint recorded_at) {
 void SlidingWindow::find_pace() {
   // Over each horizon h, what may be sent is today's headroom plus what leaves within h; the least rate wins.
   Int128 room = headroom();
-  pace_ = limit_;
+  pace_ = limit_ * scale_;
   for (std::int64_t step = 1; step <= kept_; ++step) {
     // The slice that leaves at the end of step `step`. During the step itself it still counts.
-    const Int128 rate = std::max<Int128>(room, 0) * static_cast<std::int64_t>(kSlices) / step;
-    pace_ = static_cast<std::int64_t>(std::min<Int128>(pace_, rate));
+    const Int128 rate = (std::max<Int128>(room, 0) + 1) * scale_ * static_cast<std::int64_t>(kSlices) / step;
+    pace_ = std::max<std::int64_t>(static_cast<std::int64_t>(std::min<Int128>(pace_, rate)), 1);
     room += count_of(slice_ + step);
   }
 }

@@ -21,8 +21,8 @@ class SlidingWindow {
  public:
   static constexpr std::size_t kSlices = 600;  ///< to a period
 
-  /// Requires: limit > 0.
-  SlidingWindow(std::int64_t limit, Duration period);
+  /// `scale` is how finely the pace is said. Requires: limit > 0, period >= 60 ms, limit * scale <= 10^12.
+  SlidingWindow(std::int64_t limit, Duration period, std::int64_t scale = 1);
 
   /// Forgets what has left the window.
   void advance(TimePoint now);
@@ -32,7 +32,9 @@ class SlidingWindow {
 
   /// How much may still be sent now.
   std::int64_t headroom() const { return limit_ - sent_; }
-  /// The refill rate, in amount per period, at most `limit`; changes only when a slice ends.
+  /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a slice
+  /// ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to leave the
+  /// window goes as soon as it has left.
   std::int64_t pace() const { return pace_; }
   /// When the next slice ends, so that headroom and pace may change.
   TimePoint next_change() const { return start_of(slice_ + 1); }
@@ -44,7 +46,7 @@ class SlidingWindow {
   }
   void find_pace();
 
-  std::int64_t limit_;
+  std::int64_t limit_, scale_;
   Duration slice_length_;
   std::int64_t kept_;                 // slices that count: the period, the open slice and the slack
   std::vector<std::int64_t> counts_;  // a ring of kept_ slices

@@ -13,7 +13,8 @@ namespace lanemq::core {
 struct StringHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const {
-    // Debian's absl has a string_view of its own; for std's it would fall back to std::hash, which has no seed.
+    // Debian's absl has a string_view of its own; for std's it would fall back to std::hash, which has no
+    // seed.
     return absl::Hash<absl::string_view>{}(absl::string_view(text.data(), text.size()));
   }
 };

@@ -66,7 +66,8 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::maxmsgsize, options.frame_bytes_max);
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::backlog, 1024);
-  socket_.set(zmq::sockopt::ipv6, true);
+  // With it, an IPv4 endpoint would be named as ::ffff:127.0.0.1, which not every peer can connect to.
+  socket_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
   socket_.set(zmq::sockopt::tcp_keepalive, 1);
   socket_.set(zmq::sockopt::handshake_ivl, 5000);
   // Only this side asks: it finds connections that a network has dropped without a word.
