@@ -187,11 +187,7 @@ class Decoder::Reader {
         if (field_ != nullptr) set_integer(value);
         return true;
       case Place::lease:
-        if (lease_index_ == 0)
-          lease_.job = value;
-        else
-          lease_.attempt = static_cast<std::int64_t>(std::min<std::uint64_t>(value, 0xFFFFFFFF));
-        ++lease_index_;
+        set_lease_number(value);
         return true;
       case Place::skipped:
         return true;
@@ -486,10 +482,8 @@ class Decoder::Reader {
     }
   }
   LANEMQ_COLD void out_of_range(const std::string& value) {
-    const std::string most = field_->max == std::numeric_limits<std::int64_t>::max()
-                                 ? ""
-                                 : " and at most " + std::to_string(field_->max);
-    mismatch("is " + value + "; it must be at least " + std::to_string(field_->min) + most);
+    mismatch("is " + value + "; it must be at least " + std::to_string(field_->min) + " and at most " +
+             std::to_string(field_->max));
   }
   LANEMQ_COLD void wrong_size(std::size_t size, const char* unit) {
     mismatch("has " + std::to_string(size) + " " + unit + "; it must have " + std::to_string(field_->min) +
@@ -535,13 +529,13 @@ class Decoder::Reader {
   }
 
   void read_key(std::string_view key) {
-    value_begin_ = key.data() + key.size();
     if (places_[depth_] == Place::fields) return find_field(key);
     note_key(key);
     if (places_[depth_] == Place::nested) find_nested(key);
   }
 
   void find_field(std::string_view key) {
+    value_begin_ = key.data() + key.size();
     const std::uint8_t found = spec_->index.find(spec_->fields, key);
     if (found == FieldIndex::kNone) return find_other(key);
     field_ = &spec_->fields[found];
@@ -567,7 +561,7 @@ class Decoder::Reader {
   void note_key(std::string_view key) {
     check_utf8(key);
     for (std::size_t i = first_keys_[depth_]; i < keys_.size(); ++i)
-      if (keys_[i] == key) return fail_duplicate(key);
+      if (wire::same_name(keys_[i], key)) return fail_duplicate(key);
     keys_.push_back(key);
   }
 
@@ -581,7 +575,7 @@ class Decoder::Reader {
   void set_integer(std::uint64_t value) {
     switch (field_->type) {
       case FieldType::unsigned_integer:
-        at<std::uint64_t>() = value;
+        if (in_range(value)) at<std::uint64_t>() = value;
         return;
       case FieldType::integer:
         if (in_range(value)) at<std::int64_t>() = static_cast<std::int64_t>(value);
@@ -658,6 +652,18 @@ class Decoder::Reader {
                       std::to_string(limits::name_bytes_max));
     if (!is_utf8(text)) return mismatch("lists a name that is not UTF-8");
     static_cast<std::vector<std::string_view>*>(field_->at(message_))->push_back(text);
+  }
+
+  void set_lease_number(std::uint64_t value) {
+    if (lease_index_ == 0) {
+      if (value > wire::kNumberMax) mismatch("lists a job over " + std::to_string(wire::kNumberMax));
+      lease_.job = value;
+    } else {
+      if (value < 1 || value > wire::kAttemptMax)
+        mismatch("lists an attempt that is not 1 to " + std::to_string(wire::kAttemptMax));
+      lease_.attempt = static_cast<std::int64_t>(value);
+    }
+    ++lease_index_;
   }
 
   void add_lease() {

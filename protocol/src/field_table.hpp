@@ -153,6 +153,11 @@ struct MemberOf<Member> {
   using Type = T;
 };
 
+/// The largest number of any field: what a signed integer of 64 bits holds, as not every language has
+/// another.
+inline constexpr std::uint64_t kNumberMax = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::uint64_t kAttemptMax = 0xFFFFFFFF;
+
 struct Rule {
   bool required = false;
   std::int64_t min = 0;
@@ -187,9 +192,9 @@ inline constexpr Rule kIdRequired{.required = true, .min = 1, .max = limits::id_
 inline constexpr Rule kText{.max = limits::text_bytes_max};
 inline constexpr Rule kMilliseconds{.max = limits::duration_ms_max};
 inline constexpr Rule kRequired{.required = true};
-inline constexpr Rule kFirst{.min = 1, .max = 0xFFFFFFFF, .fallback = 1};  // attempt, attempts
+inline constexpr Rule kFirst{.min = 1, .max = kAttemptMax, .fallback = 1};  // attempt, attempts
 // Said always to a worker: its answer repeats it, and the smallest workers have no defaults.
-inline constexpr Rule kFirstSaid{.min = 1, .max = 0xFFFFFFFF, .fallback = -1};
+inline constexpr Rule kFirstSaid{.min = 1, .max = kAttemptMax, .fallback = -1};
 inline constexpr Rule kList{.max = limits::list_entries_max};
 
 // ---- nested maps --------------------------------------------------------------------------------------
@@ -267,12 +272,12 @@ LANEMQ_OP(JobResult, "result", false, false, field<&JobResult::id>("id", kId),
 LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
           field<&ErrorReply::code>("code", kNameRequired), field<&ErrorReply::message>("message", kText),
           field<&ErrorReply::retry_after_ms>("retry_after_ms"),
-          field<&ErrorReply::attempts>("attempts", {.max = 0xFFFFFFFF, .fallback = 1}),
+          field<&ErrorReply::attempts>("attempts", {.max = kAttemptMax, .fallback = 1}),
           field<&ErrorReply::limiter>("limiter", kText), field<&ErrorReply::chunks>("chunks"),
           ref_field<&ErrorReply::ref>())
 LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
           field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
-          field<&StatusReply::attempts>("attempts", {.max = 0xFFFFFFFF, .fallback = -1}),
+          field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
           field<&StatusReply::position>("position"), field<&StatusReply::eta_ms>("eta_ms"),
           field<&StatusReply::blocked_by>("blocked_by", kText), field<&StatusReply::worker>("worker", kName),
           field<&StatusReply::error>("error"), field<&StatusReply::jobs>("jobs"),

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/frames.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/text.hpp>
+
+namespace lanemq::fuzz {
+namespace {
+
+constexpr std::string_view kMeta("\x82\xA1k\xA1v\xA4list\x93\x01\xC3\xCB\x3F\xF8\0\0\0\0\0\0", 21);
+constexpr std::string_view kExtras("\xA3x-a\x01\xA6x-list\x92\xC0\xC4\x01z", 16);
+constexpr std::string_view kRefText("\xA5ref-1", 6);
+constexpr std::string_view kRefNumber("\xCD\x01\x00", 3);
+
+/// Collects encoded messages, each without a body, with one inside, and with an empty one.
+class Seeds {
+ public:
+  template <class Message>
+  void add(const Message& message) {
+    for (int body = 0; body < 2; ++body) {
+      Buffer buffer;
+      if (body == 0)
+        encode(message, buffer);
+      else
+        encode(message, "some bytes of a body", buffer);
+      frames_.emplace_back(buffer.view());
+    }
+  }
+  void add_bytes(std::string_view bytes) { frames_.emplace_back(bytes); }
+  std::vector<std::string> take() { return std::move(frames_); }
+
+ private:
+  std::vector<std::string> frames_;
+};
+
+template <std::size_t size>
+constexpr std::string_view bytes_of(const char (&text)[size]) {
+  return {text, size - 1};
+}
+
+/// Frames that break a rule, whatever the direction.
+void add_broken(Seeds& seeds) {
+  seeds.add_bytes({});
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1"));
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4ping\x80\x80"));                    // bytes behind the end
+  seeds.add_bytes(bytes_of("\x94\xA4LMQ1\xA4ping\x80\xA1x"));                   // the body is a string
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4ping\x82\xA3ref\x01\xA3ref\x02"));  // a duplicate key
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4ping\x81\x01\x02"));                // a key that is a number
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4ping\x92\x80\x80"));                // a batch
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4nope\x81\xA2id\xA1i"));             // an unknown op
+  seeds.add_bytes(bytes_of("\x93\xA4LMQ1\xA4ping\xDD\xFF\xFF\xFF\xFF"));        // 2^32-1 entries
+  seeds.add_bytes(bytes_of("\x94\xA4LMQ1\xA4ping\x80\xC6\xFF\xFF\xFF\xFF"));    // a body of 4 GiB
+  seeds.add_bytes(
+      bytes_of("\x93\xA4LMQ1\xA4ping\x81\xA3ref\xC7\x04\x01"
+               "abcd"));  // an ext
+}
+
+wire::Usage some_usage() {
+  wire::Usage usage;
+  usage.requests = 1;
+  usage.input_tokens = 200;
+  usage.output_tokens = 70000;
+  usage.cached_tokens = 0;
+  usage.reasoning_tokens = 5;
+  return usage;
+}
+
+wire::UpstreamLimits some_limits() {
+  wire::UpstreamLimits limits;
+  limits.remaining_requests = 59;
+  limits.remaining_tokens = 1'000'000'000'000;
+  limits.reset_requests_ms = 1000;
+  limits.limit_tokens = 0;
+  return limits;
+}
+
+wire::Submit full_submit() {
+  wire::Submit submit;
+  submit.service = "echo";
+  submit.id = "job-1";
+  submit.lane = "high";
+  submit.model = "m";
+  submit.client = "c";
+  submit.cost = wire::Cost{10, 300};
+  submit.timeout_ms = 30000;
+  submit.delay_ms = 0;
+  submit.attempts_max = 3;
+  submit.retain_ms = 300000;
+  submit.reply = "both";
+  submit.orphan = "cancel";
+  submit.stream = true;
+  submit.durable = false;
+  submit.batch = 64;
+  submit.meta = {kMeta};
+  submit.trace = {kMeta};
+  submit.ref = {kRefText};
+  submit.extras = {2, kExtras};
+  return submit;
+}
+
+std::vector<std::string> client_requests() {
+  Seeds seeds;
+  wire::Submit submit;
+  submit.service = "echo";
+  seeds.add(submit);
+  seeds.add(full_submit());
+  seeds.add(wire::Cancel{"job-1", {kRefNumber}});
+  seeds.add(wire::StatusQuery{"job-1", {}, {}});
+  seeds.add(wire::StatusQuery{{}, {"a", "b"}, {kRefText}});
+  seeds.add(wire::Fetch{"job-1", 60000, 7, {kRefNumber}});
+  seeds.add(wire::Seen{"job-1", 9, {}});
+  seeds.add(wire::StatsQuery{{kRefNumber}});
+  seeds.add(wire::Ping{});
+  add_broken(seeds);
+  return seeds.take();
+}
+
+wire::StatusReply full_status() {
+  wire::StatusReply status;
+  status.id = "job-1";
+  status.state = "queued";
+  status.lane = "low";
+  status.position = 0;
+  status.eta_ms = 10;
+  status.blocked_by = "worker echo";
+  status.worker = "w1";
+  status.error = {kMeta};
+  status.jobs = {std::string_view("\x90", 1)};
+  return status;
+}
+
+std::vector<std::string> client_replies() {
+  Seeds seeds;
+  seeds.add(wire::Accepted{"job-1", "normal", true, true, 12, 900, {kRefText}});
+  seeds.add(wire::ChunkReply{"job-1", 3, {}});
+  seeds.add(wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});
+  seeds.add(wire::ErrorReply{
+      "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, "budget b", 2, {kRefText}});
+  seeds.add(full_status());
+  seeds.add(wire::StatsReply{{kMeta}, {kRefNumber}});
+  seeds.add(wire::Pong{1'700'000'000'000, "0.1.0", {}});
+  add_broken(seeds);
+  return seeds.take();
+}
+
+std::vector<std::string> worker_reports() {
+  Seeds seeds;
+  seeds.add(wire::Ready{{"echo"}, 4, {}, {}, {}, 0, {}});
+  seeds.add(wire::Ready{{"echo", "http"}, 1024, {"critical"}, "w1", "1", 64, {kMeta}});
+  seeds.add(wire::Chunk{1, 2, 3});
+  seeds.add(wire::Outcome{1, 1, {}, {}});
+  seeds.add(wire::Outcome{1ull << 62, 2, some_usage(), some_limits()});
+  seeds.add(wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits()});
+  seeds.add(wire::Heartbeat{});
+  seeds.add(wire::Heartbeat{{{1, 1}, {2, 3}, {1ull << 40, 1}}});
+  seeds.add(wire::Bye{});
+  add_broken(seeds);
+  return seeds.take();
+}
+
+wire::JobOffer full_offer() {
+  wire::JobOffer offer;
+  offer.job = 1ull << 40;
+  offer.attempt = 2;
+  offer.id = "job-1";
+  offer.service = "echo";
+  offer.lane = "high";
+  offer.model = "m";
+  offer.client = "c";
+  offer.key = "k1";
+  offer.timeout_ms = 1;
+  offer.cost = wire::Cost{1, {}};
+  offer.stream = true;
+  offer.meta = {kMeta};
+  offer.trace = {kMeta};
+  offer.extras = {2, kExtras};
+  return offer;
+}
+
+std::vector<std::string> worker_commands() {
+  Seeds seeds;
+  seeds.add(wire::Welcome{"s", 1000, 1 << 26});
+  wire::JobOffer offer;
+  offer.job = 5;
+  offer.id = "job-1";
+  seeds.add(offer);
+  seeds.add(full_offer());
+  seeds.add(wire::Acked{{{1, 1}, {7, 2}}});
+  seeds.add(wire::CancelJob{1, 1, "deadline"});
+  seeds.add(wire::Window{1, 1, 63});
+  seeds.add(wire::Heartbeat{});
+  seeds.add(wire::Drain{});
+  seeds.add(wire::Bye{});
+  seeds.add(wire::WorkerRefusal{"stale", "attempt 1 is over", 1, 1});
+  add_broken(seeds);
+  return seeds.take();
+}
+
+[[noreturn]] void broken_promise(const char* promise, std::string_view frame) {
+  std::fprintf(stderr, "the decoder broke a promise: %s\nframe (%zu bytes):", promise, frame.size());
+  for (const char c : frame.substr(0, 512))
+    std::fprintf(stderr, " %02x", static_cast<unsigned char>(c));
+  std::fputc('\n', stderr);
+  std::abort();
+}
+
+void check(bool holds, const char* promise, std::string_view frame) {
+  if (!holds) broken_promise(promise, frame);
+}
+
+void check_error(const DecodeError& error, std::string_view frame) {
+  check(error.code == ErrorCode::bad_request || error.code == ErrorCode::too_large,
+        "an error is about the message", frame);
+  check(!error.message.empty() && error.message.size() <= 512, "an error's text is short and not empty",
+        frame);
+  check(is_utf8(error.message), "an error's text is UTF-8", frame);
+  check(is_utf8(error.id) && error.id.size() <= limits::id_bytes_max, "an error's id keeps its rule", frame);
+  check(error.ref.size() <= limits::ref_bytes_max + 5, "an error's ref keeps its rule", frame);
+}
+
+template <class Message>
+std::string encoded(const Message& message, std::string_view body) {
+  Buffer buffer;
+  std::visit([&](const auto& known) { encode(known, body, buffer); }, message);
+  return std::string(buffer.view());
+}
+
+/// A ref that was read of a stats document is inside the document too and would be written twice.
+template <class Message>
+void forget_ref_of_document(Message& message) {
+  if constexpr (std::is_same_v<Message, wire::ClientReply>)
+    if (auto* stats = std::get_if<wire::StatsReply>(&message)) stats->ref = {};
+}
+
+template <class Message>
+bool check_as(std::string_view frame) {
+  // Kept between calls, as a broker keeps them: what one frame left behind must not show in the next.
+  static thread_local Decoder decoder(32 * 1024), again(32 * 1024);
+  static thread_local Message message, repeated;
+  if (const DecodeError* error = decoder.decode(frame, message)) {
+    check_error(*error, frame);
+    return false;
+  }
+  check(is_header(frame), "only headers are read", frame);
+  check(decoder.body().empty() || has_inline_body(frame), "only a fourth element is a body", frame);
+  check(frame.size() - decoder.body().size() <= limits::header_bytes_max, "a header keeps its limit", frame);
+
+  forget_ref_of_document(message);
+
+  // What is said again is lean, so it is read again and says the same.
+  const std::string once = encoded(message, decoder.body());
+  if (once.size() - decoder.body().size() > limits::header_bytes_max) return true;
+  if (again.decode(once, repeated) != nullptr)
+    broken_promise("what was read can be said and read again", frame);
+  forget_ref_of_document(repeated);
+  check(encoded(repeated, again.body()) == once, "what was read twice is equal", frame);
+  return true;
+}
+
+}  // namespace
+
+std::string_view name_of(Direction direction) {
+  switch (direction) {
+    case Direction::client_to_broker:
+      return "client_to_broker";
+    case Direction::broker_to_client:
+      return "broker_to_client";
+    case Direction::worker_to_broker:
+      return "worker_to_broker";
+    case Direction::broker_to_worker:
+      return "broker_to_worker";
+  }
+  return {};
+}
+
+std::vector<std::string> seed_frames(Direction direction) {
+  switch (direction) {
+    case Direction::client_to_broker:
+      return client_requests();
+    case Direction::broker_to_client:
+      return client_replies();
+    case Direction::worker_to_broker:
+      return worker_reports();
+    case Direction::broker_to_worker:
+      return worker_commands();
+  }
+  return {};
+}
+
+bool check_frame(Direction direction, std::string_view frame) {
+  switch (direction) {
+    case Direction::client_to_broker:
+      return check_as<wire::ClientRequest>(frame);
+    case Direction::broker_to_client:
+      return check_as<wire::ClientReply>(frame);
+    case Direction::worker_to_broker:
+      return check_as<wire::WorkerReport>(frame);
+    case Direction::broker_to_worker:
+      return check_as<wire::WorkerCommand>(frame);
+  }
+  return false;
+}
+
+}  // namespace lanemq::fuzz

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder under a million mutated frames, the same ones in every run. LANEMQ_FUZZ_FRAMES and
+// LANEMQ_FUZZ_SEED in the environment ask for more or for others.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "tests/fuzz/frames.hpp"
+
+namespace lanemq::fuzz {
+namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fallback : std::strtoull(value, nullptr, 0);
+}
+
+class Mutations : public testing::TestWithParam<Direction> {};
+
+TEST_P(Mutations, never_break_a_promise_of_the_decoder) {
+  const std::uint64_t frames = from_environment("LANEMQ_FUZZ_FRAMES", 1'000'000) / std::size(kDirections);
+  const std::uint64_t seed = from_environment("LANEMQ_FUZZ_SEED", 1);
+  const std::vector<std::string> seeds = seed_frames(GetParam());
+  Mutator mutator(seed);
+
+  std::uint64_t well_formed = 0;
+  for (std::uint64_t i = 0; i < frames; ++i)
+    well_formed += check_frame(GetParam(), mutator.next(seeds)) ? 1 : 0;
+
+  // A run that found nothing well-formed, or nothing broken, would have tried nothing.
+  EXPECT_GT(well_formed, frames / 100);
+  EXPECT_LT(well_formed, frames / 2);
+}
+
+TEST_P(Mutations, start_from_seeds_that_are_mostly_well_formed) {
+  std::size_t well_formed = 0;
+  const std::vector<std::string> seeds = seed_frames(GetParam());
+  for (const std::string& frame : seeds)
+    well_formed += check_frame(GetParam(), frame) ? 1 : 0;
+
+  EXPECT_GE(well_formed, seeds.size() / 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Directions, Mutations, testing::ValuesIn(kDirections),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+}  // namespace
+}  // namespace lanemq::fuzz

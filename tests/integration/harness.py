@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes for tests: a broker on free ports, clients and workers that speak LMQ1 as docs/protocol.md says.
+
+A test waits for what it expects, with a deadline; nothing sleeps and hopes. One thread does everything: while a test
+waits for one peer, all peers are read and all workers send their heartbeats.
+"""
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import zmq
+from msgpack import packb, unpackb
+
+PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
+# How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
+PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
+INLINE_MAX = 4096
+
+Message = collections.namedtuple("Message", "op fields body envelope inside")
+
+
+def program(name):
+    path = os.path.join(PROGRAMS, name)
+    if not os.path.exists(path):
+        raise RuntimeError(f"{path} is missing: build it, or set LANEMQ_BIN to the folder of the programs")
+    return path
+
+
+class Timeout(AssertionError):
+    pass
+
+
+def wait_until(happened, what, patience=PATIENCE, pause=0.005):
+    """Polls for something that no socket tells of."""
+    deadline = time.monotonic() + patience
+    while not (value := happened()):
+        if time.monotonic() > deadline:
+            raise Timeout(f"{what}: not within {patience} s")
+        time.sleep(pause)
+    return value
+
+
+class Process:
+    """A child that is killed at the end, and whose stderr is shown when a test fails."""
+
+    def __init__(self, *command, **options):
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True, **options)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def line(self):
+        """The next line of stdout; empty when the child has closed it."""
+        return self.process.stdout.readline().rstrip("\n")
+
+    def wait(self, patience=PATIENCE):
+        return self.process.wait(patience)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def close(self):
+        self.kill()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def stderr(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace")
+
+
+class Broker(Process):
+    def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*"):
+        super().__init__(program("lanemq-broker"), "--clients", clients, "--workers", workers, *arguments)
+        line = self.line()
+        words = dict(word.split("=", 1) for word in line.split()[1:])
+        if not line.startswith("ready ") or set(words) != {"clients", "workers"}:
+            self.kill()
+            text = self.stderr()
+            self.close()
+            raise AssertionError(f"the broker said {line!r}\n{text}")
+        self.clients, self.workers = words["clients"], words["workers"]
+        self.ready_line = line
+
+    def stop(self):
+        """Asks the broker to stop and waits for its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Peer:
+    """One connection to the broker. Made by Room."""
+
+    def __init__(self, room, kind, endpoint, options=()):
+        self.room = room
+        self.socket = room.context.socket(kind)
+        for option, value in ((zmq.LINGER, 0), *options):
+            self.socket.setsockopt(option, value)
+        self.socket.connect(endpoint)
+        self.inbox = collections.deque()
+        room.peers.append(self)
+
+    def send_frames(self, *frames):
+        self.socket.send_multipart(frames)
+
+    def send(self, op, fields=None, body=None, inside=None, envelope=()):
+        """One message. A body is inside the header when it is small, or as `inside` says."""
+        header = ["LMQ1", op, fields if fields is not None else {}]
+        frames = []
+        if body is not None:
+            if inside if inside is not None else len(body) <= INLINE_MAX:
+                header.append(body)
+            else:
+                frames = [body]
+        self.send_frames(*envelope, packb(header), *frames)
+
+    def take_in(self, frames):
+        at = next(i for i, frame in enumerate(frames) if frame[:6] in (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1"))
+        _, op, fields, *inside = unpackb(frames[at])
+        body = (inside or frames[at + 1 :] or [b""])[0]
+        self.inbox.append(Message(op, fields, body, frames[:at], bool(inside)))
+
+    def on_idle(self, now):
+        """When this peer next has something to do by itself."""
+        return None
+
+    def get(self, op=None, patience=PATIENCE):
+        """The next message, which must say `op`."""
+        self.room.pump(lambda: self.inbox, f"a message{f' that says {op}' if op else ''}", patience)
+        message = self.inbox.popleft()
+        if op and message.op != op:
+            raise AssertionError(f"expected {op}, got {message}")
+        return message
+
+    def silent(self, seconds):
+        """Whether nothing arrives for so long. For what must not happen; never to wait for what must."""
+        try:
+            self.room.pump(lambda: self.inbox, "silence", seconds)
+            return False
+        except Timeout:
+            return True
+
+    def close(self):
+        if self in self.room.peers:
+            self.room.peers.remove(self)
+            self.socket.close()
+
+
+class Client(Peer):
+    def ask(self, op, fields=None, body=None, expect=None, **how):
+        self.send(op, fields, body, **how)
+        return self.get(expect)
+
+    def submit(self, service="echo", body=b"", **fields):
+        self.send("submit", {"service": service, **fields}, body)
+
+    def status(self, job_id):
+        """Asks behind what was sent before, and leaves other answers where they are."""
+        self.room.asked += 1
+        ref = f"status {self.room.asked}"
+        self.send("status", {"id": job_id, "ref": ref})
+        mine = lambda: next((message for message in self.inbox if message.fields.get("ref") == ref), None)
+        self.room.pump(mine, "a status")
+        message = mine()
+        self.inbox.remove(message)
+        return message.fields
+
+
+class Worker(Peer):
+    """A worker whose jobs the test answers. It sends heartbeats with its inventory while anybody waits."""
+
+    def __init__(self, room, endpoint, services, capacity, heartbeats=True, **fields):
+        super().__init__(room, zmq.DEALER, endpoint)
+        self.ready = {"services": list(services), "capacity": capacity, **fields}
+        self.heartbeats = heartbeats
+        self.held = {}  # (job, attempt) -> the job's message
+        self.outcomes = {}  # handed in and not answered: (job, attempt) -> (op, fields, body)
+        self.handed_in = set()
+        self.acked, self.stale = [], []
+        self.interval, self.next_heartbeat = 1.0, float("inf")
+        self.send("ready", self.ready)
+
+    def take_in(self, frames):
+        super().take_in(frames)
+        message = self.inbox[-1]
+        op, fields = message.op, message.fields
+        if op == "heartbeat":
+            self.inbox.pop()
+        elif op == "acked":
+            self.inbox.pop()
+            for lease in map(tuple, fields["jobs"]):
+                self.acked.append(lease)
+                self.outcomes.pop(lease, None)
+        elif op == "welcome":
+            self.interval = fields["heartbeat_ms"] / 1000
+            self.next_heartbeat = time.monotonic() + self.interval / 2
+        elif op == "job":
+            self.held[(fields["job"], fields["attempt"])] = message
+        elif op == "cancel" and (fields["job"], fields["attempt"]) in self.handed_in:
+            self.inbox.pop()  # the outcome crossed an inventory: nothing is left to stop
+        elif op == "error" and fields["code"] == "stale":
+            self.inbox.pop()
+            lease = (fields["job"], fields["attempt"])
+            self.stale.append(lease)
+            self.outcomes.pop(lease, None)
+
+    def on_idle(self, now):
+        if self.heartbeats and now >= self.next_heartbeat:
+            self.say_heartbeat()
+            self.next_heartbeat = now + self.interval / 2
+        return self.next_heartbeat if self.heartbeats else None
+
+    def say_heartbeat(self, jobs=None):
+        inventory = [list(lease) for lease in (*self.held, *self.outcomes)] if jobs is None else jobs
+        self.send("heartbeat", {"jobs": inventory} if inventory else {})
+
+    def hand_in(self, job, op="result", body=None, **fields):
+        lease = (job.fields["job"], job.fields["attempt"])
+        self.held.pop(lease, None)
+        outcome = (op, {"job": lease[0], "attempt": lease[1], **fields}, body)
+        self.outcomes[lease] = outcome
+        self.handed_in.add(lease)
+        self.send(*outcome)
+
+    def echo(self, job):
+        self.hand_in(job, body=job.body)
+
+    def introduce_again(self):
+        """Says ready to a broker that no longer knows this worker. The heartbeat that has to follow is the test's."""
+        while self.get().fields.get("code") != "unknown_session":
+            pass
+        self.heartbeats = False
+        self.send("ready", self.ready)
+        while (message := self.get()).op != "welcome":
+            if message.fields.get("code") != "unknown_session":
+                raise AssertionError(f"expected welcome, got {message}")
+
+    def answered(self, patience=PATIENCE):
+        """Waits until the broker has answered all outcomes."""
+        self.room.pump(lambda: not self.outcomes, "the answer to every outcome", patience)
+
+
+class Room:
+    """A broker and those who talk to it."""
+
+    def __init__(self):
+        self.context = zmq.Context()
+        self.peers, self.processes = [], []
+        self.asked = 0
+        self.broker = None
+
+    def start_broker(self, *arguments, **endpoints):
+        self.broker = self.start(Broker(*arguments, **endpoints))
+        return self.broker
+
+    def start(self, process):
+        self.processes.append(process)
+        return process
+
+    def client(self, kind=zmq.DEALER, options=()):
+        return Client(self, kind, self.broker.clients, options)
+
+    def worker(self, services=("echo",), capacity=1, welcome=True, **fields):
+        worker = Worker(self, self.broker.workers, services, capacity, **fields)
+        if welcome:
+            worker.get("welcome")
+        return worker
+
+    def pump(self, happened, what, patience=PATIENCE):
+        """Reads everybody's messages until something has happened."""
+        deadline = time.monotonic() + patience
+        while not happened():
+            now = time.monotonic()
+            if now > deadline:
+                raise Timeout(f"{what}: not within {patience} s")
+            due = [due for peer in self.peers if (due := peer.on_idle(now)) is not None]
+            left = max(0, min([deadline, *due]) - time.monotonic())
+            poller = zmq.Poller()
+            for peer in self.peers:
+                poller.register(peer.socket, zmq.POLLIN)
+            for socket, _ in poller.poll(left * 1000 + 1):
+                peer = next(peer for peer in self.peers if peer.socket is socket)
+                peer.take_in(socket.recv_multipart())
+
+    def stats(self):
+        asker = self.client()
+        try:
+            return asker.ask("stats", expect="stats").fields
+        finally:
+            asker.close()
+
+    def stats_when(self, holds, what):
+        """The stats of the first moment at which they hold."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds(stats := self.stats()):
+            if time.monotonic() > deadline:
+                raise Timeout(f"{what}: not within {PATIENCE} s; the stats are {stats}")
+            self.keep_alive(0.005)
+        return stats
+
+    def keep_alive(self, seconds):
+        """Lets time go by while messages are read and heartbeats are sent."""
+        try:
+            self.pump(lambda: False, "nothing", seconds)
+        except Timeout:
+            pass
+
+    def close(self):
+        for peer in list(self.peers):
+            peer.close()
+        for process in self.processes:
+            process.kill()
+        self.context.term()
+
+    def show_errors(self):
+        for process in self.processes:
+            print(f"--- stderr of {process.process.args}:\n{process.stderr()}", file=sys.stderr)
+
+    def forget_processes(self):
+        for process in self.processes:
+            process.close()
+
+
+class Case(unittest.TestCase):
+    """A test with a room of its own. `arguments` are the broker's."""
+
+    arguments = ("--set", "heartbeat=200ms")
+
+    def setUp(self):
+        self.room = Room()
+        self.addCleanup(self.clean_up)
+        if self.arguments is not None:
+            self.room.start_broker(*self.arguments)
+
+    def clean_up(self):
+        self.room.close()
+        outcome = getattr(self._outcome, "result", None)
+        if outcome and any(test is self for test, _ in (*outcome.errors, *outcome.failures)):
+            self.room.show_errors()
+        self.room.forget_processes()
+
+    def assert_error(self, message, code, *parts):
+        self.assertEqual((message.op, message.fields.get("code")), ("error", code), message)
+        for part in parts:
+            self.assertIn(part, message.fields["message"])

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs on the page docs/protocol.md run as they stand there, but for the ports."""
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+import harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAGE = os.path.join(HERE, "../../docs/protocol.md")
+NODE_MODULES = os.path.join(HERE, "node/node_modules")
+
+
+def programs_on_the_page():
+    with open(PAGE) as file:
+        return dict(re.findall(r"<!-- program: (\S+) -->\n```\w+\n(.*?)```", file.read(), re.DOTALL))
+
+
+class Page(harness.Case):
+    arguments = ("--set", "heartbeat=200ms")
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        broker = self.room.broker
+        for name, text in programs_on_the_page().items():
+            for default, endpoint in (("5570", broker.clients), ("5571", broker.workers)):
+                text = text.replace(f"tcp://127.0.0.1:{default}", endpoint)
+            with open(os.path.join(self.folder.name, name), "w") as file:
+                file.write(text)
+
+    def run_program(self, name):
+        path = os.path.join(self.folder.name, name)
+        if name.endswith(".py"):
+            return self.room.start(harness.Process(sys.executable, path))
+        if not os.path.isdir(NODE_MODULES):
+            self.fail(f"{NODE_MODULES} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(NODE_MODULES)}")
+        modules = os.path.join(self.folder.name, "node_modules")
+        if not os.path.exists(modules):
+            os.symlink(NODE_MODULES, modules)
+        return self.room.start(harness.Process(shutil.which("node") or "node", path))
+
+    def test_has_the_four_programs(self):
+        self.assertEqual(sorted(programs_on_the_page()), ["client.mjs", "client.py", "worker.mjs", "worker.py"])
+
+    def check_pair(self, worker_name, client_name):
+        worker = self.run_program(worker_name)
+        self.room.stats_when(lambda stats: stats["workers"]["connected"] == 1, "the worker")
+        client = self.run_program(client_name)
+        self.assertEqual(client.line(), "result  hello")
+        self.assertEqual(client.wait(), 0)
+        return worker
+
+    def test_client_and_worker_in_python(self):
+        self.check_pair("worker.py", "client.py")
+
+    def test_client_and_worker_in_node(self):
+        self.check_pair("worker.mjs", "client.mjs")
+
+    def test_client_in_node_and_worker_in_python(self):
+        self.check_pair("worker.py", "client.mjs")
+
+    def check_that_it_stays(self, worker_name):
+        """A worker of the page lives through many heartbeats, many jobs, and a restart of the broker."""
+        self.run_program(worker_name)
+        client = self.room.client()
+        for number in range(200):
+            client.submit(body=b"%d" % number + b"x" * 50 * number, ref=number)
+        for _ in range(200):
+            answer = client.get("result")
+            self.assertTrue(answer.body.startswith(b"%d" % answer.fields["ref"]))
+        self.room.stats_when(lambda stats: stats["uptime_ms"] > 2000, "ten heartbeats")
+        self.assertEqual(self.room.stats()["workers"]["lost"], 0)
+
+        port = lambda endpoint: "tcp://127.0.0.1:" + endpoint.rsplit(":", 1)[1]
+        endpoints = {"clients": port(self.room.broker.clients), "workers": port(self.room.broker.workers)}
+        self.room.broker.signal(signal.SIGKILL)
+        self.room.broker.wait()
+        self.room.start_broker(*self.arguments, **endpoints)
+        again = self.room.client()
+        again.submit(body=b"after the restart")
+        self.assertEqual(again.get("result").body, b"after the restart")
+
+    def test_the_worker_in_python_stays(self):
+        self.check_that_it_stays("worker.py")
+
+    def test_the_worker_in_node_stays(self):
+        self.check_that_it_stays("worker.mjs")
+
+
+if __name__ == "__main__":
+    unittest.main()

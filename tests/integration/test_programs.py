@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All programs together: the shared limit as a strict upstream sees it, workers that are killed, `lanemq run`."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import harness
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+import shared_limit  # noqa: E402
+
+
+class SharedLimit(harness.Case):
+    arguments = None  # it starts a broker with the upstream's limit
+
+    def test_four_workers_never_overrun_the_upstream_and_use_what_it_allows(self):
+        # Over a minute, so that the first burst leaves the upstream's window while calls go on.
+        seconds, rpm = 75, 1200
+
+        stats, failed = shared_limit.measure(self.room, seconds, rpm, "sliding")
+
+        self.assertEqual(stats["rejected_429"], 0)
+        self.assertEqual(failed, 0)
+        self.assertLessEqual(stats["peak_calls_60s"], rpm)
+        self.assertGreaterEqual(stats["ok"], 0.95 * rpm * seconds / 60)
+
+
+class WorkerDeath(harness.Case):
+    arguments = ("--set", "heartbeat=100ms", "--set", "crash_max=1000")
+
+    def start_worker(self, *arguments):
+        return shared_limit.start_worker(self.room, "echo=echo:2", *arguments)
+
+    def test_jobs_of_killed_workers_end_once_and_none_is_lost(self):
+        chance = random.Random(7)
+        workers = [self.start_worker("--capacity", "8") for _ in range(3)]
+        client = self.room.client()
+        count = 2000
+        for number in range(count):
+            client.submit(id=f"job-{number}", body=b"%d" % number, lane="batch", attempts_max=1000)
+        answered = {}
+        while len(answered) < count:
+            message = client.get("result", patience=60)
+            self.assertNotIn(message.fields["id"], answered, "a job was answered twice")
+            answered[message.fields["id"]] = message.body
+            if len(answered) % 200 == 0:
+                victim = chance.randrange(len(workers))
+                workers[victim].signal(signal.SIGKILL)
+                workers[victim] = self.start_worker("--capacity", "8")
+        self.assertEqual(answered, {f"job-{number}": b"%d" % number for number in range(count)})
+        self.assertTrue(client.silent(0.3), "an answer too many")
+        stats = self.room.stats()
+        self.assertEqual(stats["lanes"]["batch"]["succeeded"], count)
+        self.assertGreater(stats["counters"]["jobs_requeued_worker_lost"], 0, "no worker died with jobs")
+
+    def test_a_killed_workers_job_keeps_its_place(self):
+        worker = self.start_worker("--capacity", "1")
+        client = self.room.client()
+        for number in range(100):
+            client.submit(body=b"%d" % number, lane="batch", ref=number, attempts_max=1000)
+        order = []
+        while len(order) < 100:
+            order.append(client.get("result", patience=60).fields["ref"])
+            if len(order) % 20 == 0 and len(order) < 100:
+                worker.signal(signal.SIGKILL)
+                # Only a broker that knows of the death can put the job back.
+                self.room.stats_when(lambda stats: stats["workers"]["connected"] == 0, "the worker's loss")
+                worker = self.start_worker("--capacity", "1")
+        self.assertEqual(order, list(range(100)))
+
+
+class RunFile(harness.Case):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file, self.out = os.path.join(folder.name, "in.jsonl"), os.path.join(folder.name, "out.jsonl")
+        self.base = shared_limit.start_upstream(self.room, "--latency-ms", "5..30", "--log", os.path.join(folder.name, "log"))
+        self.log = os.path.join(folder.name, "log")
+
+    def write(self, count):
+        with open(self.file, "w") as out:
+            for number in range(count):
+                # Odd spacing and escapes: the body must arrive byte for byte.
+                body = '{"model":"m",  "messages": [{"role":"user","content":"caf\\u00e9 %d"}] ,"max_tokens":4}' % number
+                out.write('{"custom_id": "line-%d", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n' % (number, body))
+
+    def command(self, service="chat"):
+        return [harness.program("lanemq"), "--broker", self.room.broker.clients, "run", self.file, "--service", service,
+                "--lane", "batch", "--window", "8", "--out", self.out]
+
+    def lines_written(self):
+        if not os.path.exists(self.out):
+            return 0
+        with open(self.out) as lines:
+            return sum(1 for _ in lines)
+
+    def answers(self):
+        with open(self.out) as lines:
+            return [json.loads(line) for line in lines]
+
+    def test_a_killed_run_is_resumed_and_every_line_is_answered_once(self):
+        count = 300
+        self.write(count)
+        shared_limit.start_worker(self.room, f"chat=http:{self.base}/v1/chat/completions", "--capacity", "8")
+        first = self.room.start(harness.Process(*self.command()))
+        harness.wait_until(lambda: self.lines_written() > 20, "some answers")
+        first.signal(signal.SIGKILL)
+        first.wait()
+        with open(self.out, "a") as out:
+            out.write('{"id":"torn')  # as a machine that lost power leaves it
+
+        second = subprocess.run(self.command(), capture_output=True, text=True, timeout=60)
+
+        self.assertEqual(second.returncode, 0, second.stderr)
+        answers = self.answers()
+        self.assertEqual(sorted(line["custom_id"] for line in answers), sorted(f"line-{n}" for n in range(count)))
+        for line in answers:
+            self.assertIsNone(line["error"])
+            self.assertEqual(line["response"]["status_code"], 200)
+            self.assertIn("choices", line["response"]["body"])
+        # What was in flight when the first run died was joined, not paid for twice.
+        self.assertLessEqual(shared_limit.upstream_stats(self.base)["ok"], count)
+
+    def test_failed_lines_are_sent_again_by_the_next_run(self):
+        self.write(20)
+        broken = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--fault-5xx", "1"))
+        url = broken.line().removeprefix("ready ").strip() + "/v1/chat/completions"
+        worker = shared_limit.start_worker(self.room, f"chat=http:{url}", "--capacity", "8")
+        with open(self.file, "a") as out:
+            out.write("this is no JSON\n")
+
+        failed = subprocess.run([*self.command(), "--retries", "0"], capture_output=True, text=True, timeout=90)
+
+        self.assertEqual(failed.returncode, 1)
+        self.assertTrue(all(line["error"] for line in self.answers()))
+        self.assertIn("21", failed.stderr, "the line that is no JSON is not named")
+        worker.signal(signal.SIGTERM)
+        worker.wait()
+        shared_limit.start_worker(self.room, f"chat=http:{self.base}/v1/chat/completions", "--capacity", "8")
+        self.write(20)
+
+        good = subprocess.run(self.command(), capture_output=True, text=True, timeout=60)
+
+        self.assertEqual(good.returncode, 0, good.stderr)
+        answers = [line for line in self.answers() if line["custom_id"]]
+        self.assertEqual(len(answers), 20)
+        self.assertTrue(all(line["error"] is None for line in answers))
+
+    def test_the_body_reaches_the_worker_byte_for_byte(self):
+        self.write(3)
+        worker = self.room.worker(services=["chat"], capacity=8)
+        run = self.room.start(harness.Process(*self.command()))
+        bodies = set()
+        for _ in range(3):
+            job = worker.get("job")
+            bodies.add(job.body)
+            worker.hand_in(job, body=b'{"ok":true}')
+        worker.answered()
+        self.room.pump(lambda: run.process.poll() is not None, "the end of the run")
+        self.assertEqual(run.process.returncode, 0, run.stderr())
+        self.assertEqual(bodies, {b'{"model":"m",  "messages": [{"role":"user","content":"caf\\u00e9 %d"}] ,"max_tokens":4}' % n
+                                  for n in range(3)})
+
+
+class CommandLine(harness.Case):
+    def lanemq(self, *arguments, **options):
+        return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=30, **options)
+
+    def test_submit_prints_the_answer_and_errors_exit_with_one(self):
+        shared_limit.start_worker(self.room, "echo=echo")
+        endpoint = self.room.broker.clients
+        good = self.lanemq("--broker", endpoint, "submit", "--service", "echo", "--lane", "critical", "hello")
+        self.assertEqual((good.returncode, good.stdout), (0, "hello"))
+        piped = self.lanemq("--broker", endpoint, "submit", "--service", "echo", "-", input="from a pipe")
+        self.assertEqual((piped.returncode, piped.stdout), (0, "from a pipe"))
+        bad = self.lanemq("--broker", endpoint, "submit", "--service", "echo", "--lane", "express", "x")
+        self.assertEqual((bad.returncode, bad.stdout), (1, ""))
+        self.assertIn("express", bad.stderr)
+        late = self.lanemq("--broker", endpoint, "submit", "--service", "nobody", "--timeout-ms", "50", "x")
+        self.assertEqual(late.returncode, 1)
+        self.assertIn("deadline", late.stderr)
+
+    def test_usage_exits_with_two_and_a_broker_that_is_not_there_with_three(self):
+        self.assertEqual(self.lanemq("--no-such-flag").returncode, 2)
+        gone = self.lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "ping")
+        self.assertEqual(gone.returncode, 3)
+        self.assertIn("127.0.0.1:9", gone.stderr)
+
+    def test_stats_are_json(self):
+        stats = json.loads(self.lanemq("--broker", self.room.broker.clients, "stats", "--json").stdout)
+        self.assertEqual(list(stats["lanes"]), ["critical", "high", "normal", "low", "batch"])
+
+
+if __name__ == "__main__":
+    unittest.main()

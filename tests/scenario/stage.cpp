@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/scenario/stage.hpp"
+
+#include <algorithm>
+
+namespace lanemq::scenario {
+namespace {
+
+/// The envelope of a REQ as the adapter packs it: one empty frame.
+const std::string kReqEnvelope(2, '\0');
+
+Words without_first(Words words, std::size_t count) {
+  words.words.erase(words.words.begin(),
+                    words.words.begin() + static_cast<std::ptrdiff_t>(std::min(count, words.words.size())));
+  return words;
+}
+
+}  // namespace
+
+// ---- set-up -------------------------------------------------------------------------------------------
+
+void Stage::add_lane(Words words) {
+  core::LaneOptions lane{.name = words.word(1)};
+  lane.is_default = words.word(2) == "default";
+  if (const auto value = words.take("timeout")) lane.timeout = parse_duration(*value);
+  if (const auto value = words.take("depth_max"))
+    lane.depth_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("bytes_max"))
+    lane.bytes_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("reserved_slots"))
+    lane.reserved_slots = static_cast<std::size_t>(parse_number(*value));
+  words.require_all_taken();
+  options_.lanes.push_back(std::move(lane));
+}
+
+void Stage::add_budget(Words words) {
+  core::BudgetOptions budget;
+  budget.name = words.word(1);
+  budget.service = words.take("service").value_or("");
+  budget.model = words.take("model").value_or("");
+  budget.lane = words.take("lane").value_or("");
+  if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
+  if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
+  static const std::pair<const char*, core::Duration> kRates[] = {
+      {"requests_per_second", std::chrono::seconds(1)}, {"requests_per_minute", std::chrono::minutes(1)}};
+  const auto capacity = words.take("capacity");
+  for (const auto& [name, period] : kRates)
+    if (const auto value = words.take(name))
+      budget.rates.push_back({name, parse_number(*value), period, capacity ? parse_number(*capacity) : 0});
+  words.require_all_taken();
+  options_.budgets.push_back(std::move(budget));
+}
+
+void Stage::set_option(Words words) {
+  if (const auto value = words.take("attempts_max"))
+    options_.attempts_max = static_cast<int>(parse_number(*value));
+  if (const auto value = words.take("crash_max")) options_.crash_max = static_cast<int>(parse_number(*value));
+  if (const auto value = words.take("heartbeat")) options_.heartbeat = parse_duration(*value);
+  if (const auto value = words.take("retain")) options_.retain = parse_duration(*value);
+  if (const auto value = words.take("backoff_base")) options_.backoff_base = parse_duration(*value);
+  if (const auto value = words.take("backoff_max")) options_.backoff_max = parse_duration(*value);
+  if (const auto value = words.take("results_max"))
+    options_.results_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("jobs_max"))
+    options_.jobs_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("services_max"))
+    options_.services_max = static_cast<std::size_t>(parse_number(*value));
+  words.require_all_taken();
+}
+
+void Stage::start() {
+  if (options_.lanes.empty()) options_.lanes = core::default_lanes();
+  broker_ = std::make_unique<core::Broker>(options_, ++lives_);
+}
+
+core::Broker& Stage::broker() {
+  if (!broker_) start();
+  return *broker_;
+}
+
+void Stage::direct(Words words) {
+  const std::string verb = words.word(0);
+  const bool set_up = verb == "lane" || verb == "budget" || verb == "option";
+  if (set_up && broker_) throw TranscriptError("\"" + verb + "\" must stand before the first event");
+  if (verb == "lane") return add_lane(std::move(words));
+  if (verb == "budget") return add_budget(std::move(words));
+  if (verb == "option") return set_option(std::move(words));
+  if (verb == "advance") return advance_to(now_ + parse_duration(words.word(1)));
+  if (verb == "restart") return start();
+  if (verb == "together") {
+    together_ = true;
+    return;
+  }
+  if (verb == "done") {
+    together_ = false;
+    return turn();
+  }
+  if (verb != "beats" && verb != "silent") throw TranscriptError("\"" + verb + "\" is no directive");
+  for (std::size_t i = 1; i < words.words.size(); ++i) {
+    if (verb == "beats")
+      beating_.insert(words.word(i));
+    else
+      beating_.erase(words.word(i));
+  }
+}
+
+// ---- events -------------------------------------------------------------------------------------------
+
+void Stage::happen(Words words) {
+  broker();
+  const std::string who = words.word(0);
+  if (who == "client" || who == "req")
+    client_says(who, without_first(std::move(words), 1));
+  else if (who == "worker")
+    worker_says(without_first(std::move(words), 1));
+  else if (who == "drain")
+    broker_->handle(core::DrainAsked{}, now_);
+  else if (who == "give_up_running")
+    broker_->give_up_running(now_);
+  else
+    throw TranscriptError("events are of a client, a req or a worker, or drain; not \"" + who + "\"");
+  if (!together_) turn();
+}
+
+void Stage::client_says(const std::string& kind, Words words) {
+  const std::string address = words.word(0);
+  const std::string frame = client_frame(without_first(std::move(words), 1), names_);
+  wire::ClientRequest request;
+  if (const DecodeError* error = decoder_.decode(frame, request)) throw TranscriptError(error->message);
+  const bool req = kind == "req";
+  const core::Origin from{
+      .address = address, .envelope = req ? kReqEnvelope : std::string_view{}, .one_answer = req};
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
+    broker_->handle(core::Submitted{from, submit, Blob::borrow(decoder_.body())}, now_);
+  else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
+    broker_->handle(core::CancelAsked{from, cancel}, now_);
+  else if (const auto* status = std::get_if<wire::StatusQuery>(&request))
+    broker_->handle(core::StatusAsked{from, status}, now_);
+  else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
+    broker_->handle(core::FetchAsked{from, fetch}, now_);
+}
+
+void Stage::worker_says(Words words) {
+  const std::string address = words.word(0), op = words.word(1);
+  if (op == "unreachable") return broker_->handle(core::WorkerUnreachable{address}, now_);
+  if (op == "noise") return broker_->handle(core::WorkerHeard{address}, now_);
+  const std::string frame = worker_frame(without_first(std::move(words), 1), names_);
+  wire::WorkerReport report;
+  if (const DecodeError* error = decoder_.decode(frame, report)) throw TranscriptError(error->message);
+  const auto forget = [&](const wire::Lease& lease) { std::erase(held_[address], lease); };
+  if (const auto* ready = std::get_if<wire::Ready>(&report)) {
+    broker_->handle(core::WorkerReady{address, ready}, now_);
+  } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
+    forget({outcome->job, outcome->attempt});
+    broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(decoder_.body())}, now_);
+  } else if (const auto* failure = std::get_if<wire::Failure>(&report)) {
+    forget({failure->job, failure->attempt});
+    broker_->handle(core::FailureReported{address, failure, Blob::borrow(decoder_.body())}, now_);
+  } else if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) {
+    broker_->handle(core::HeartbeatHeard{address, heartbeat}, now_);
+  } else if (std::holds_alternative<wire::Bye>(report)) {
+    held_.erase(address);
+    broker_->handle(core::WorkerLeaving{address}, now_);
+  }
+}
+
+// ---- time ---------------------------------------------------------------------------------------------
+
+void Stage::advance_to(core::TimePoint end) {
+  broker();
+  while (true) {
+    const auto wakeup = broker_->next_wakeup();
+    if (!wakeup || *wakeup > end) break;
+    now_ = std::max(*wakeup, now_);
+    turn();
+  }
+  now_ = end;
+  turn();
+}
+
+/// The end of a turn, and the turns in which those workers that beat answer the broker's heartbeat.
+void Stage::turn() {
+  broker_->advance(now_);
+  take_outbox();
+  while (!beats_due_.empty()) {
+    for (const std::string& worker : std::exchange(beats_due_, {})) {
+      const wire::Heartbeat inventory{held_[worker]};
+      broker_->handle(core::HeartbeatHeard{worker, &inventory}, now_);
+    }
+    broker_->advance(now_);
+    take_outbox();
+  }
+}
+
+void Stage::take_outbox() {
+  core::Outbox& outbox = broker_->outbox();
+  for (const core::Send& send : outbox.sends) {
+    const std::string address(outbox.address(send));
+    Words words;
+    if (send.peer == core::Peer::client) {
+      wire::ClientReply reply;
+      if (const DecodeError* error = decoder_.decode(outbox.header(send), reply))
+        throw TranscriptError(error->message);
+      words = describe(reply, send.body.empty() ? decoder_.body() : send.body.bytes(), names_);
+      words.words.insert(words.words.begin(), {outbox.envelope(send).empty() ? "client" : "req", address});
+    } else {
+      wire::WorkerCommand command;
+      if (const DecodeError* error = decoder_.decode(outbox.header(send), command))
+        throw TranscriptError(error->message);
+      if (std::holds_alternative<wire::Heartbeat>(command) && beating_.count(address) != 0) {
+        beats_due_.push_back(address);
+        continue;
+      }
+      words = describe(command, send.body.empty() ? decoder_.body() : send.body.bytes(), names_);
+      words.words.insert(words.words.begin(), {"worker", address});
+      note_held(address, command);
+    }
+    sent_.push_back(std::move(words));
+  }
+  outbox.clear();
+}
+
+void Stage::note_held(const std::string& worker, const wire::WorkerCommand& command) {
+  if (const auto* offer = std::get_if<wire::JobOffer>(&command))
+    held_[worker].push_back({offer->job, offer->attempt});
+}
+
+}  // namespace lanemq::scenario

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "broker/core/broker.hpp"
+#include "tests/scenario/transcript.hpp"
+#include "tests/scenario/words.hpp"
+
+namespace lanemq::scenario {
+
+/// A broker with virtual time and everything that a transcript can do to it. Messages pass the real codec in
+/// both directions.
+class Stage {
+ public:
+  /// A line without mark: `lane`, `budget`, `option`, `advance`, `beats`, `silent`, `restart`, `together`,
+  /// `done`.
+  void direct(Words words);
+  /// A line with `>`: somebody says something, or something happens. It is a turn of its own unless
+  /// `together`.
+  void happen(Words words);
+  /// What was sent since the last call, in order.
+  std::vector<Words> take_sent() { return std::exchange(sent_, {}); }
+
+ private:
+  void add_lane(Words words);
+  void add_budget(Words words);
+  void set_option(Words words);
+  void start();
+  core::Broker& broker();
+  void client_says(const std::string& kind, Words words);
+  void worker_says(Words words);
+  void advance_to(core::TimePoint end);
+  void turn();
+  void take_outbox();
+  void note_held(const std::string& worker, const wire::WorkerCommand& command);
+
+  core::Options options_;
+  std::unique_ptr<core::Broker> broker_;
+  std::uint64_t lives_ = 0;  // the seed of each is another, as it is in earnest
+  core::TimePoint now_{};
+  bool together_ = false;
+  Names names_;
+  Decoder decoder_;
+  std::map<std::string, std::vector<wire::Lease>> held_;  // by worker: handed to it, without an outcome
+  std::set<std::string> beating_;
+  std::vector<std::string> beats_due_;
+  std::vector<Words> sent_;
+};
+
+}  // namespace lanemq::scenario

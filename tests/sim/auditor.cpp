@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/auditor.hpp"
+
+#include <algorithm>
+
+// The life of jobs in the auditor's picture, and what must hold at the end of every step.
+
+namespace lanemq::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What advance() may be late: the tick of its timers.
+constexpr Duration kTick = milliseconds(1);
+
+}  // namespace
+
+Auditor::Auditor(const core::Options& options, const core::Broker& broker)
+    : options_(options), broker_(broker), waiting_(options.lanes.size()), running_(options.lanes.size()) {
+  for (const core::BudgetOptions& budget : options.budgets) {
+    ModelBudget model{.options = budget, .rates = {}};
+    for (const core::RateOptions& rate : budget.rates) {
+      core::RateOptions bounded = rate;
+      model.rates.emplace_back(bounded, budget.window);
+    }
+    budgets_.push_back(std::move(model));
+  }
+}
+
+void Auditor::advancing(TimePoint now) {
+  now_ = now;
+  advancing_ = true;
+}
+
+void Auditor::drain_asked(TimePoint now) {
+  now_ = now;
+  if (draining_) return;
+  draining_ = true;
+  for (ModelJob& job : jobs_)
+    if (job.waits()) must_end(job, {"draining"});
+}
+
+void Auditor::running_given_up(TimePoint now) {
+  now_ = now;
+  for (auto& [address, worker] : workers_)
+    for (ModelJob* job : worker.held)
+      if (!job->ended()) must_end(*job, {"draining"});
+}
+
+void Auditor::free_place(ModelJob& job, Give give) {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if ((job.budgets >> i & 1) == 0) continue;
+    --budgets_[i].running;
+    if (give == Give::back)
+      for (ModelRate& rate : budgets_[i].rates)
+        rate.give(job.dispatched_at, now_);
+  }
+  job.place->held.erase(&job);
+  job.place = nullptr;
+}
+
+void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max) {
+  if (free) --job.attempts;
+  if (draining_) return must_end(job, {"draining"});
+  --running_[job.lane];
+  ++waiting_[job.lane];
+  job.missing = 0;
+  job.due_min = due_min;
+  job.due_max = due_max;
+  job.state = due_max > now_ ? ModelJob::State::delayed : ModelJob::State::queued;
+  stream_of(job).waiting.insert(&job);
+}
+
+void Auditor::must_end(ModelJob& job, std::vector<std::string> codes) {
+  job.must_end = std::move(codes);
+  ending_.push_back(&job);
+}
+
+/// The broker said, or is known to have decided, how a job ended.
+void Auditor::end(ModelJob& job, const std::string& code, std::string_view answer) {
+  const bool demanded = std::find(job.must_end.begin(), job.must_end.end(), code) != job.must_end.end();
+  const bool in_time = code == "deadline" && advancing_ && job.deadline <= now_;
+  if (!demanded && !in_time) violated(job.name() + " ended with " + code + " for no reason");
+  if (code == "result" && answer != job.answer)
+    violated(job.name() + ": the answer is not what its worker said");
+  if (job.state == ModelJob::State::running) {
+    --running_[job.lane];
+    if (job.place != nullptr) cancels_due_.push_back({job.place->address, {job.number, job.attempt}});
+  } else {
+    --waiting_[job.lane];
+    stream_of(job).waiting.erase(&job);
+  }
+  job.state = ModelJob::State::ended;
+  job.ended_at = now_;
+  job.code = code;
+  job.answer = answer;
+  deadlines_.erase({job.deadline, &job});
+  ended_.push_back(&job);
+}
+
+/// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
+void Auditor::expire_silently() {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+    ModelJob& job = *deadlines_.begin()->second;
+    if (job.deadline + kTick > now_) {
+      // Within the tick the broker may or may not have looked: ask it.
+      const core::Job* record = job.id.empty() ? nullptr : broker_.jobs().find(job.id);
+      const bool open = job.submit_ref != 0 || !job.waiters.empty();
+      if (open || (record != nullptr && !record->ended())) return;
+    }
+    end(job, "deadline", {});
+  }
+}
+
+void Auditor::step_over() {
+  accept_pending();
+  if (advancing_) expire_silently();
+  for (ModelJob* job : ending_) {
+    if (!job->ended()) end(*job, job->must_end.front(), job->answer);
+    job->must_end.clear();
+  }
+  for (ModelJob* job : ended_)
+    if (job->submit_ref != 0 || !job->waiters.empty())
+      violated(job->name() + " ended with " + job->code + " and somebody was not told");
+  if (immediate_ != 0 && requests_[immediate_].open()) {
+    const ModelRequest& asked = requests_[immediate_];
+    const bool waits = asked.op == "submit" || asked.status_from != core::kNever;
+    if (!waits || asked.accepted_due || (asked.job != nullptr && asked.job->ended()))
+      violated("a " + asked.op + " of " + asked.id + " was not answered");
+  }
+  std::sort(cancels_due_.begin(), cancels_due_.end());
+  std::sort(cancels_heard_.begin(), cancels_heard_.end());
+  for (const Cancel& cancel : cancels_optional_) {
+    const auto same = [&](const Cancel& other) { return !(other < cancel) && !(cancel < other); };
+    std::erase_if(cancels_due_, same);
+    std::erase_if(cancels_heard_, same);
+  }
+  const auto same = [](const Cancel& a, const Cancel& b) { return !(a < b) && !(b < a); };
+  if (!std::equal(cancels_due_.begin(), cancels_due_.end(), cancels_heard_.begin(), cancels_heard_.end(),
+                  same))
+    violated("workers were to hear " + std::to_string(cancels_due_.size()) + " cancels and heard " +
+             std::to_string(cancels_heard_.size()) + ", or others");
+  if (!refusal_due_.empty()) violated("worker " + refusal_address_ + " was not told " + refusal_due_);
+  while (!fetches_.empty() && fetches_.begin()->first + kTick <= now_ && advancing_) {
+    if (requests_[fetches_.begin()->second].open()) violated("a fetch waits longer than it asked");
+    fetches_.erase(fetches_.begin());
+  }
+  if (advancing_) {
+    check_silence();
+    check_nothing_idles();
+  }
+  check_counters();
+  ending_.clear();
+  ended_.clear();
+  cancels_due_.clear();
+  cancels_heard_.clear();
+  cancels_optional_.clear();
+  gone_.clear();
+  immediate_ = 0;
+  advancing_ = false;
+}
+
+void Auditor::check_counters() const {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const core::Lane& lane = *broker_.lanes()[i];
+    if (lane.depth() != waiting_[i])
+      violated("lane " + lane.options().name + " counts " + std::to_string(lane.depth()) +
+               " waiting jobs, not " + std::to_string(waiting_[i]));
+    if (lane.running != running_[i])
+      violated("lane " + lane.options().name + " counts " + std::to_string(lane.running) +
+               " running jobs, not " + std::to_string(running_[i]));
+  }
+  if (broker_.jobs().size() > options_.jobs_max) violated("more jobs than jobs_max");
+  if (broker_.kept_results() > options_.results_max) violated("more kept results than results_max");
+  if (broker_.workers().size() != workers_.size())
+    violated("the broker counts " + std::to_string(broker_.workers().size()) + " workers, not " +
+             std::to_string(workers_.size()));
+}
+
+std::size_t Auditor::open_jobs() const {
+  std::size_t open = 0;
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    open += waiting_[i] + running_[i];
+  return open;
+}
+
+void Auditor::check_all_answered() const {
+  for (const auto& [ref, asked] : requests_)
+    if (asked.open()) violated("at the end a " + asked.op + " of " + asked.id + " is not answered");
+  for (const ModelJob& job : jobs_)
+    if (!job.ended()) violated("at the end " + job.name() + " has not ended");
+}
+
+void Auditor::check_all_returned() const {
+  const auto none = [](const char* what, std::size_t count) {
+    if (count != 0) violated("at the end there are " + std::to_string(count) + " " + what);
+  };
+  none("jobs", broker_.jobs().size());
+  none("kept results", broker_.kept_results());
+  none("workers", broker_.workers().size());
+  none("bytes of jobs", broker_.memory_bytes());
+  for (const auto& lane : broker_.lanes()) {
+    none("bytes in a lane", lane->bytes);
+    none("jobs in a lane", lane->depth() + lane->running);
+    const core::LaneCounters& counters = lane->counters;
+    if (counters.accepted != counters.succeeded + counters.failed)
+      violated("at the end lane " + lane->options().name + " has accepted " +
+               std::to_string(counters.accepted) + " and ended " +
+               std::to_string(counters.succeeded + counters.failed));
+  }
+  for (const ModelBudget& budget : budgets_)
+    none("jobs running under a budget", static_cast<std::size_t>(budget.running));
+}
+
+}  // namespace lanemq::sim

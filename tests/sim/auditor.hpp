@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <list>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "broker/core/broker.hpp"
+#include "tests/sim/model.hpp"
+
+namespace lanemq::sim {
+
+/// Watches everything that goes into a broker and comes out of it, and throws Violation at the first broken
+/// promise.
+///
+/// Knows what must happen from a picture of its own. Where the broker may choose (how long a retry waits,
+/// what a bounded store evicts) it accepts what is within the choice. A step is one call of handle() or
+/// advance(): announce it, report what was sent, end it with step_over().
+///
+/// Requires: every client request carries a ref that no other one has, and every submit of new content a body
+/// that no other one has.
+class Auditor {
+ public:
+  Auditor(const core::Options& options, const core::Broker& broker);
+
+  void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
+                   bool is_req, TimePoint now);
+  void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
+                   TimePoint now);
+  void worker_unreachable(const std::string& address, TimePoint now);
+  void drain_asked(TimePoint now);
+  void running_given_up(TimePoint now);
+  void advancing(TimePoint now);
+
+  void noticed(const core::Notice& notice);
+  void sent_to_client(const std::string& address, const wire::ClientReply& reply, std::string_view body);
+  void sent_to_worker(const std::string& address, const wire::WorkerCommand& command, std::string_view body);
+  void step_over();
+
+  /// Nothing is owed to anybody.
+  void check_all_answered() const;
+  /// The broker holds nothing any more: no job, no result, no worker, no byte.
+  void check_all_returned() const;
+
+  std::size_t jobs() const { return jobs_.size(); }
+  std::size_t dispatches() const { return dispatches_; }
+  std::size_t open_jobs() const;
+
+ private:
+  struct Cancel {
+    std::string address;
+    wire::Lease lease;
+    bool operator<(const Cancel& other) const {
+      return std::tie(address, lease.job, lease.attempt) <
+             std::tie(other.address, other.lease.job, other.lease.attempt);
+    }
+  };
+
+  // ---- clients (auditor_clients.cpp)
+  void on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req);
+  void on(const std::string& address, const wire::Cancel& cancel);
+  void on(const std::string& address, const wire::StatusQuery& query);
+  void on(const std::string& address, const wire::Fetch& fetch);
+  ModelRequest& request(const std::string& address, const char* op, wire::Raw ref, std::string_view id);
+  ModelJob* known(std::string_view id);
+  void may_be_refused(ModelRequest& asked, std::size_t lane, std::size_t bytes);
+  void add_waiter(ModelJob& job, std::uint64_t ref);
+  void accept_pending();
+  ModelStream& stream_of(const ModelJob& job);
+  ModelRequest& asked_with(const std::string& address, wire::Raw ref);
+  void heard_accepted(ModelRequest& asked, const wire::Accepted& accepted);
+  void heard_status(ModelRequest& asked, const wire::StatusReply& status);
+  void heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code, std::string_view answer,
+                 std::string_view id, std::int64_t attempts);
+  void heard_refusal(ModelRequest& asked, std::string_view code);
+  std::string state_of(const ModelJob& job) const;
+
+  // ---- workers (auditor_workers.cpp)
+  void on(const std::string& address, const wire::Ready& ready);
+  void on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body);
+  void on(ModelWorker& worker, const wire::Failure& failure, std::string_view body);
+  void on(ModelWorker& worker, const wire::Heartbeat& heartbeat);
+  void on_bye(ModelWorker& worker);
+  ModelWorker* worker_at(const std::string& address);
+  ModelJob* held(ModelWorker& worker, wire::Lease lease);
+  void lose(ModelWorker& worker);
+  void forget(ModelWorker& worker);
+  void check_silence();
+  void heard_acked(ModelWorker& worker, const wire::Acked& acked);
+  void heard_refusal(const std::string& address, const wire::WorkerRefusal& refusal);
+
+  // ---- jobs (auditor.cpp)
+  enum class Give { back, nothing };
+  void free_place(ModelJob& job, Give give);
+  void requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max);
+  void must_end(ModelJob& job, std::vector<std::string> codes);
+  void end(ModelJob& job, const std::string& code, std::string_view answer);
+  void expire_silently();
+  void check_counters() const;
+
+  // ---- dispatch (auditor_dispatch.cpp)
+  void heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body);
+  void check_order(const ModelJob& job, const ModelWorker& worker);
+  void check_place(const ModelJob& job, const ModelWorker& worker) const;
+  bool has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const;
+  std::size_t free_general(const std::string& service) const;
+  std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
+  bool surely_affordable(BudgetMask budgets);
+  void check_nothing_idles();
+
+  const core::Options& options_;
+  const core::Broker& broker_;
+  TimePoint now_{};
+  bool advancing_ = false, draining_ = false;
+
+  std::vector<ModelBudget> budgets_;
+  std::list<ModelJob> jobs_;
+  std::list<ModelStream> streams_;
+  std::map<std::string, ModelWorker> workers_;
+  std::set<std::string> told_unknown_;
+  std::unordered_map<std::string, ModelJob*> by_id_, by_body_;
+  std::unordered_map<std::uint64_t, ModelJob*> by_number_;
+  std::unordered_map<std::uint64_t, ModelRequest> requests_;
+  std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
+  std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
+  std::vector<std::size_t> waiting_, running_;  // by lane
+  std::size_t dispatches_ = 0;
+  std::uint64_t next_serial_ = 1;
+
+  // Of the step under way.
+  std::list<ModelJob> pending_;  // submitted and not yet refused
+  std::uint64_t pending_ref_ = 0;
+  std::uint64_t immediate_ = 0;  // the request that this step must answer
+  std::vector<ModelJob*> ending_, ended_;
+  std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
+  std::vector<std::string> gone_;  // workers lost or left
+  std::string refusal_due_;        // that a worker must hear: `stale` or `unknown_session`
+  std::string refusal_address_;
+};
+
+}  // namespace lanemq::sim

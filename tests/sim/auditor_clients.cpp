@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <lanemq/codec.hpp>
+
+#include "tests/sim/auditor.hpp"
+
+// What clients ask, and what they are told.
+
+namespace lanemq::sim {
+namespace {
+
+/// Who may wait for one job besides its submitter; the longest waiter makes way.
+constexpr std::size_t kWaitersMax = 64;
+constexpr Duration kTick = std::chrono::milliseconds(1);
+
+bool contains(const std::vector<std::string>& list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+}  // namespace
+
+void Auditor::client_says(const std::string& address, const wire::ClientRequest& said, std::string_view body,
+                          bool is_req, TimePoint now) {
+  now_ = now;
+  if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, is_req);
+  if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
+  if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
+  if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch);
+  violated("a client said what the auditor does not know");
+}
+
+ModelRequest& Auditor::request(const std::string& address, const char* op, wire::Raw ref,
+                               std::string_view id) {
+  immediate_ = ref_number(ref).value_or(0);
+  const auto [place, fresh] = requests_.try_emplace(immediate_);
+  if (!fresh || immediate_ == 0) violated("the run used a ref twice");
+  place->second.address = address;
+  place->second.op = op;
+  place->second.id = id;
+  return place->second;
+}
+
+/// The job that an id stands for, if the broker knows it. One that has not ended it must know, and one that
+/// is kept no longer it must not.
+ModelJob* Auditor::known(std::string_view id) {
+  const auto place = by_id_.find(std::string(id));
+  const bool there = broker_.jobs().find(id) != nullptr;
+  if (place == by_id_.end()) {
+    if (there) violated("the broker knows an id that nobody used: " + std::string(id));
+    return nullptr;
+  }
+  ModelJob& job = *place->second;
+  if (!job.ended()) {
+    if (!there) violated(job.name() + " is forgotten before its end");
+    return &job;
+  }
+  const bool over = now_ >= job.ended_at + job.retain;
+  if (!there && !over && broker_.stats().results_evicted == 0)
+    violated(job.name() + " is forgotten before its time");
+  if (there && job.place == nullptr && now_ > job.ended_at + job.retain + 2 * kTick)
+    violated(job.name() + " is kept for too long");
+  return there ? &job : nullptr;
+}
+
+void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req) {
+  ModelRequest& asked = request(address, "submit", submit.ref, submit.id);
+  std::size_t lane = 0;
+  for (lane = 0; lane < options_.lanes.size(); ++lane)
+    if (submit.lane.empty() ? options_.lanes[lane].is_default : options_.lanes[lane].name == submit.lane)
+      break;
+  if (lane == options_.lanes.size() || (is_req && submit.reply == "both")) {
+    asked.refusals = {"bad_request"};
+    asked.must_refuse = true;
+    asked.terminal_due = true;
+    return;
+  }
+  asked.accepted_due = submit.reply == "accepted" || submit.reply == "both";
+  asked.terminal_due = submit.reply != "accepted";
+
+  if (ModelJob* job = submit.id.empty() ? nullptr : known(submit.id)) {
+    if (job->service != submit.service || job->model != submit.model || job->body != body ||
+        job->lane != lane) {
+      asked.refusals = {"conflict"};
+      asked.must_refuse = asked.terminal_due = true;
+      return;
+    }
+    asked.job = job;
+    asked.duplicate = true;
+    if (!asked.terminal_due) return;
+    const std::uint64_t ref = immediate_;
+    if (!job->ended()) return add_waiter(*job, ref);
+    job->waiters.push_back(ref);
+    ended_.push_back(job);  // its end is due in this step again
+    return;
+  }
+  may_be_refused(asked, lane, body.size());
+
+  ModelJob& job = pending_.emplace_back();
+  pending_ref_ = immediate_;
+  job.id = submit.id;
+  job.named = !submit.id.empty();
+  job.service = submit.service;
+  job.model = submit.model;
+  job.body = body;
+  job.lane = lane;
+  job.accepted_at = now_;
+  job.timeout_stated = submit.timeout_ms.has_value();
+  job.deadline = now_ + (submit.timeout_ms ? Duration(std::chrono::milliseconds(*submit.timeout_ms))
+                                           : options_.lanes[lane].timeout);
+  job.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options_.retain;
+  job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
+  if (asked.terminal_due) job.submit_ref = immediate_;
+}
+
+void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, std::size_t bytes) {
+  const core::LaneOptions& limits = options_.lanes[lane];
+  if (draining_) {
+    asked.refusals = {"draining"};
+    asked.must_refuse = true;
+  } else if (waiting_[lane] >= limits.depth_max) {
+    asked.refusals = {"lane_full"};
+    asked.must_refuse = true;
+  } else {
+    if (limits.bytes_max > 0 && broker_.lanes()[lane]->bytes + bytes > limits.bytes_max)
+      asked.refusals.emplace_back("lane_full");
+    if (broker_.jobs().size() >= options_.jobs_max ||
+        broker_.memory_bytes() + bytes + core::Job::kRecordBytes > options_.memory_max)
+      asked.refusals.emplace_back("bytes_full");
+  }
+}
+
+/// The submit of this step was not refused: it is a job now.
+void Auditor::accept_pending() {
+  if (pending_.empty()) return;
+  ModelRequest& asked = requests_[pending_ref_];
+  if (asked.refused) {
+    pending_.clear();
+    return;
+  }
+  if (asked.must_refuse)
+    violated("a submit that should have been refused with " + asked.refusals.front() + " was taken");
+  jobs_.splice(jobs_.end(), pending_);
+  ModelJob& job = jobs_.back();
+  if (!job.named) job.id = asked.id;  // as `accepted` said it
+  job.serial = next_serial_++;
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if (budgets_[i].matches(job.service, job.model, options_.lanes[job.lane].name))
+      job.budgets |= BudgetMask{1} << i;
+  asked.job = &job;
+  if (!job.id.empty()) by_id_[job.id] = &job;
+  by_body_[job.body] = &job;
+  deadlines_.emplace(job.deadline, &job);
+  ++waiting_[job.lane];
+  stream_of(job).waiting.insert(&job);
+}
+
+ModelStream& Auditor::stream_of(const ModelJob& job) {
+  for (ModelStream& stream : streams_)
+    if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service)
+      return stream;
+  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, {}});
+}
+
+void Auditor::add_waiter(ModelJob& job, std::uint64_t ref) {
+  if (job.waiters.size() >= kWaitersMax) {
+    ModelRequest& oldest = requests_[job.waiters.front()];
+    oldest.terminal_due = oldest.status_due = false;
+    job.waiters.erase(job.waiters.begin());
+  }
+  job.waiters.push_back(ref);
+}
+
+void Auditor::on(const std::string& address, const wire::Cancel& cancel) {
+  ModelRequest& asked = request(address, "cancel", cancel.ref, cancel.id);
+  asked.status_due = true;
+  ModelJob* const job = known(cancel.id);
+  if (job == nullptr) {
+    asked.state = "unknown";
+    return;
+  }
+  if (!job->ended()) must_end(*job, {"cancelled"});
+  asked.state = job->ended() ? state_of(*job) : "cancelled";
+}
+
+void Auditor::on(const std::string& address, const wire::StatusQuery& query) {
+  ModelRequest& asked = request(address, "status", query.ref, query.id);
+  asked.status_due = true;
+  const ModelJob* const job = known(query.id);
+  asked.state = job == nullptr ? "unknown" : state_of(*job);
+}
+
+void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
+  ModelRequest& asked = request(address, "fetch", fetch.ref, fetch.id);
+  ModelJob* const job = known(fetch.id);
+  if (job == nullptr) {
+    asked.refusals = {"not_found", "gone"};
+    asked.must_refuse = asked.terminal_due = true;
+    return;
+  }
+  asked.job = job;
+  if (job->ended()) {
+    asked.terminal_due = true;
+    job->waiters.push_back(immediate_);
+    ended_.push_back(job);
+    return;
+  }
+  asked.status_due = true;
+  if (fetch.wait_ms == 0) return;
+  asked.terminal_due = true;
+  asked.status_from = now_ + std::chrono::milliseconds(fetch.wait_ms);
+  fetches_.emplace(asked.status_from, immediate_);
+  add_waiter(*job, immediate_);
+}
+
+/// As a status says it; empty where it cannot be known from outside.
+std::string Auditor::state_of(const ModelJob& job) const {
+  switch (job.state) {
+    case ModelJob::State::queued:
+      return "queued";
+    case ModelJob::State::running:
+      return "running";
+    case ModelJob::State::delayed:
+      return "";
+    case ModelJob::State::ended:
+      break;
+  }
+  if (job.code == "result") return "succeeded";
+  if (job.code == "deadline") return "expired";
+  return job.code == "cancelled" ? "cancelled" : "failed";
+}
+
+// ---- answers ------------------------------------------------------------------------------------------
+
+ModelRequest& Auditor::asked_with(const std::string& address, wire::Raw ref) {
+  const auto place = requests_.find(ref_number(ref).value_or(0));
+  if (place == requests_.end()) violated("an answer to nothing that was asked");
+  if (place->second.address != address) violated("an answer went to the wrong client");
+  return place->second;
+}
+
+void Auditor::sent_to_client(const std::string& address, const wire::ClientReply& reply,
+                             std::string_view body) {
+  if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
+    return heard_accepted(asked_with(address, accepted->ref), *accepted);
+  if (const auto* status = std::get_if<wire::StatusReply>(&reply))
+    return heard_status(asked_with(address, status->ref), *status);
+  if (const auto* result = std::get_if<wire::JobResult>(&reply))
+    return heard_end(asked_with(address, result->ref), *ref_number(result->ref), "result", body, result->id,
+                     result->attempts);
+  if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
+    ModelRequest& asked = asked_with(address, error->ref);
+    if (asked.job == nullptr && contains(asked.refusals, error->code))
+      return heard_refusal(asked, error->code);
+    return heard_end(asked, *ref_number(error->ref), std::string(error->code), body, error->id,
+                     error->attempts);
+  }
+  violated("a client heard what the auditor does not know");
+}
+
+void Auditor::heard_refusal(ModelRequest& asked, std::string_view code) {
+  if (asked.refused) violated("a " + asked.op + " was refused twice, with " + std::string(code));
+  asked.refused = true;
+  asked.accepted_due = asked.terminal_due = asked.status_due = false;
+}
+
+void Auditor::heard_accepted(ModelRequest& asked, const wire::Accepted& accepted) {
+  if (!asked.accepted_due) violated("accepted was said to who did not ask for it, or twice");
+  asked.accepted_due = false;
+  if (accepted.duplicate != asked.duplicate) violated("accepted is wrong about a duplicate of " + asked.id);
+  if (!asked.id.empty() && accepted.id != asked.id)
+    violated("accepted speaks of another job than " + asked.id);
+  asked.id = accepted.id;
+}
+
+void Auditor::heard_status(ModelRequest& asked, const wire::StatusReply& status) {
+  if (!asked.status_due) violated("a status was said to who did not ask for it, or twice");
+  if (status.id != asked.id) violated("a status speaks of another job than " + asked.id);
+  if (asked.status_from != core::kNever && now_ < asked.status_from)
+    violated("a fetch was answered too early");
+  if (!asked.state.empty() && status.state != asked.state)
+    violated("status of " + asked.id + " says " + std::string(status.state) + ", not " + asked.state);
+  if (asked.terminal_due) std::erase(asked.job->waiters, *ref_number(status.ref));
+  asked.status_due = asked.terminal_due = false;
+}
+
+void Auditor::heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code,
+                        std::string_view answer, std::string_view id, std::int64_t attempts) {
+  if (asked.job == nullptr && !asked.refusals.empty())
+    violated("refused with " + code + ", not " + asked.refusals[0]);
+  if (asked.job == nullptr) violated("a submit of " + asked.id + " was answered " + code + " for no reason");
+  if (!asked.terminal_due) violated(asked.job->name() + ": " + code + " was said to who is owed nothing");
+  ModelJob& job = *asked.job;
+  if (job.ended()) {
+    if (job.code != code || job.answer != answer)
+      violated(job.name() + " ended with " + job.code + " and now with " + code);
+  } else {
+    end(job, code, answer);
+  }
+  if (job.named && id != job.id) violated(job.name() + ": its end names " + std::string(id));
+  if (attempts != job.attempts)
+    violated(job.name() + ": its end counts " + std::to_string(attempts) + " attempts, not " +
+             std::to_string(job.attempts));
+  asked.terminal_due = asked.status_due = false;
+  if (job.submit_ref == ref) job.submit_ref = 0;
+  std::erase(job.waiters, ref);
+}
+
+}  // namespace lanemq::sim

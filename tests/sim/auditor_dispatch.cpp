@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "tests/sim/auditor.hpp"
+
+// Who is handed what: places, lanes, order, budgets; all by brute force.
+
+namespace lanemq::sim {
+
+void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body) {
+  const auto found = by_body_.find(std::string(body));
+  if (found == by_body_.end()) violated("a job was handed over that nobody submitted");
+  ModelJob& job = *found->second;
+  ModelWorker* const worker = worker_at(address);
+  if (worker == nullptr) violated(job.name() + " was handed to a worker that is not there");
+  if (!advancing_) violated(job.name() + " was handed over outside of advance()");
+  if (job.named ? offer.id != job.id : offer.id.size() != 26)
+    violated(job.name() + " was handed over as " + std::string(offer.id));
+  if (job.id.empty()) job.id = offer.id;
+  by_id_[job.id] = &job;
+
+  if (!job.waits()) violated(job.name() + " was handed over although it does not wait");
+  if (!job.may_be_queued(now_)) violated(job.name() + " was handed over before it was due");
+  if (offer.attempt != job.attempt + 1)
+    violated(job.name() + " was handed over as attempt " + std::to_string(offer.attempt));
+  if (job.number == 0) {
+    if (!by_number_.emplace(offer.job, &job).second)
+      violated(job.name() + " was given a number that was used before");
+    job.number = offer.job;
+  } else if (job.number != offer.job) {
+    violated(job.name() + " changed its number");
+  }
+  if (worker->services.size() > 1 ? offer.service != job.service : !offer.service.empty())
+    violated(job.name() + ": its worker was told service \"" + std::string(offer.service) + "\"");
+  if (offer.timeout_ms.has_value() != job.timeout_stated ||
+      (offer.timeout_ms && *offer.timeout_ms > std::max<std::int64_t>(core::to_ms(job.deadline - now_), 1)))
+    violated(job.name() + ": its worker was told a wrong timeout_ms");
+
+  check_place(job, *worker);
+  check_order(job, *worker);
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if ((job.budgets >> i & 1) == 0) continue;
+    ModelBudget& budget = budgets_[i];
+    if (now_ < budget.paused_until)
+      violated(job.name() + " was handed over during a pause of " + budget.options.name);
+    ++budget.running;
+    if (budget.options.concurrency > 0 && budget.running > budget.options.concurrency)
+      violated(job.name() + " is one more than the concurrency of " + budget.options.name);
+    for (ModelRate& rate : budget.rates)
+      rate.take(budget.options.name, now_);
+  }
+
+  stream_of(job).waiting.erase(&job);
+  --waiting_[job.lane];
+  ++running_[job.lane];
+  job.state = ModelJob::State::running;
+  ++job.attempt;
+  ++job.attempts;
+  if (job.attempts > job.attempts_max) violated(job.name() + " was handed over more than attempts_max times");
+  job.missing = 0;
+  job.dispatched_at = now_;
+  job.place = worker;
+  job.at_reserved = worker->reserved();
+  worker->held.insert(&job);
+  ++dispatches_;
+}
+
+/// The worker may take the job, and no better place was free.
+void Auditor::check_place(const ModelJob& job, const ModelWorker& worker) const {
+  if (worker.free() == 0)
+    violated(job.name() + " was handed to worker " + worker.address + ", which holds " +
+             std::to_string(worker.held.size()) + " of " + std::to_string(worker.capacity));
+  if (!worker.serves(job.service, job.lane))
+    violated(job.name() + " was handed to a worker that does not serve it");
+  if (worker.reserved()) return;
+  for (const auto& [address, other] : workers_)
+    if (other.reserved() && other.free() > 0 && other.serves(job.service, job.lane))
+      violated(job.name() + " was handed to a general worker although a reserved one is free");
+  if (free_general(job.service) <= held_for_higher(job.service, job.lane))
+    violated(job.name() + " took a place that is held for a higher lane");
+}
+
+std::size_t Auditor::free_general(const std::string& service) const {
+  std::size_t free = 0;
+  for (const auto& [address, worker] : workers_)
+    if (!worker.reserved() && worker.services.count(service) != 0) free += worker.free();
+  return free;
+}
+
+/// The slots of each lane above are for it and the lanes above it: what those do not use stays held.
+std::size_t Auditor::held_for_higher(const std::string& service, std::size_t lane) const {
+  std::vector<std::size_t> running(lane);
+  bool any = false;
+  for (std::size_t i = 0; i < lane; ++i)
+    any |= options_.lanes[i].reserved_slots > 0;
+  if (!any) return 0;
+  for (const auto& [address, worker] : workers_)
+    for (const ModelJob* job : worker.held)
+      if (job->service == service && job->lane < lane && !job->at_reserved) ++running[job->lane];
+  std::size_t held = 0, slots = 0, used = 0;
+  for (std::size_t i = 0; i < lane; ++i) {
+    slots += options_.lanes[i].reserved_slots;
+    used += running[i];
+    if (slots > used) held = std::max(held, slots - used);
+  }
+  return held;
+}
+
+/// Whether a job of that service and lane could take a place of this worker now.
+bool Auditor::has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const {
+  if (worker.free() == 0 || !worker.serves(service, lane)) return false;
+  return worker.reserved() || free_general(service) > held_for_higher(service, lane);
+}
+
+bool Auditor::surely_affordable(BudgetMask budgets) {
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((budgets >> i & 1) != 0 && !budgets_[i].surely_affordable(now_)) return false;
+  return true;
+}
+
+/// Nobody with a better claim could have used the same place and the same budgets.
+void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
+  for (const ModelStream& stream : streams_) {
+    if (stream.lane > job.lane) continue;
+    const ModelJob* const other = stream.head(now_);
+    if (other == nullptr || other == &job) continue;
+    if (stream.lane == job.lane && other->serial > job.serial) continue;
+    const bool same_stream =
+        stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets;
+    if (!same_stream && (!has_place(worker, stream.service, stream.lane) ||
+                         !surely_affordable(stream.budgets & ~job.budgets)))
+      continue;
+    violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before " +
+             other->name() + " of lane " + options_.lanes[stream.lane].name +
+             ", which is older or higher and could have run");
+  }
+}
+
+/// After a turn nothing waits that could run.
+void Auditor::check_nothing_idles() {
+  for (const ModelStream& stream : streams_) {
+    const ModelJob* const job = stream.head(now_);
+    if (job == nullptr || !surely_affordable(stream.budgets)) continue;
+    for (const auto& [address, worker] : workers_)
+      if (has_place(worker, stream.service, stream.lane))
+        violated(job->name() + " waits although worker " + address + " and its budgets have room");
+  }
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "tests/sim/auditor.hpp"
+
+// What workers report, and what they are told.
+
+namespace lanemq::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kSilentHeartbeatsMax = 3;
+constexpr int kMissingMax = 2;
+/// Timers have a tick, and a turn may begin somewhat after its time.
+constexpr Duration kLate = milliseconds(3);
+/// The longest that a job handed back untouched may be kept away.
+constexpr Duration kReleasedPauseMax = milliseconds(10);
+constexpr Duration kLimitedPause = std::chrono::seconds(1);
+
+}  // namespace
+
+ModelWorker* Auditor::worker_at(const std::string& address) {
+  const auto place = workers_.find(address);
+  return place == workers_.end() ? nullptr : &place->second;
+}
+
+void Auditor::worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
+                          TimePoint now) {
+  now_ = now;
+  if (const auto* ready = std::get_if<wire::Ready>(&report)) return on(address, *ready);
+  ModelWorker* const worker = worker_at(address);
+  if (std::holds_alternative<wire::Bye>(report)) {
+    if (worker != nullptr) on_bye(*worker);
+    return;
+  }
+  if (worker == nullptr) {
+    told_unknown_.insert(address);
+    refusal_due_ = "unknown_session";
+    refusal_address_ = address;
+    return;
+  }
+  worker->heard_at = now;
+  if (const auto* outcome = std::get_if<wire::Outcome>(&report)) return on(*worker, *outcome, body);
+  if (const auto* failure = std::get_if<wire::Failure>(&report)) return on(*worker, *failure, body);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) return on(*worker, *heartbeat);
+  violated("a worker said what the auditor does not know");
+}
+
+void Auditor::on(const std::string& address, const wire::Ready& ready) {
+  const bool fresh = workers_.count(address) == 0;
+  ModelWorker& worker = workers_[address];
+  worker.address = address;
+  worker.heard_at = now_;
+  worker.capacity = static_cast<std::size_t>(ready.capacity);
+  worker.services = {ready.services.begin(), ready.services.end()};
+  worker.lanes.clear();
+  for (std::size_t i = 0; i < options_.lanes.size(); ++i)
+    if (std::find(ready.lanes.begin(), ready.lanes.end(), options_.lanes[i].name) != ready.lanes.end())
+      worker.lanes.insert(i);
+  if (fresh) worker.awaits_inventory = told_unknown_.erase(address) > 0;
+}
+
+/// The job that an outcome is about, if the worker holds it under that attempt. If not, notes what it must be
+/// told.
+ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
+  const auto place = by_number_.find(lease.job);
+  ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
+  if (job != nullptr && job->place == &worker && job->attempt == lease.attempt) {
+    worker.acks_owed.emplace_back(lease, now_);
+    free_place(*job, Give::nothing);
+    return job;
+  }
+  const bool repeated = job != nullptr && job->ended() && job->place == nullptr &&
+                        job->attempt == lease.attempt &&
+                        broker_.jobs().find(core::JobNumber{lease.job}) != nullptr;
+  if (repeated) {
+    worker.acks_owed.emplace_back(lease, now_);
+  } else {
+    refusal_due_ = "stale";
+    refusal_address_ = worker.address;
+  }
+  return nullptr;
+}
+
+void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body) {
+  ModelJob* const job = held(worker, {outcome.job, outcome.attempt});
+  if (job == nullptr || job->ended()) return;
+  job->answer = body;
+  must_end(*job, {"result"});
+}
+
+void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_view body) {
+  ModelJob* const job = held(worker, {failure.job, failure.attempt});
+  if (job == nullptr) return;
+  const Duration stated = milliseconds(failure.retry_after_ms.value_or(0));
+  if (failure.error_class == "released")
+    for (std::size_t i = 0; i < budgets_.size(); ++i)
+      if ((job->budgets >> i & 1) != 0)
+        for (ModelRate& rate : budgets_[i].rates)
+          rate.give(job->dispatched_at, now_);
+  if (job->ended()) return;
+  job->answer = body;
+  if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
+  if (failure.error_class == "quota") return must_end(*job, {"upstream_quota"});
+  if (failure.error_class == "retry" || failure.error_class == "overloaded") {
+    if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
+    job->answer.clear();
+    Duration bound = options_.backoff_base;
+    for (int i = 1; i < job->attempts; ++i)
+      bound = std::min<Duration>(bound * 2, options_.backoff_max);
+    bound = std::min(bound, options_.backoff_max);
+    return requeue(*job, false, now_ + stated, now_ + std::max(stated, bound));
+  }
+  job->answer.clear();
+  if (failure.error_class == "released") return requeue(*job, true, now_, now_ + kReleasedPauseMax);
+  if (failure.error_class != "limited") violated("the run used a class that the auditor does not know");
+  const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
+  bool paused = false;
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
+    budgets_[i].paused_until = std::max(budgets_[i].paused_until, until);
+    paused = true;
+  }
+  requeue(*job, true, paused ? now_ : until, paused ? now_ : until);
+}
+
+void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
+  worker.awaits_inventory = false;
+  for (const wire::Lease& lease : heartbeat.jobs) {
+    const auto place = by_number_.find(lease.job);
+    ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
+    const bool mine = job != nullptr && job->place == &worker && job->attempt == lease.attempt;
+    const bool taken = job != nullptr && job->ended() && job->place == nullptr &&
+                       job->attempt == lease.attempt &&
+                       broker_.jobs().find(core::JobNumber{lease.job}) != nullptr;
+    if (mine) job->missing = -1;
+    if (!mine && !taken) cancels_due_.push_back({worker.address, lease});
+  }
+  std::vector<ModelJob*> missing;
+  for (ModelJob* job : worker.held)
+    if (++job->missing >= kMissingMax) missing.push_back(job);
+  for (ModelJob* job : missing) {
+    free_place(*job, Give::nothing);
+    if (!job->ended()) requeue(*job, true, now_, now_);
+  }
+}
+
+void Auditor::on_bye(ModelWorker& worker) {
+  while (!worker.held.empty()) {
+    ModelJob& job = **worker.held.begin();
+    free_place(job, Give::back);
+    if (!job.ended()) requeue(job, true, now_, now_);
+  }
+  forget(worker);
+}
+
+void Auditor::worker_unreachable(const std::string& address, TimePoint now) {
+  now_ = now;
+  if (ModelWorker* worker = worker_at(address)) lose(*worker);
+}
+
+void Auditor::lose(ModelWorker& worker) {
+  while (!worker.held.empty()) {
+    ModelJob& job = **worker.held.begin();
+    // Its deadline may have come first, and then its cancel still went out.
+    if (advancing_ && job.deadline <= now_)
+      cancels_optional_.push_back({worker.address, {job.number, job.attempt}});
+    free_place(job, Give::nothing);
+    if (job.ended()) continue;
+    ++job.crashes;
+    if (job.crashes >= options_.crash_max || job.attempts >= job.attempts_max) {
+      must_end(job, {"worker_lost"});
+      continue;
+    }
+    requeue(job, false, now_, now_);
+  }
+  forget(worker);
+}
+
+void Auditor::forget(ModelWorker& worker) {
+  gone_.push_back(worker.session);
+  workers_.erase(worker.address);
+}
+
+void Auditor::noticed(const core::Notice& notice) {
+  if (notice.kind == core::Notice::Kind::worker_ready) return;
+  if (std::find(gone_.begin(), gone_.end(), notice.session) != gone_.end()) return;
+  for (auto& [address, worker] : workers_) {
+    if (worker.session != notice.session) continue;
+    if (!advancing_ || now_ - worker.heard_at < kSilentHeartbeatsMax * options_.heartbeat)
+      violated("worker " + address + " was given up too early");
+    return lose(worker);
+  }
+  violated("a worker was given up that is not there");
+}
+
+void Auditor::check_silence() {
+  for (const auto& [address, worker] : workers_) {
+    if (now_ - worker.heard_at > (kSilentHeartbeatsMax + 1) * options_.heartbeat + kLate)
+      violated("worker " + address + " is silent and not given up");
+    if (!worker.acks_owed.empty() && now_ - worker.acks_owed.front().second > options_.heartbeat + kLate)
+      violated("worker " + address + " waits for an acknowledgement longer than a heartbeat");
+  }
+}
+
+// ---- what they are told -------------------------------------------------------------------------------
+
+void Auditor::sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
+                             std::string_view body) {
+  if (const auto* refusal = std::get_if<wire::WorkerRefusal>(&command))
+    return heard_refusal(address, *refusal);
+  if (const auto* cancel = std::get_if<wire::CancelJob>(&command)) {
+    cancels_heard_.push_back({address, {cancel->job, cancel->attempt}});
+    return;
+  }
+  if (const auto* offer = std::get_if<wire::JobOffer>(&command)) return heard_offer(address, *offer, body);
+  ModelWorker* const worker = worker_at(address);
+  if (const auto* acked = std::get_if<wire::Acked>(&command)) {
+    if (worker != nullptr) return heard_acked(*worker, *acked);
+    if (gone_.empty()) violated("an acknowledgement to a worker that is not there");
+    return;
+  }
+  if (const auto* welcome = std::get_if<wire::Welcome>(&command)) {
+    if (worker == nullptr) violated("a welcome to a worker that did not ask");
+    if (!worker->session.empty() && worker->session != welcome->session)
+      violated("a session changed its name");
+    worker->session = welcome->session;
+    return;
+  }
+  if (!std::holds_alternative<wire::Heartbeat>(command))
+    violated("a worker heard what the auditor does not know");
+}
+
+void Auditor::heard_acked(ModelWorker& worker, const wire::Acked& acked) {
+  for (const wire::Lease& lease : acked.jobs) {
+    const auto place = std::find_if(worker.acks_owed.begin(), worker.acks_owed.end(),
+                                    [&](const auto& owed) { return owed.first == lease; });
+    if (place == worker.acks_owed.end()) violated("an outcome was acknowledged that was not said, or twice");
+    worker.acks_owed.erase(place);
+  }
+}
+
+void Auditor::heard_refusal(const std::string& address, const wire::WorkerRefusal& refusal) {
+  if (refusal_due_ != refusal.code || refusal_address_ != address)
+    violated("worker " + address + " was told " + std::string(refusal.code) + " for no reason");
+  refusal_due_.clear();
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/broker_host.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <xxhash.h>
+
+namespace lanemq::sim {
+namespace {
+
+constexpr std::size_t kRecentLeasesMax = 200;
+/// What REQ sockets put in front, as the adapter packs it.
+const std::string kReqEnvelope(2, '\0');
+
+}  // namespace
+
+void Trace::add(core::TimePoint when, const std::string& line) {
+  char time[32];
+  std::snprintf(time, sizeof time, "%12.6f ", static_cast<double>(when.time_since_epoch().count()) / 1e6);
+  lines_.push_back(time + line.substr(0, 300));
+  if (echo_) std::printf("%s\n", lines_.back().c_str());
+  if (lines_.size() > lines_max_) lines_.pop_front();
+}
+
+BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace)
+    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace) {
+  start();
+}
+
+void BrokerHost::start() {
+  broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
+  auditor_ = std::make_unique<Auditor>(swarm_.options, *broker_);
+  ++life_;
+}
+
+void BrokerHost::restart() {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "the broker is started again");
+  dispatches_ += auditor_->dispatches();
+  jobs_ += auditor_->jobs();
+  start();
+  inbox_.clear();
+  unreachable_.clear();
+  turn_at_ = core::kNever;
+  std::vector<Link> links;
+  for (const auto& [address, link] : links_)
+    links.push_back(link);
+  // In an order that does not hang on the hash table's.
+  std::sort(links.begin(), links.end(), [](const Link& a, const Link& b) { return a->address < b->address; });
+  for (const Link& link : links)
+    change_address(link);
+}
+
+// ---- the network --------------------------------------------------------------------------------------
+
+std::string BrokerHost::new_address() {
+  char text[16];
+  std::snprintf(text, sizeof text, "%05llu", static_cast<unsigned long long>(++addresses_));
+  return text;
+}
+
+Link BrokerHost::connect(core::Peer kind, bool is_req,
+                         std::function<void(const std::string& header, const std::string& body)> receive) {
+  auto link = std::make_shared<Connection>(
+      Connection{.kind = kind, .address = new_address(), .is_req = is_req, .receive = std::move(receive)});
+  links_[link->address] = link;
+  return link;
+}
+
+void BrokerHost::disconnect(Link& link) {
+  if (!link) return;
+  link->alive = false;
+  links_.erase(link->address);
+  link.reset();
+}
+
+void BrokerHost::change_address(const Link& link) {
+  links_.erase(link->address);
+  link->address = new_address();
+  links_[link->address] = link;
+}
+
+Duration BrokerHost::delay() {
+  return random_.between(swarm_.delay_min, swarm_.delay_max);
+}
+
+void BrokerHost::send(const Link& link, std::string_view header, std::string_view body) {
+  link->up_at = std::max({link->up_at, scheduler_.now() + delay(), link->stalled_until});
+  // What was said from an address that is no more is lost with it.
+  scheduler_.at(link->up_at, [this, link, address = link->address, header = std::string(header),
+                              body = std::string(body)]() mutable {
+    if (!link->alive || link->address != address) return;
+    inbox_.push_back({link, std::move(header), std::move(body)});
+    schedule_turn(scheduler_.now() + random_.between(Duration(0), swarm_.loop_lag));
+  });
+}
+
+// ---- the loop -----------------------------------------------------------------------------------------
+
+void BrokerHost::schedule_turn(core::TimePoint when) {
+  when = std::max(when, scheduler_.now());
+  if (when >= turn_at_) return;
+  turn_at_ = when;
+  scheduler_.at(when, [this, when, life = life_] {
+    if (turn_at_ != when || life != life_) return;
+    turn();
+  });
+}
+
+void BrokerHost::turn() {
+  turn_at_ = core::kNever;
+  for (const Packet& packet : std::exchange(inbox_, {}))
+    take(packet);
+  for (const std::string& address : std::exchange(unreachable_, {})) {
+    auditor_->worker_unreachable(address, scheduler_.now());
+    broker_->handle(core::WorkerUnreachable{address}, scheduler_.now());
+    report();
+  }
+  auditor_->advancing(scheduler_.now());
+  broker_->advance(scheduler_.now());
+  report();
+  send_all();
+  plan_wakeup();
+}
+
+void BrokerHost::plan_wakeup() {
+  const auto wakeup = broker_->next_wakeup();
+  if (!wakeup) return;
+  // As a poll with a timeout in milliseconds does.
+  const auto wait =
+      std::chrono::ceil<std::chrono::milliseconds>(std::max(*wakeup - scheduler_.now(), Duration(0)));
+  schedule_turn(scheduler_.now() + wait);
+}
+
+void BrokerHost::take(const Packet& packet) {
+  if (trace_ != nullptr)
+    trace_->add(scheduler_.now(), (packet.link->kind == core::Peer::client ? "> client " : "> worker ") +
+                                      packet.link->address + " " + to_json(packet.header));
+  ++messages_;
+  if (packet.link->kind == core::Peer::client)
+    take_client(packet);
+  else
+    take_worker(packet);
+  report();
+}
+
+void BrokerHost::take_client(const Packet& packet) {
+  const core::TimePoint now = scheduler_.now();
+  wire::ClientRequest request;
+  if (const DecodeError* error = decoder_.decode(packet.header, request))
+    violated("not decoded: " + error->message);
+  const std::string& address = packet.link->address;
+  const std::string_view body = packet.body.empty() ? decoder_.body() : std::string_view(packet.body);
+  const core::Origin from{.address = address,
+                          .envelope = packet.link->is_req ? kReqEnvelope : std::string_view{},
+                          .one_answer = packet.link->is_req};
+  auditor_->client_says(address, request, body, packet.link->is_req, now);
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
+    broker_->handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
+  else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
+    broker_->handle(core::CancelAsked{from, cancel}, now);
+  else if (const auto* status = std::get_if<wire::StatusQuery>(&request))
+    broker_->handle(core::StatusAsked{from, status}, now);
+  else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
+    broker_->handle(core::FetchAsked{from, fetch}, now);
+}
+
+void BrokerHost::take_worker(const Packet& packet) {
+  const core::TimePoint now = scheduler_.now();
+  wire::WorkerReport report;
+  if (const DecodeError* error = decoder_.decode(packet.header, report))
+    violated("not decoded: " + error->message);
+  const std::string& address = packet.link->address;
+  const std::string_view body = packet.body.empty() ? decoder_.body() : std::string_view(packet.body);
+  auditor_->worker_says(address, report, body, now);
+  if (const auto* ready = std::get_if<wire::Ready>(&report))
+    broker_->handle(core::WorkerReady{address, ready}, now);
+  else if (const auto* outcome = std::get_if<wire::Outcome>(&report))
+    broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(body)}, now);
+  else if (const auto* failure = std::get_if<wire::Failure>(&report))
+    broker_->handle(core::FailureReported{address, failure, Blob::borrow(body)}, now);
+  else if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
+    broker_->handle(core::HeartbeatHeard{address, heartbeat}, now);
+  else if (std::holds_alternative<wire::Bye>(report))
+    broker_->handle(core::WorkerLeaving{address}, now);
+}
+
+void BrokerHost::drain() {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "drain");
+  auditor_->drain_asked(scheduler_.now());
+  broker_->handle(core::DrainAsked{}, scheduler_.now());
+  report();
+  schedule_turn(scheduler_.now());
+}
+
+void BrokerHost::give_up_running() {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "give up what runs");
+  auditor_->running_given_up(scheduler_.now());
+  broker_->give_up_running(scheduler_.now());
+  report();
+  send_all();
+}
+
+/// Shows the auditor what the last call to the core brought forth.
+void BrokerHost::report() {
+  core::Outbox& outbox = broker_->outbox();
+  for (; reported_notices_ < outbox.notices.size(); ++reported_notices_)
+    auditor_->noticed(outbox.notices[reported_notices_]);
+  for (; reported_ < outbox.sends.size(); ++reported_) {
+    const core::Send& send = outbox.sends[reported_];
+    const std::string_view header = outbox.header(send);
+    const std::string address(outbox.address(send));
+    if (trace_ != nullptr)
+      trace_->add(scheduler_.now(), (send.peer == core::Peer::client ? "  < client " : "  < worker ") +
+                                        address + " " + to_json(header));
+    digest_ = XXH3_64bits_withSeed(
+        header.data(), header.size(),
+        digest_ + static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count()));
+    if (send.peer == core::Peer::client) {
+      wire::ClientReply reply;
+      if (const DecodeError* error = sent_decoder_.decode(header, reply))
+        violated("unreadable: " + error->message);
+      auditor_->sent_to_client(address, reply, send.body.empty() ? sent_decoder_.body() : send.body.bytes());
+    } else {
+      wire::WorkerCommand command;
+      if (const DecodeError* error = sent_decoder_.decode(header, command))
+        violated("unreadable: " + error->message);
+      auditor_->sent_to_worker(address, command,
+                               send.body.empty() ? sent_decoder_.body() : send.body.bytes());
+      if (const auto* offer = std::get_if<wire::JobOffer>(&command)) note_offer(*offer);
+    }
+  }
+  auditor_->step_over();
+}
+
+void BrokerHost::note_offer(const wire::JobOffer& offer) {
+  const auto [place, fresh] = life_of_number_.try_emplace(offer.job, life_);
+  if (!fresh && place->second != life_) violated("a job has the number of another one before the restart");
+  recent_leases_.push_back({offer.job, offer.attempt});
+  if (recent_leases_.size() > kRecentLeasesMax) recent_leases_.pop_front();
+}
+
+void BrokerHost::send_all() {
+  core::Outbox& outbox = broker_->outbox();
+  for (const core::Send& send : outbox.sends) {
+    ++messages_;
+    const std::string address(outbox.address(send));
+    const auto place = links_.find(address);
+    if (place == links_.end()) {
+      if (send.peer != core::Peer::worker || !swarm_.tells_unreachable) continue;
+      if (std::find(unreachable_.begin(), unreachable_.end(), address) == unreachable_.end())
+        unreachable_.push_back(address);
+      schedule_turn(scheduler_.now() + std::chrono::microseconds(10));
+      continue;
+    }
+    const Link& link = place->second;
+    link->down_at = std::max({link->down_at, scheduler_.now() + delay(), link->stalled_until});
+    scheduler_.at(link->down_at, [link, address, header = std::string(outbox.header(send)),
+                                  body = std::string(send.body.bytes())] {
+      if (link->alive && link->address == address) link->receive(header, body);
+    });
+  }
+  outbox.clear();
+  reported_ = reported_notices_ = 0;
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <lanemq/codec.hpp>
+
+#include "broker/core/broker.hpp"
+#include "tests/sim/auditor.hpp"
+#include "tests/sim/random.hpp"
+#include "tests/sim/scheduler.hpp"
+#include "tests/sim/swarm.hpp"
+
+namespace lanemq::sim {
+
+/// The last lines of what happened, for whoever has to understand a failure.
+class Trace {
+ public:
+  explicit Trace(std::size_t lines_max, bool echo) : lines_max_(lines_max), echo_(echo) {}
+  void add(core::TimePoint when, const std::string& line);
+  const std::deque<std::string>& lines() const { return lines_; }
+
+ private:
+  std::size_t lines_max_;
+  bool echo_;
+  std::deque<std::string> lines_;
+};
+
+/// A connection between a peer and the broker. In order both ways, with a delay; what is under way is lost
+/// when it dies.
+struct Connection {
+  core::Peer kind;
+  std::string address;
+  bool alive = true, is_req = false;
+  core::TimePoint up_at{}, down_at{};  ///< when the last message of each direction arrives
+  core::TimePoint stalled_until{};     ///< nothing arrives before
+  std::function<void(const std::string& header, const std::string& body)> receive;
+};
+using Link = std::shared_ptr<Connection>;
+
+/// The broker of a run: the real core behind a network that can fail, watched by an auditor.
+class BrokerHost {
+ public:
+  BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace);
+
+  Link connect(core::Peer kind, bool is_req,
+               std::function<void(const std::string& header, const std::string& body)> receive);
+  /// Nobody is at the address any more.
+  void disconnect(Link& link);
+  /// The peer reads and writes as before, but the broker sees a new address, and what was under way is lost.
+  void change_address(const Link& link);
+  void send(const Link& link, std::string_view header, std::string_view body);
+
+  /// A new broker that knows nothing. Its peers find it under their old connections, at new addresses.
+  void restart();
+  void drain();
+  bool drained() const { return broker_->drained(); }
+  void give_up_running();
+
+  const Auditor& auditor() const { return *auditor_; }
+  const core::Broker& broker() const { return *broker_; }
+  /// The leases that were handed out lately, for liars.
+  const std::deque<wire::Lease>& recent_leases() const { return recent_leases_; }
+  std::uint64_t digest() const { return digest_; }
+  std::size_t messages() const { return messages_; }
+  std::size_t dispatches() const { return dispatches_ + auditor_->dispatches(); }
+  std::size_t jobs() const { return jobs_ + auditor_->jobs(); }
+
+ private:
+  struct Packet {
+    Link link;
+    std::string header, body;
+  };
+
+  void start();
+  std::string new_address();
+  Duration delay();
+  void schedule_turn(core::TimePoint when);
+  void turn();
+  void take(const Packet& packet);
+  void take_client(const Packet& packet);
+  void take_worker(const Packet& packet);
+  void report();
+  void note_offer(const wire::JobOffer& offer);
+  void send_all();
+  void plan_wakeup();
+
+  const Swarm& swarm_;
+  Scheduler& scheduler_;
+  Random& random_;
+  Trace* trace_;
+  std::unique_ptr<core::Broker> broker_;
+  std::unique_ptr<Auditor> auditor_;
+  Decoder decoder_, sent_decoder_;
+  std::unordered_map<std::string, Link> links_;
+  std::vector<Packet> inbox_;
+  std::vector<std::string> unreachable_;
+  core::TimePoint turn_at_ = core::kNever;
+  std::size_t reported_ = 0, reported_notices_ = 0;
+  std::deque<wire::Lease> recent_leases_;
+  std::unordered_map<std::uint64_t, int> life_of_number_;
+  int life_ = 0;
+  std::uint64_t addresses_ = 0, digest_ = 0;
+  std::size_t messages_ = 0, dispatches_ = 0, jobs_ = 0;
+};
+
+}  // namespace lanemq::sim

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "tests/sim/world.hpp"
+
+// lanemq-sim [SEED] [--seeds A..B] [--events N] [--verbose]: runs the broker's core in a simulated world.
+// Equal seeds give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that
+// happened.
+
+namespace lanemq::sim {
+namespace {
+
+struct Arguments {
+  std::uint64_t first = 1, last = 1;
+  std::size_t events = 5000;
+  bool verbose = false;
+};
+
+constexpr std::size_t kLinesShown = 60;
+/// Every so many seeds one is run twice.
+constexpr std::uint64_t kTwiceEvery = 10;
+
+bool parse_number(const char* text, std::uint64_t& number) {
+  char* end = nullptr;
+  number = std::strtoull(text, &end, 10);
+  return end != text && *end == '\0';
+}
+
+bool parse_range(const std::string& text, Arguments& arguments) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) return false;
+  return parse_number(text.substr(0, dots).c_str(), arguments.first) &&
+         parse_number(text.substr(dots + 2).c_str(), arguments.last) && arguments.first <= arguments.last;
+}
+
+std::optional<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto value = [&]() -> std::string {
+      if (equals != std::string::npos) return word.substr(equals + 1);
+      return i + 1 < argc ? argv[++i] : "";
+    };
+    if (name == "--verbose") {
+      arguments.verbose = true;
+    } else if (name == "--seeds") {
+      if (!parse_range(value(), arguments)) return std::nullopt;
+    } else if (name == "--events") {
+      if (!parse_number(value().c_str(), arguments.events)) return std::nullopt;
+    } else {
+      if (!parse_number(argv[i], arguments.first)) return std::nullopt;
+      arguments.last = arguments.first;
+    }
+  }
+  return arguments;
+}
+
+/// Runs a seed that failed again, this time with a trace, and shows the end of it.
+int show_failure(std::uint64_t seed, const Arguments& arguments) {
+  Trace trace(kLinesShown, arguments.verbose);
+  std::string what = "it does not fail a second time: the run hangs on something besides its seed";
+  std::string kind;
+  try {
+    World world(seed, arguments.events, &trace);
+    kind = describe(world.swarm());
+    world.run();
+  } catch (const Violation& violation) {
+    what = violation.what();
+  }
+  std::printf("%s\n", kind.c_str());
+  if (!arguments.verbose)
+    for (const std::string& line : trace.lines())
+      std::printf("%s\n", line.c_str());
+  std::printf("seed %llu: %s\nagain: scripts/sim %llu --events %zu\n", static_cast<unsigned long long>(seed),
+              what.c_str(), static_cast<unsigned long long>(seed), arguments.events);
+  return 1;
+}
+
+int run(const Arguments& arguments) {
+  const auto begun = std::chrono::steady_clock::now();
+  RunReport total;
+  std::uint64_t seeds = 0;
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    if (arguments.verbose) {
+      Trace trace(kLinesShown, true);
+      try {
+        World(seed, arguments.events, &trace).run();
+      } catch (const Violation& violation) {
+        std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), violation.what());
+        return 1;
+      }
+      continue;
+    }
+    try {
+      const RunReport report = World(seed, arguments.events, nullptr).run();
+      if (seed % kTwiceEvery == 0 && World(seed, arguments.events, nullptr).run().digest != report.digest) {
+        std::printf("seed %llu: two runs differ\n", static_cast<unsigned long long>(seed));
+        return 1;
+      }
+      ++seeds;
+      total.events += report.events;
+      total.messages += report.messages;
+      total.jobs += report.jobs;
+      total.dispatches += report.dispatches;
+      total.simulated += report.simulated;
+      total.digest ^= report.digest;
+    } catch (const Violation&) {
+      return show_failure(seed, arguments);
+    }
+  }
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
+  std::printf(
+      "%llu seeds, %zu events, %zu messages, %zu jobs, %zu hand-overs, %.1f h simulated, digest %016llx\n",
+      static_cast<unsigned long long>(seeds), total.events, total.messages, total.jobs, total.dispatches,
+      static_cast<double>(total.simulated.count()) / 3.6e9, static_cast<unsigned long long>(total.digest));
+  std::fprintf(stderr, "%.1f s, %.0f events/s\n", spent.count(),
+               static_cast<double>(total.events) / spent.count());
+  return 0;
+}
+
+}  // namespace
+}  // namespace lanemq::sim
+
+int main(int argc, char** argv) {
+  const auto arguments = lanemq::sim::parse(argc, argv);
+  if (!arguments) {
+    std::fprintf(stderr, "usage: lanemq-sim [SEED] [--seeds A..B] [--events N] [--verbose]\n");
+    return 2;
+  }
+  return lanemq::sim::run(*arguments);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/options.hpp"
+
+namespace lanemq::sim {
+
+using core::Duration;
+using core::TimePoint;
+
+/// A promise that was broken; what() says which and about what.
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] void violated(const std::string& what);
+
+// The auditor's own picture of a broker, kept as simply as can be: everything is searched, nothing is clever.
+// It shares no code with broker/core but the options.
+
+struct ModelWorker;
+
+/// Budgets that match a job, a bit each.
+using BudgetMask = std::uint32_t;
+
+/// One limit, judged by what was handed over and when.
+class ModelRate {
+ public:
+  ModelRate(const core::RateOptions& options, core::WindowKind window);
+  /// One more goes out. Throws Violation when that breaks the limit.
+  void take(const std::string& budget, TimePoint now);
+  /// What went out then was never used.
+  void give(TimePoint taken_at, TimePoint now);
+  /// Whether it is certain that one more may go out now. For a sliding window only when it has been empty for
+  /// so long that no way of pacing can object.
+  bool surely_affordable(TimePoint now);
+
+ private:
+  void refill(TimePoint now);
+
+  core::RateOptions options_;
+  core::WindowKind window_;
+  std::deque<TimePoint> sent_;  // sliding: in the last period
+  TimePoint last_sent_{};
+  bool ever_sent_ = false;
+  core::Int128 level_, full_;  // bucket: tokens x period in microseconds
+  TimePoint refilled_at_{};
+};
+
+struct ModelBudget {
+  core::BudgetOptions options;
+  std::vector<ModelRate> rates;
+  std::int64_t running = 0;
+  TimePoint paused_until{};
+
+  bool matches(std::string_view service, std::string_view model, std::string_view lane) const;
+  bool surely_affordable(TimePoint now);
+};
+
+struct ModelJob {
+  enum class State { queued, delayed, running, ended };
+
+  std::uint64_t serial = 0;  ///< order of acceptance
+  std::string id, service, model, body;
+  std::size_t lane = 0;
+  BudgetMask budgets = 0;
+  bool named = false, timeout_stated = false;
+  TimePoint accepted_at{}, deadline{}, ended_at{}, dispatched_at{};
+  Duration retain{};
+  int attempts_max = 0;
+
+  State state = State::queued;
+  TimePoint due_min{}, due_max{};  ///< delayed: when it may, and when it must, be queued again
+  std::uint64_t number = 0;        ///< 0: not handed over so far
+  std::int64_t attempt = 0;
+  int attempts = 0, crashes = 0, missing = 0;
+  ModelWorker* place = nullptr;  ///< whose place it holds; an ended job may hold one
+  bool at_reserved = false;      ///< that worker took only some lanes when it took the job
+
+  std::uint64_t submit_ref = 0;        ///< who submitted it and is owed the end; 0: nobody
+  std::vector<std::uint64_t> waiters;  ///< who else is owed it, the longest first
+  std::vector<std::string> must_end;   ///< how it must end in this step: `result` or one of these codes
+  std::string code, answer;            ///< how it ended
+
+  bool ended() const { return state == State::ended; }
+  bool waits() const { return state == State::queued || state == State::delayed; }
+  /// Not so at its deadline: it may have been dropped a moment ago.
+  bool surely_queued(TimePoint now) const {
+    const bool due = state == State::delayed && due_max + std::chrono::milliseconds(1) <= now;
+    return (state == State::queued || due) && now < deadline;
+  }
+  bool may_be_queued(TimePoint now) const {
+    return state == State::queued || (state == State::delayed && due_min <= now);
+  }
+  std::string name() const;
+};
+
+struct ByAge {
+  bool operator()(const ModelJob* a, const ModelJob* b) const { return a->serial < b->serial; }
+};
+
+/// The waiting jobs that need the same of everything.
+struct ModelStream {
+  std::size_t lane;
+  std::string service;
+  BudgetMask budgets;
+  std::set<ModelJob*, ByAge> waiting;
+  ModelJob* head(TimePoint now) const;
+};
+
+struct ModelWorker {
+  std::string address, session;
+  std::set<std::string> services;
+  std::set<std::size_t> lanes;  ///< empty: every lane
+  std::size_t capacity = 0;
+  std::set<ModelJob*, ByAge> held;
+  TimePoint heard_at{};
+  bool awaits_inventory = false;
+  std::vector<std::pair<wire::Lease, TimePoint>> acks_owed;
+
+  bool reserved() const { return !lanes.empty(); }
+  std::size_t free() const {
+    return awaits_inventory || held.size() >= capacity ? 0 : capacity - held.size();
+  }
+  bool serves(const std::string& service, std::size_t lane) const {
+    return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);
+  }
+};
+
+/// A client's request and what it is still owed.
+struct ModelRequest {
+  std::string address, op, id;
+  ModelJob* job = nullptr;
+  bool accepted_due = false, terminal_due = false, status_due = false, duplicate = false;
+  TimePoint status_from = core::kNever;  ///< a fetch that waits: until then
+  std::vector<std::string> refusals;     ///< codes it may be refused with
+  bool must_refuse = false, refused = false;
+  std::string state;  ///< that a status must say; empty: any
+
+  bool open() const { return accepted_due || terminal_due || status_due; }
+};
+
+}  // namespace lanemq::sim

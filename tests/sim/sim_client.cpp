@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/sim_client.hpp"
+
+namespace lanemq::sim {
+namespace {
+
+constexpr std::size_t kRecentTasksMax = 60;
+constexpr auto kAskAgainAfter = std::chrono::seconds(5);
+
+}  // namespace
+
+SimClient::SimClient(Stage& stage, int number) : stage_(stage), is_req_(number % 3 == 2) {
+  connect();
+  think();
+}
+
+void SimClient::connect() {
+  link_ = stage_.host.connect(
+      core::Peer::client, is_req_,
+      [this](const std::string& header, const std::string& body) { heard(header, body); });
+}
+
+void SimClient::reconnect() {
+  stage_.host.disconnect(link_);
+  connect();
+  for (const auto& [ref, task] : std::exchange(pending_, {}))
+    if (!task.id.empty()) submit(task, true);
+}
+
+void SimClient::vanish() {
+  stage_.host.disconnect(link_);
+  pending_.clear();
+  connect();
+}
+
+void SimClient::settle() {
+  if (pending_.empty()) return;
+  reconnect();
+  stage_.scheduler.after(kAskAgainAfter, [this] { settle(); });
+}
+
+void SimClient::think() {
+  stage_.scheduler.after(stage_.random.between(stage_.swarm.think_min, stage_.swarm.think_max), [this] {
+    if (stage_.healing) return;
+    act();
+    think();
+  });
+}
+
+void SimClient::act() {
+  const Swarm& swarm = stage_.swarm;
+  int dice = static_cast<int>(stage_.random.below(1000));
+  const auto chosen = [&](int weight) { return (dice -= weight) < 0; };
+  if (chosen(swarm.duplicates)) return submit_again(false);
+  if (chosen(swarm.conflicts)) return submit_again(true);
+  if (chosen(swarm.queries)) return ask();
+  if (chosen(swarm.cancels)) {
+    Buffer ref;
+    const std::string id = some_id();
+    return say(wire::Cancel{.id = id, .ref = number_ref(stage_.next_ref++, ref)});
+  }
+  if (pending_.size() >= swarm.pending_max) return;
+  submit(new_task(), true);
+}
+
+Task SimClient::new_task() {
+  const Swarm& swarm = stage_.swarm;
+  Random& random = stage_.random;
+  const std::string serial = std::to_string(stage_.next_task++);
+  Task task;
+  if (!random.per_mille(static_cast<std::uint64_t>(swarm.unnamed))) task.id = "job-" + serial;
+  task.service = random.pick(swarm.services);
+  task.lane = swarm.options.lanes[random.below(swarm.options.lanes.size())].name;
+  if (random.per_mille(static_cast<std::uint64_t>(swarm.nonsense))) task.lane = "nowhere";
+  task.model = random.pick(swarm.models);
+  task.body = "q" + serial + ".";
+  task.body.resize(task.body.size() + random.below(static_cast<std::uint64_t>(swarm.body_bytes_max)), 'x');
+  task.reply = random.one_of<const char*>({"", "", "", "both", "accepted"});
+  if (swarm.short_timeouts && random.percent(50))
+    task.timeout_ms = random.between(1, random.one_of({20, 500, 5000}));
+  if (swarm.forgetful && random.percent(50)) task.retain_ms = random.between(0, random.one_of({0, 20, 2000}));
+  if (random.percent(10)) task.attempts_max = random.between(1, 5);
+  if (!task.id.empty()) {
+    stage_.recent_tasks.push_back(task);
+    if (stage_.recent_tasks.size() > kRecentTasksMax) stage_.recent_tasks.pop_front();
+  }
+  return task;
+}
+
+void SimClient::submit(const Task& task, bool remember) {
+  const std::uint64_t ref = stage_.next_ref++;
+  if (remember) pending_[ref] = task;
+  Buffer ref_bytes;
+  wire::Submit message;
+  message.service = task.service;
+  if (!task.id.empty()) message.id = task.id;
+  message.lane = task.lane;
+  if (!task.model.empty()) message.model = task.model;
+  if (!task.reply.empty()) message.reply = task.reply;
+  message.timeout_ms = task.timeout_ms;
+  message.retain_ms = task.retain_ms;
+  message.attempts_max = task.attempts_max;
+  message.ref = number_ref(ref, ref_bytes);
+  say(message, task.body);
+}
+
+void SimClient::submit_again(bool with_other_body) {
+  if (stage_.recent_tasks.empty()) return;
+  Task task = stage_.recent_tasks[stage_.random.below(stage_.recent_tasks.size())];
+  task.reply = stage_.random.one_of<const char*>({"", "both", "accepted"});
+  if (with_other_body) task.body = "q" + std::to_string(stage_.next_task++) + ".";
+  submit(task, !with_other_body);
+}
+
+std::string SimClient::some_id() {
+  if (stage_.recent_tasks.empty() || stage_.random.percent(3)) return "nobody-knows";
+  return stage_.recent_tasks[stage_.random.below(stage_.recent_tasks.size())].id;
+}
+
+void SimClient::ask() {
+  Buffer ref_bytes;
+  const wire::Raw ref = number_ref(stage_.next_ref++, ref_bytes);
+  const std::string id = some_id();
+  if (stage_.random.percent(50)) {
+    wire::StatusQuery query;
+    query.id = id;
+    query.ref = ref;
+    return say(query);
+  }
+  wire::Fetch fetch;
+  fetch.id = id;
+  fetch.wait_ms = stage_.random.one_of<std::int64_t>({0, 1, 100, 3000});
+  fetch.ref = ref;
+  say(fetch);
+}
+
+template <class Message>
+void SimClient::say(const Message& message, std::string_view body) {
+  Buffer out;
+  const bool inside = !body.empty() && body.size() <= limits::inline_bytes_max;
+  if (inside)
+    encode(message, body, out);
+  else
+    encode(message, out);
+  stage_.host.send(link_, out.view(), inside ? std::string_view{} : body);
+}
+
+void SimClient::heard(const std::string& header, const std::string& body) {
+  wire::ClientReply reply;
+  if (const DecodeError* error = decoder_.decode(header, reply))
+    violated("a client cannot read: " + error->message);
+  if (const auto* result = std::get_if<wire::JobResult>(&reply)) {
+    heard_result(ref_number(result->ref).value_or(0),
+                 body.empty() ? decoder_.body() : std::string_view(body));
+  } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
+    pending_.erase(ref_number(error->ref).value_or(0));
+  } else if (const auto* accepted = std::get_if<wire::Accepted>(&reply)) {
+    const auto place = pending_.find(ref_number(accepted->ref).value_or(0));
+    if (place != pending_.end() && place->second.reply == "accepted") pending_.erase(place);
+  }
+}
+
+void SimClient::heard_result(std::uint64_t ref, std::string_view answer) {
+  const auto place = pending_.find(ref);
+  if (place == pending_.end()) return;
+  const bool right = answer == "A:" + place->second.body;
+  if (!right && !(stage_.swarm.lies > 0 && answer == "lie"))
+    violated("a client heard \"" + std::string(answer.substr(0, 40)) + "\" when it asked \"" +
+             place->second.body.substr(0, 40) + "\"");
+  pending_.erase(place);
+}
+
+}  // namespace lanemq::sim

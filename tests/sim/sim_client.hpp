@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tests/sim/world.hpp"
+
+namespace lanemq::sim {
+
+/// A client: submits, asks, cancels, repeats itself, loses its connection and asks again, or vanishes.
+class SimClient {
+ public:
+  SimClient(Stage& stage, int number);
+
+  /// A new connection; everything unanswered that has an id is asked again.
+  void reconnect();
+  /// Gone, with all that it asked; another one takes its place.
+  void vanish();
+  /// Asks again until everything is answered.
+  void settle();
+  std::size_t pending() const { return pending_.size(); }
+
+ private:
+  void connect();
+  void think();
+  void act();
+  Task new_task();
+  void submit(const Task& task, bool remember);
+  void submit_again(bool with_other_body);
+  void ask();
+  void heard(const std::string& header, const std::string& body);
+  void heard_result(std::uint64_t ref, std::string_view answer);
+  std::string some_id();
+  template <class Message>
+  void say(const Message& message, std::string_view body = {});
+
+  Stage& stage_;
+  bool is_req_;
+  Link link_;
+  Decoder decoder_;
+  std::map<std::uint64_t, Task> pending_;  // by ref
+};
+
+}  // namespace lanemq::sim

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/sim_worker.hpp"
+
+#include <algorithm>
+
+namespace lanemq::sim {
+
+using std::chrono::milliseconds;
+
+SimWorker::SimWorker(Stage& stage) : stage_(stage) {
+  start();
+}
+
+void SimWorker::start() {
+  Random& random = stage_.random;
+  worker::SessionOptions options;
+  options.name = "worker";
+  options.version = "1";
+  options.capacity = static_cast<std::size_t>(
+      random.between(1, static_cast<std::int64_t>(stage_.swarm.worker_capacity_max)));
+  for (const std::string& service : stage_.swarm.services)
+    if (random.percent(70)) options.services.push_back(service);
+  if (options.services.empty()) options.services = stage_.swarm.services;
+  if (random.percent(30))
+    for (const core::LaneOptions& lane : stage_.swarm.options.lanes)
+      if (random.percent(40)) options.lanes.push_back(lane.name);
+  ++life_;
+  questions_.clear();
+  wakeup_at_ = core::kNever;
+  session_ = std::make_unique<worker::Session>(std::move(options));
+  connect();
+  session().connected(now());
+  flush();
+}
+
+void SimWorker::start_later() {
+  ++life_;
+  session_.reset();
+  questions_.clear();
+  stage_.host.disconnect(link_);
+  if (leaving_for_ever_) return;
+  stage_.scheduler.after(stage_.random.between(Duration(0), stage_.swarm.trouble_max), [this, life = life_] {
+    if (life == life_ && !leaving_for_ever_) start();
+  });
+}
+
+void SimWorker::connect() {
+  stage_.host.disconnect(link_);
+  link_ = stage_.host.connect(
+      core::Peer::worker, false,
+      [this](const std::string& header, const std::string& body) { heard(header, body); });
+}
+
+// ---- trouble ------------------------------------------------------------------------------------------
+
+void SimWorker::crash() {
+  if (session_) start_later();
+}
+
+void SimWorker::reconnect() {
+  if (!session_) return;
+  connect();
+  session().connected(now());
+  flush();
+}
+
+void SimWorker::change_address() {
+  if (link_) stage_.host.change_address(link_);
+}
+
+void SimWorker::stall(Duration time) {
+  if (link_) link_->stalled_until = stage_.scheduler.now() + time;
+}
+
+void SimWorker::leave(bool at_once) {
+  leaving_for_ever_ = stage_.healing;
+  if (!session_) return;
+  worker::Effects effects;
+  if (at_once)
+    session().leave(now(), effects);
+  else
+    session().drain(now() + std::chrono::seconds(1), now(), effects);
+  act_on(effects);
+}
+
+// ---- work ---------------------------------------------------------------------------------------------
+
+void SimWorker::heard(const std::string& header, const std::string& body) {
+  if (!session_) return;
+  wire::WorkerCommand command;
+  if (const DecodeError* error = decoder_.decode(header, command))
+    violated("a worker cannot read: " + error->message);
+  if (const auto* offer = std::get_if<wire::JobOffer>(&command))
+    questions_[{offer->job, offer->attempt}] = body.empty() ? std::string(decoder_.body()) : body;
+  worker::Effects effects;
+  session().receive(command, now(), effects);
+  act_on(effects);
+}
+
+void SimWorker::act_on(worker::Effects& effects) {
+  const Swarm& swarm = stage_.swarm;
+  for (const worker::Effect& effect : effects) {
+    if (const auto* start_job = std::get_if<worker::StartJob>(&effect)) {
+      stage_.scheduler.after(stage_.random.between(swarm.work_min, swarm.work_max),
+                             [this, life = life_, lease = start_job->lease] {
+                               if (life == life_) finish(lease);
+                             });
+    } else if (const auto* cancel = std::get_if<worker::CancelJob>(&effect)) {
+      // Some handlers stop soon, others do not care.
+      if (stage_.random.percent(50))
+        stage_.scheduler.after(milliseconds(1), [this, life = life_, lease = cancel->lease] {
+          if (life == life_) finish(lease);
+        });
+    } else if (std::holds_alternative<worker::Reconnect>(effect)) {
+      return reconnect();
+    } else if (std::holds_alternative<worker::Left>(effect)) {
+      flush();
+      // What was said last is still under way: the connection goes a little later.
+      return stage_.scheduler.after(swarm.delay_max + milliseconds(1), [this, life = life_] {
+        if (life == life_) start_later();
+      });
+    }
+  }
+  flush();
+}
+
+void SimWorker::finish(wire::Lease lease) {
+  const auto question = questions_.find({lease.job, lease.attempt});
+  if (question == questions_.end()) return;
+  worker::Effects effects;
+  session().finish(lease, draw_outcome(question->second), now(), effects);
+  questions_.erase(question);
+  act_on(effects);
+}
+
+worker::JobOutcome SimWorker::draw_outcome(const std::string& question) {
+  const Swarm& swarm = stage_.swarm;
+  Random& random = stage_.random;
+  int dice = static_cast<int>(random.below(1000));
+  const auto chosen = [&](int weight) { return (dice -= weight) < 0; };
+  JobFailure failure{.code = "failed", .message = "as drawn"};
+  if (chosen(swarm.retries)) {
+    failure.error_class = random.percent(80) ? ErrorClass::retry : ErrorClass::overloaded;
+    if (random.percent(30)) failure.retry_after = milliseconds(random.between(0, 300));
+  } else if (chosen(swarm.limited)) {
+    failure.error_class = ErrorClass::limited;
+    if (random.percent(80)) failure.retry_after = milliseconds(random.between(0, 2000));
+  } else if (chosen(swarm.permanents)) {
+    failure.error_class = random.percent(80) ? ErrorClass::permanent : ErrorClass::quota;
+    failure.body = Blob::copy("why");
+  } else if (chosen(swarm.released)) {
+    failure.error_class = ErrorClass::released;
+  } else {
+    return worker::JobOutcome::success(Blob::copy("A:" + question), {}, {});
+  }
+  return worker::JobOutcome::failure(std::move(failure));
+}
+
+// ---- saying -------------------------------------------------------------------------------------------
+
+void SimWorker::flush() {
+  if (!session_ || !link_) return;
+  const auto lies = static_cast<std::uint64_t>(stage_.healing ? 0 : stage_.swarm.lies);
+  worker::Outbox& outbox = session().outbox();
+  while (!outbox.empty()) {
+    const worker::Outbox::Message message = outbox.front();
+    const std::string_view body = message.body != nullptr ? message.body->bytes() : std::string_view{};
+    const bool swallowed = stage_.random.per_mille(lies / 3);
+    const bool doubled = stage_.random.per_mille(lies);
+    if (!swallowed) stage_.host.send(link_, message.header, body);
+    if (doubled) stage_.host.send(link_, message.header, body);
+    if (stage_.random.per_mille(lies)) lie();
+    outbox.pop();
+  }
+  plan_wakeup();
+}
+
+/// Something that an honest worker would not say: an outcome of who knows which job, an empty inventory, or
+/// places without end.
+void SimWorker::lie() {
+  Random& random = stage_.random;
+  Buffer out;
+  const auto& leases = stage_.host.recent_leases();
+  const std::uint64_t kind = random.below(6);
+  if (kind == 0) {
+    encode(wire::Heartbeat{}, out);
+  } else if (kind == 1) {
+    wire::Ready ready;
+    for (const std::string& service : stage_.swarm.services)
+      ready.services.push_back(service);
+    ready.capacity = 1'000'000'000;
+    encode(ready, out);
+  } else {
+    wire::Lease lease{.job = random.next() >> 12, .attempt = random.between(1, 3)};
+    if (!leases.empty() && random.percent(90)) {
+      lease = leases[random.below(leases.size())];
+      if (random.percent(30)) lease.attempt = random.between(1, 5);
+    }
+    if (kind == 2) {
+      encode(wire::Heartbeat{{lease}}, out);
+    } else if (kind == 3) {
+      wire::Failure failure;
+      failure.job = lease.job;
+      failure.attempt = lease.attempt;
+      failure.error_class =
+          name_of(random.one_of({ErrorClass::retry, ErrorClass::released, ErrorClass::permanent}));
+      failure.code = "lie";
+      failure.message = "not true";
+      encode(failure, out);
+    } else {
+      wire::Outcome outcome;
+      outcome.job = lease.job;
+      outcome.attempt = lease.attempt;
+      encode(outcome, "lie", out);
+    }
+  }
+  stage_.host.send(link_, out.view(), {});
+}
+
+void SimWorker::plan_wakeup() {
+  const lanemq::TimePoint due = session().next_wakeup();
+  if (due == lanemq::TimePoint::max()) return;
+  const auto when =
+      std::max(core::TimePoint(std::chrono::duration_cast<core::Duration>(due.time_since_epoch())),
+               stage_.scheduler.now());
+  if (when >= wakeup_at_ && wakeup_at_ > stage_.scheduler.now()) return;
+  wakeup_at_ = when;
+  stage_.scheduler.at(when, [this, life = life_, when] {
+    if (life != life_ || wakeup_at_ != when || !session_) return;
+    wakeup_at_ = core::kNever;
+    worker::Effects effects;
+    session().advance(now(), effects);
+    act_on(effects);
+  });
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/sim/world.hpp"
+#include "worker/session.hpp"
+
+namespace lanemq::sim {
+
+/// A worker: the real session around handlers that only pretend, on a machine that can fail and with a tongue
+/// that can lie.
+class SimWorker {
+ public:
+  explicit SimWorker(Stage& stage);
+
+  void crash();
+  /// A new connection that the session is told of.
+  void reconnect();
+  /// A new address at the broker that the session is not told of.
+  void change_address();
+  void stall(Duration time);
+  /// Leaves in good order, at once or when its jobs are done, and comes back later; or for ever, when all
+  /// heals.
+  void leave(bool at_once);
+
+ private:
+  using Lease = std::pair<std::uint64_t, std::int64_t>;
+
+  void start();
+  void start_later();
+  void connect();
+  void heard(const std::string& header, const std::string& body);
+  void finish(wire::Lease lease);
+  worker::JobOutcome draw_outcome(const std::string& question);
+  void act_on(worker::Effects& effects);
+  void flush();
+  void lie();
+  void plan_wakeup();
+  worker::Session& session() { return *session_; }
+  lanemq::TimePoint now() const { return lanemq::TimePoint(stage_.scheduler.now().time_since_epoch()); }
+
+  Stage& stage_;
+  std::unique_ptr<worker::Session> session_;
+  std::uint64_t life_ = 0;  // what was planned in an earlier one is void
+  Link link_;
+  Decoder decoder_;
+  std::map<Lease, std::string> questions_;
+  core::TimePoint wakeup_at_ = core::kNever;
+  bool leaving_for_ever_ = false;
+};
+
+}  // namespace lanemq::sim

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/swarm.hpp"
+
+namespace lanemq::sim {
+namespace {
+
+using core::Duration;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Duration draw_timeout(Random& random) {
+  return random.one_of<Duration>({seconds(2), seconds(10), seconds(30), seconds(60)});
+}
+
+void draw_lanes(Random& random, core::Options& options) {
+  static const char* const kNames[] = {"critical", "high", "normal", "low", "batch"};
+  const auto count = static_cast<std::size_t>(random.between(1, 5));
+  const auto fallback = random.below(count);
+  const bool small = random.percent(40), bytes = random.percent(10), slots = random.percent(30);
+  for (std::size_t i = 0; i < count; ++i) {
+    core::LaneOptions lane{.name = kNames[i]};
+    lane.timeout = draw_timeout(random);
+    lane.depth_max = small ? static_cast<std::size_t>(random.between(1, 20)) : 100000;
+    if (bytes) lane.bytes_max = static_cast<std::size_t>(random.between(2000, 40000));
+    if (slots) lane.reserved_slots = random.below(4);
+    lane.is_default = i == fallback;
+    options.lanes.push_back(lane);
+  }
+}
+
+core::RateOptions draw_rate(Random& random) {
+  core::RateOptions rate;
+  const bool by_second = random.percent(60);
+  rate.name = by_second ? "requests_per_second" : "requests_per_minute";
+  rate.period = by_second ? Duration(seconds(1)) : Duration(minutes(1));
+  rate.limit = by_second ? random.between(1, 200) : random.between(10, 3000);
+  if (random.percent(30)) rate.capacity = random.between(1, rate.limit);
+  return rate;
+}
+
+void draw_budgets(Random& random, const Swarm& swarm, core::Options& options) {
+  const std::uint64_t count = random.one_of<std::uint64_t>({0, 0, 1, 1, 2, 3});
+  for (std::uint64_t i = 0; i < count; ++i) {
+    core::BudgetOptions budget;
+    budget.name = "budget-" + std::to_string(i);
+    if (random.percent(50)) budget.service = random.pick(swarm.services);
+    if (random.percent(30)) budget.model = random.percent(50) ? "m*" : random.pick(swarm.models);
+    if (random.percent(20)) budget.lane = options.lanes[random.below(options.lanes.size())].name;
+    budget.window = random.percent(50) ? core::WindowKind::sliding : core::WindowKind::bucket;
+    if (random.percent(70)) budget.rates.push_back(draw_rate(random));
+    if (random.percent(15)) budget.rates.push_back(draw_rate(random));
+    if (budget.rates.empty() || random.percent(30)) budget.concurrency = random.between(1, 20);
+    options.budgets.push_back(budget);
+  }
+}
+
+void draw_options(Random& random, core::Options& options) {
+  options.heartbeat = random.one_of<Duration>({milliseconds(100), milliseconds(300), seconds(1)});
+  options.attempts_max = static_cast<int>(random.between(1, 4));
+  options.crash_max = static_cast<int>(random.between(1, 3));
+  options.backoff_base = random.one_of<Duration>({milliseconds(1), milliseconds(50), milliseconds(500)});
+  options.backoff_max = random.one_of<Duration>({milliseconds(20), seconds(5)});
+  options.retain = random.one_of<Duration>({milliseconds(0), milliseconds(50), seconds(5), seconds(60)});
+  if (random.percent(30)) options.results_max = static_cast<std::size_t>(random.between(0, 20));
+  if (random.percent(15)) options.results_bytes_max = static_cast<std::size_t>(random.between(500, 50000));
+  if (random.percent(10)) options.jobs_max = static_cast<std::size_t>(random.between(2, 100));
+  if (random.percent(10)) options.memory_max = static_cast<std::size_t>(random.between(2000, 60000));
+  if (random.percent(10)) options.clients_idle_max = random.below(3);
+  options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
+}
+
+int maybe(Random& random, std::uint64_t percent, std::int64_t most) {
+  return random.percent(percent) ? static_cast<int>(random.between(1, most)) : 0;
+}
+
+void draw_traffic(Random& random, Swarm& swarm) {
+  swarm.clients = static_cast<int>(random.between(1, 6));
+  swarm.workers = static_cast<int>(random.between(1, 6));
+  swarm.worker_capacity_max = random.one_of<std::size_t>({1, 2, 8, 40});
+  swarm.delay_max =
+      random.one_of<Duration>({microseconds(0), microseconds(200), milliseconds(5), milliseconds(30)});
+  swarm.loop_lag = random.one_of<Duration>({microseconds(0), microseconds(50), microseconds(900)});
+  swarm.think_max = random.one_of<Duration>({milliseconds(1), milliseconds(10), milliseconds(100)});
+  swarm.work_max =
+      random.one_of<Duration>({microseconds(10), milliseconds(5), milliseconds(100), seconds(2)});
+  swarm.trouble_min = milliseconds(10);
+  swarm.trouble_max = random.one_of<Duration>({milliseconds(200), seconds(2), seconds(10)});
+  swarm.body_bytes_max = random.one_of<int>({8, 100, 6000});
+  swarm.pending_max = random.one_of<std::size_t>({1, 10, 200});
+}
+
+}  // namespace
+
+Swarm draw_swarm(Random& random) {
+  Swarm swarm;
+  for (std::int64_t i = random.between(1, 3); i > 0; --i)
+    swarm.services.push_back("service-" + std::to_string(i));
+  swarm.models = {"", "m1", "m2", "other"};
+  draw_lanes(random, swarm.options);
+  draw_budgets(random, swarm, swarm.options);
+  draw_options(random, swarm.options);
+  draw_traffic(random, swarm);
+
+  swarm.duplicates = maybe(random, 50, 200);
+  swarm.conflicts = maybe(random, 30, 50);
+  swarm.cancels = maybe(random, 50, 150);
+  swarm.queries = maybe(random, 50, 150);
+  swarm.unnamed = maybe(random, 50, 300);
+  swarm.nonsense = maybe(random, 20, 30);
+  swarm.short_timeouts = random.percent(40);
+  swarm.forgetful = random.percent(30);
+  swarm.retries = maybe(random, 50, 300);
+  swarm.limited = maybe(random, 30, 100);
+  swarm.permanents = maybe(random, 40, 200);
+  swarm.released = maybe(random, 40, 200);
+  swarm.crashes = random.percent(40);
+  swarm.stalls = random.percent(40);
+  swarm.reconnects = random.percent(40);
+  swarm.leaves = random.percent(30);
+  swarm.vanishing_clients = random.percent(30);
+  swarm.restarts = random.percent(15);
+  swarm.lies = maybe(random, 30, 100);
+  swarm.tells_unreachable = random.percent(60);
+  swarm.drains = random.percent(25);
+  return swarm;
+}
+
+std::string describe(const Swarm& swarm) {
+  const auto ms = [](Duration time) { return std::to_string(core::to_ms(time)) + "ms"; };
+  std::string text;
+  for (const core::LaneOptions& lane : swarm.options.lanes)
+    text += "lane " + lane.name + " timeout=" + ms(lane.timeout) +
+            " depth_max=" + std::to_string(lane.depth_max) + " bytes_max=" + std::to_string(lane.bytes_max) +
+            " reserved_slots=" + std::to_string(lane.reserved_slots) + "\n";
+  for (const core::BudgetOptions& budget : swarm.options.budgets) {
+    text += "budget " + budget.name + " service=" + budget.service + " model=" + budget.model +
+            " lane=" + budget.lane + " concurrency=" + std::to_string(budget.concurrency) +
+            (budget.window == core::WindowKind::bucket ? " bucket" : " sliding");
+    for (const core::RateOptions& rate : budget.rates)
+      text +=
+          " " + rate.name + "=" + std::to_string(rate.limit) + " capacity=" + std::to_string(rate.capacity);
+    text += "\n";
+  }
+  const core::Options& options = swarm.options;
+  return text + "heartbeat=" + ms(options.heartbeat) + " retain=" + ms(options.retain) +
+         " attempts_max=" + std::to_string(options.attempts_max) +
+         " crash_max=" + std::to_string(options.crash_max) +
+         " results_max=" + std::to_string(options.results_max) +
+         " jobs_max=" + std::to_string(options.jobs_max) + "\nclients=" + std::to_string(swarm.clients) +
+         " workers=" + std::to_string(swarm.workers) + " delay_max=" + ms(swarm.delay_max) +
+         " lies=" + std::to_string(swarm.lies);
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "broker/core/options.hpp"
+#include "tests/sim/random.hpp"
+
+namespace lanemq::sim {
+
+/// What one run is like. Every seed draws its own mixture and leaves some things out altogether, so that runs
+/// differ in kind and not only in detail (Groce et al., "Swarm Testing", 2012).
+struct Swarm {
+  core::Options options;
+
+  std::vector<std::string> services, models;
+  int clients = 1, workers = 1;
+  std::size_t worker_capacity_max = 1;
+
+  core::Duration delay_min{}, delay_max{};  ///< of a link, one way
+  core::Duration loop_lag{};                ///< from a message's arrival to the turn that reads it, at most
+  core::Duration think_min{}, think_max{};  ///< between two requests of a client
+  core::Duration work_min{}, work_max{};    ///< a worker needs for a job
+  core::Duration trouble_min{}, trouble_max{};  ///< between two faults
+  int body_bytes_max = 8;
+  std::size_t pending_max = 50;  ///< jobs that a client waits for
+
+  // Weights of what a client does besides new submits, in per mille of its requests.
+  int duplicates = 0, conflicts = 0, cancels = 0, queries = 0, unnamed = 0, nonsense = 0;
+  bool short_timeouts = false, forgetful = false;
+
+  // Weights of how jobs end, in per mille; the rest succeed.
+  int retries = 0, limited = 0, permanents = 0, released = 0;
+
+  // Which faults there are.
+  bool crashes = false, stalls = false, reconnects = false, leaves = false, vanishing_clients = false;
+  bool restarts = false;           ///< of the broker, which forgets everything
+  int lies = 0;                    ///< per mille of what workers say
+  bool tells_unreachable = false;  ///< the transport notices when it sends to nobody
+  bool drains = false;             ///< the run ends with a drain instead of in peace
+};
+
+Swarm draw_swarm(Random& random);
+/// In a few lines, for whoever reads a trace.
+std::string describe(const Swarm& swarm);
+
+}  // namespace lanemq::sim

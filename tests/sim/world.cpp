@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/world.hpp"
+
+#include "tests/sim/sim_client.hpp"
+#include "tests/sim/sim_worker.hpp"
+
+namespace lanemq::sim {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// No timeout of a run is longer than a minute, and no retention: after two everything must be over.
+constexpr Duration kSettledAfter = minutes(2);
+constexpr Duration kForgottenAfter = minutes(2);
+/// A run ends after so much virtual time even if little happens.
+constexpr Duration kRunMax = minutes(30);
+
+}  // namespace
+
+World::World(std::uint64_t seed, std::size_t events_max, Trace* trace)
+    : random_(seed),
+      swarm_(draw_swarm(random_)),
+      events_max_(events_max),
+      host_(swarm_, scheduler_, random_, trace),
+      stage_{swarm_, scheduler_, random_, host_, 1, 1, {}, false} {}
+
+World::~World() = default;
+
+RunReport World::run() {
+  for (int i = 0; i < swarm_.workers; ++i)
+    workers_.push_back(std::make_unique<SimWorker>(stage_));
+  for (int i = 0; i < swarm_.clients; ++i)
+    clients_.push_back(std::make_unique<SimClient>(stage_, i));
+  start_trouble();
+  while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
+  }
+  stage_.healing = true;
+  if (swarm_.drains)
+    finish_by_drain();
+  else
+    finish_in_peace();
+  return {.events = scheduler_.events(),
+          .messages = host_.messages(),
+          .jobs = host_.jobs(),
+          .dispatches = host_.dispatches(),
+          .simulated = scheduler_.now().time_since_epoch(),
+          .digest = host_.digest()};
+}
+
+void World::run_until(core::TimePoint end) {
+  while (scheduler_.step(end)) {
+  }
+}
+
+// ---- trouble ------------------------------------------------------------------------------------------
+
+void World::start_trouble() {
+  scheduler_.after(random_.between(swarm_.trouble_min, swarm_.trouble_max), [this] {
+    if (stage_.healing) return;
+    make_trouble();
+    start_trouble();
+  });
+}
+
+void World::make_trouble() {
+  SimWorker& worker = *workers_[random_.below(workers_.size())];
+  SimClient& client = *clients_[random_.below(clients_.size())];
+  switch (random_.below(8)) {
+    case 0:
+      if (swarm_.crashes) worker.crash();
+      return;
+    case 1:
+      if (swarm_.stalls) worker.stall(random_.between(Duration(0), swarm_.options.heartbeat * 6));
+      return;
+    case 2:
+      if (swarm_.reconnects) worker.reconnect();
+      return;
+    case 3:
+      if (swarm_.reconnects) worker.change_address();
+      return;
+    case 4:
+      if (swarm_.leaves) worker.leave(random_.percent(50));
+      return;
+    case 5:
+      if (swarm_.reconnects) client.reconnect();
+      return;
+    case 6:
+      if (swarm_.vanishing_clients) client.vanish();
+      return;
+    default:
+      break;
+  }
+  if (!swarm_.restarts || !random_.percent(20)) return;
+  host_.restart();
+  // Clients find out by themselves, each in its time.
+  for (const auto& each : clients_)
+    scheduler_.after(random_.between(Duration(0), seconds(2)), [&each] { each->reconnect(); });
+}
+
+// ---- the end ------------------------------------------------------------------------------------------
+
+void World::finish_in_peace() {
+  for (const auto& client : clients_)
+    client->settle();
+  run_until(scheduler_.now() + kSettledAfter);
+  for (const auto& client : clients_)
+    if (client->pending() > 0)
+      violated("a client still waits for " + std::to_string(client->pending()) + " answers");
+  host_.auditor().check_all_answered();
+  for (const auto& worker : workers_)
+    worker->leave(true);
+  run_until(scheduler_.now() + kForgottenAfter);
+  host_.auditor().check_all_returned();
+}
+
+void World::finish_by_drain() {
+  host_.drain();
+  const core::TimePoint end = scheduler_.now() + swarm_.options.drain_timeout;
+  while (!host_.drained() && scheduler_.step(end)) {
+  }
+  if (!host_.drained()) host_.give_up_running();
+  host_.auditor().check_all_answered();
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/broker_host.hpp"
+
+namespace lanemq::sim {
+
+/// What a client asked to be done, as it goes over the wire, again and again if need be.
+struct Task {
+  std::string id, service, lane, model, body, reply;
+  std::optional<std::int64_t> timeout_ms, retain_ms, attempts_max;
+};
+
+/// What the actors of a run share.
+struct Stage {
+  const Swarm& swarm;
+  Scheduler& scheduler;
+  Random& random;
+  BrokerHost& host;
+  std::uint64_t next_ref = 1, next_task = 1;
+  std::deque<Task> recent_tasks;  ///< with ids, of all clients
+  bool healing = false;           ///< no new work and no new trouble
+};
+
+class SimClient;
+class SimWorker;
+
+struct RunReport {
+  std::size_t events = 0, messages = 0, jobs = 0, dispatches = 0;
+  Duration simulated{};
+  std::uint64_t digest = 0;
+};
+
+/// One run: a seed's mixture of clients, workers and trouble around one broker, until all is over.
+class World {
+ public:
+  World(std::uint64_t seed, std::size_t events_max, Trace* trace);
+  ~World();
+
+  /// Throws Violation.
+  RunReport run();
+  const Swarm& swarm() const { return swarm_; }
+
+ private:
+  void start_trouble();
+  void make_trouble();
+  void run_until(core::TimePoint end);
+  void finish_in_peace();
+  void finish_by_drain();
+
+  Random random_;
+  Swarm swarm_;
+  std::size_t events_max_;
+  Scheduler scheduler_;
+  BrokerHost host_;
+  Stage stage_;
+  std::vector<std::unique_ptr<SimClient>> clients_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
+};
+
+}  // namespace lanemq::sim

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq {
+namespace {
+
+TEST(Utf8, takes_the_ends_of_every_range) {
+  for (const char* text : {"", "a", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF",
+                           "\xEE\x80\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
+    EXPECT_TRUE(is_utf8(text)) << printable(text);
+  EXPECT_TRUE(is_utf8(std::string_view("\0", 1)));
+}
+
+TEST(Utf8, refuses_what_rfc_3629_refuses) {
+  for (const char* text : {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2\x41", "\xE0\x9F\xBF",
+                           "\xE2\x82", "\xED\xA0\x80", "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF0\x9F\x98",
+                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFE", "\xFF"})
+    for (const char* before : {"", "a", "1234567", "12345678", "123456789012345"})
+      for (const char* behind : {"", "z", "1234567", "12345678"})
+        EXPECT_FALSE(is_utf8(std::string(before) + text + behind))
+            << printable(std::string(before) + text + behind);
+}
+
+RC_GTEST_PROP(Utf8, takes_every_code_point_and_refuses_it_cut_short, ()) {
+  const auto point = *rc::gen::oneOf(rc::gen::inRange(0x80, 0x800), rc::gen::inRange(0x800, 0xD800),
+                                     rc::gen::inRange(0xE000, 0x110000));
+  std::string text;
+  if (point < 0x800)
+    text += static_cast<char>(0xC0 | point >> 6);
+  else if (point < 0x10000)
+    text += static_cast<char>(0xE0 | point >> 12);
+  else
+    (text += static_cast<char>(0xF0 | point >> 18)) += static_cast<char>(0x80 | (point >> 12 & 0x3F));
+  if (point >= 0x800) text += static_cast<char>(0x80 | (point >> 6 & 0x3F));
+  text += static_cast<char>(0x80 | (point & 0x3F));
+  const std::string before(*rc::gen::inRange<std::size_t>(0, 20), 'a');
+
+  RC_ASSERT(is_utf8(before + text));
+  RC_ASSERT(!is_utf8(before + text.substr(0, text.size() - 1)));
+  RC_ASSERT(!is_utf8(before + text.substr(1)));
+}
+
+TEST(Printable, shows_what_would_move_a_terminal) {
+  EXPECT_EQ(printable("plain ü"), "plain ü");
+  EXPECT_EQ(printable("a\nb\x1B[0m\x7F"), "a\\x0ab\\x1b[0m\\x7f");
+  EXPECT_EQ(printable("\xC2\x9B"), "\\xc2\\x9b") << "a control character beyond ASCII";
+  EXPECT_EQ(printable("\xFF"), "\\xff");
+}
+
+TEST(Printable, cuts_what_is_long) {
+  const std::string cut = printable(std::string(1000, 'a'), 10);
+
+  EXPECT_EQ(cut, "aaaaaaaaaa...");
+}
+
+RC_GTEST_PROP(Printable, is_always_short_utf8_without_controls, ()) {
+  const auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
+
+  const std::string shown = printable(bytes, 64);
+
+  RC_ASSERT(is_utf8(shown));
+  RC_ASSERT(shown.size() <= 64 + 3 + 3);
+  for (const char c : shown)
+    RC_ASSERT(static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);
+}
+
+TEST(Glob, matches_stars_and_question_marks) {
+  EXPECT_TRUE(glob_match("gpt-4.1*", "gpt-4.1-mini"));
+  EXPECT_TRUE(glob_match("*", ""));
+  EXPECT_TRUE(glob_match("a*b*c", "a-b-b-c"));
+  EXPECT_TRUE(glob_match("a?c", "abc"));
+  EXPECT_TRUE(glob_match("", ""));
+  EXPECT_TRUE(glob_match("**", "x"));
+
+  EXPECT_FALSE(glob_match("a?c", "ac"));
+  EXPECT_FALSE(glob_match("gpt-4.1", "gpt-4.1-mini"));
+  EXPECT_FALSE(glob_match("a*b", "a-c"));
+  EXPECT_FALSE(glob_match("?", ""));
+}
+
+TEST(Glob, takes_little_time_for_a_pattern_full_of_stars) {
+  std::string pattern;
+  for (int i = 0; i < 30; ++i)
+    pattern += "*a";
+
+  EXPECT_FALSE(glob_match(pattern + "b", std::string(2000, 'a')));
+}
+
+}  // namespace
+}  // namespace lanemq

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/http/http_handler.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "worker/completion.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// An upstream that gives every request the same bytes and then closes, or, given none, says nothing at all.
+/// One connection after the other; keeps the last request.
+class CannedUpstream {
+ public:
+  explicit CannedUpstream(std::string answer) : answer_(std::move(answer)) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 16), 0);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~CannedUpstream() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+  CannedUpstream(const CannedUpstream&) = delete;
+  CannedUpstream& operator=(const CannedUpstream&) = delete;
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/v1"; }
+  /// Requires: its answer has arrived.
+  std::string request() const {
+    const std::lock_guard lock(mutex_);
+    return request_;
+  }
+
+ private:
+  void run() {
+    for (;;) {
+      const int connection = accept(listener_, nullptr, nullptr);
+      if (connection < 0) return;
+      serve(connection);
+      close(connection);
+    }
+  }
+
+  void serve(int connection) {
+    std::array<char, 4096> buffer;
+    std::string request;
+    // The bodies of these tests end in a full stop.
+    while (!request.ends_with('.')) {
+      const ssize_t size = recv(connection, buffer.data(), buffer.size(), 0);
+      if (size <= 0) return;
+      request.append(buffer.data(), static_cast<std::size_t>(size));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      request_ = std::move(request);
+    }
+    if (!answer_.empty()) {
+      static_cast<void>(send(connection, answer_.data(), answer_.size(), MSG_NOSIGNAL));
+      return;
+    }
+    static_cast<void>(recv(connection, buffer.data(), buffer.size(), 0));  // until the caller hangs up
+  }
+
+  const std::string answer_;
+  int listener_ = -1;
+  std::uint16_t port_ = 0;
+  mutable std::mutex mutex_;
+  std::string request_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+class HttpHandlerTest : public testing::Test {
+ protected:
+  HttpHandlerTest() { sink_->adopt_thread(); }
+
+  void start(HttpHandler& handler, wire::Lease lease, std::string_view body, std::string_view id = "job-1") {
+    JobCall job;
+    job.lease = lease;
+    job.id = id;
+    job.body = Blob::copy(body);
+    job.answer_bytes_max = 1000;
+    handler.start(job, Completion(sink_, lease));
+  }
+
+  /// The next outcome, or a failure named "none" when none comes.
+  FinishedJob next() {
+    std::vector<FinishedJob> jobs;
+    pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
+    if (!sink_->has_local()) poll(&readable, 1, 10'000);
+    sink_->take(jobs);
+    if (jobs.empty()) return {{}, JobOutcome::failure({.code = "none"})};
+    return std::move(jobs[0]);
+  }
+
+  JobOutcome ask(const std::string& url, std::vector<std::string> headers = {}) {
+    HttpHandler handler(client_, {.url = url, .headers = std::move(headers)});
+    start(handler, {7, 2}, "question.");
+    FinishedJob job = next();
+    EXPECT_EQ(job.lease, (wire::Lease{7, 2}));
+    return std::move(job.outcome);
+  }
+
+  std::shared_ptr<CompletionSink> sink_ = std::make_shared<CompletionSink>();
+  std::shared_ptr<HttpClient> client_ =
+      std::make_shared<HttpClient>(HttpOptions{.timeout = milliseconds(8000)});
+};
+
+std::string answer(const std::string& head, const std::string& body) {
+  return "HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST_F(HttpHandlerTest, posts_the_body_and_hands_in_the_answer) {
+  CannedUpstream upstream(answer("200 OK\r\nContent-Type: application/json\r\nx-ratelimit-limit-requests: 60",
+                                 R"({"usage":{"prompt_tokens":3,"completion_tokens":4}})"));
+
+  const JobOutcome outcome = ask(upstream.url(), {"Authorization: Bearer s", "X-Other: 1"});
+
+  EXPECT_TRUE(outcome.succeeded());
+  EXPECT_EQ(outcome.body.bytes(), R"({"usage":{"prompt_tokens":3,"completion_tokens":4}})");
+  EXPECT_EQ(outcome.report->usage->requests, 1);
+  EXPECT_EQ(outcome.report->usage->input_tokens, 3);
+  EXPECT_EQ(outcome.report->usage->output_tokens, 4);
+  EXPECT_EQ(outcome.report->limits->limit_requests, 60);
+  const std::string request = upstream.request();
+  EXPECT_TRUE(request.starts_with("POST /v1 HTTP/1.1\r\n")) << request;
+  EXPECT_TRUE(request.ends_with("\r\n\r\nquestion.")) << request;
+  for (const char* const line : {"x-lanemq-job: job-1", "x-lanemq-attempt: 2", "Authorization: Bearer s",
+                                 "X-Other: 1", "Content-Type: application/json"})
+    EXPECT_NE(request.find(std::string(line) + "\r\n"), std::string::npos) << line;
+}
+
+TEST_F(HttpHandlerTest, an_own_content_type_replaces_the_usual_one) {
+  CannedUpstream upstream(answer("204 No Content", ""));
+
+  EXPECT_TRUE(ask(upstream.url(), {"content-type: text/plain"}).succeeded());
+
+  EXPECT_NE(upstream.request().find("content-type: text/plain"), std::string::npos);
+  EXPECT_EQ(upstream.request().find("application/json"), std::string::npos);
+}
+
+TEST_F(HttpHandlerTest, an_error_carries_the_upstreams_words) {
+  CannedUpstream upstream(answer("429 Slow\r\nRetry-After: 2", "slow down"));
+
+  const JobOutcome outcome = ask(upstream.url());
+
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::limited);
+  EXPECT_EQ(outcome.report->retry_after, milliseconds(2000));
+  EXPECT_EQ(outcome.body.bytes(), "slow down");
+}
+
+TEST_F(HttpHandlerTest, half_an_answer_is_none) {
+  CannedUpstream upstream("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+
+  const JobOutcome outcome = ask(upstream.url());
+
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::retry);
+  EXPECT_EQ(outcome.report->code, "partial");
+  EXPECT_EQ(outcome.report->usage->requests, 1);
+}
+
+TEST_F(HttpHandlerTest, an_answer_that_is_too_long_is_cut_off) {
+  CannedUpstream upstream(answer("200 OK", std::string(1001, 'x')));
+
+  const JobOutcome outcome = ask(upstream.url());
+
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::permanent);
+  EXPECT_EQ(outcome.report->code, "too_large");
+  EXPECT_TRUE(outcome.body.empty());
+}
+
+TEST_F(HttpHandlerTest, a_long_error_is_cut_and_stays_an_error) {
+  CannedUpstream upstream(answer("503 Busy", std::string(5000, 'x')));
+
+  const JobOutcome outcome = ask(upstream.url());
+
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::overloaded);
+  EXPECT_EQ(outcome.body.size(), 1000u);
+}
+
+TEST_F(HttpHandlerTest, nobody_there_costs_nothing) {
+  std::string url;
+  {
+    const CannedUpstream gone("x");
+    url = gone.url();
+  }
+
+  const JobOutcome outcome = ask(url);
+
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::retry);
+  EXPECT_EQ(outcome.report->code, "connect");
+  EXPECT_EQ(outcome.report->usage->requests, 0);
+}
+
+TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
+  CannedUpstream upstream("");
+  HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+  JobCall job;
+  job.body = Blob::copy("question.");
+  job.deadline = std::chrono::steady_clock::now() + milliseconds(30);
+
+  handler.start(job, Completion(sink_, {1, 1}));
+
+  EXPECT_EQ(next().outcome.report->code, "timeout");
+}
+
+TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {
+  CannedUpstream upstream("");
+  HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+  start(handler, {1, 1}, "question.");
+
+  handler.cancel({1, 1});
+  handler.cancel({9, 9});
+
+  EXPECT_EQ(next().outcome.report->code, "cancelled");
+}
+
+TEST_F(HttpHandlerTest, calls_under_way_do_not_keep_it_from_ending) {
+  CannedUpstream upstream("");
+  {
+    HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+    start(handler, {1, 1}, "question.");
+  }
+  client_.reset();
+
+  EXPECT_EQ(next().outcome.report->code, "abandoned");
+}
+
+TEST(HeaderSafe, lets_no_line_end_through) {
+  EXPECT_EQ(header_safe("job-1_a.b:c"), "job-1_a.b:c");
+  EXPECT_EQ(header_safe("a b\r\n%\xC3\xA9"), "a%20b%0D%0A%25%C3%A9");
+}
+
+}  // namespace
+}  // namespace lanemq::worker

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/session.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <lanemq/codec.hpp>
+
+namespace lanemq::worker {
+namespace {
+
+using std::chrono::milliseconds;
+using Lines = std::vector<std::string>;
+
+std::string lease_text(std::uint64_t job, std::int64_t attempt) {
+  return std::to_string(job) + "." + std::to_string(attempt);
+}
+
+/// What the broker would read, as a line each.
+struct Printer {
+  std::string body;
+
+  std::string operator()(const wire::Ready& ready) const {
+    std::string services;
+    for (const std::string_view name : ready.services)
+      services += (services.empty() ? "" : ",") + std::string(name);
+    return "ready " + services + " capacity=" + std::to_string(ready.capacity);
+  }
+  std::string operator()(const wire::Heartbeat& heartbeat) const {
+    std::string line = "heartbeat";
+    for (const wire::Lease& lease : heartbeat.jobs)
+      line += " " + lease_text(lease.job, lease.attempt);
+    return line;
+  }
+  std::string operator()(const wire::Outcome& outcome) const {
+    return "result " + lease_text(outcome.job, outcome.attempt) + " " + body;
+  }
+  std::string operator()(const wire::Failure& failure) const {
+    return "error " + lease_text(failure.job, failure.attempt) + " " + std::string(failure.error_class) +
+           " " + std::string(failure.code);
+  }
+  std::string operator()(const wire::Chunk&) const { return "chunk"; }
+  std::string operator()(const wire::Bye&) const { return "bye"; }
+};
+
+struct EffectPrinter {
+  std::string operator()(const StartJob& start) const {
+    return "start " + lease_text(start.lease.job, start.lease.attempt) + " service " +
+           std::to_string(start.service);
+  }
+  std::string operator()(const CancelJob& cancel) const {
+    return "cancel " + lease_text(cancel.lease.job, cancel.lease.attempt);
+  }
+  std::string operator()(const Reconnect&) const { return "reconnect"; }
+  std::string operator()(const Welcomed&) const { return "welcomed"; }
+  std::string operator()(const Left&) const { return "left"; }
+  std::string operator()(const Refused&) const { return "refused"; }
+};
+
+/// A session with a clock of its own. Each step returns what it says to the broker and what it wants done.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() : session_(options()) {}
+
+  static SessionOptions options() {
+    return {.services = {"chat", "embed"},
+            .lanes = {},
+            .name = "w1",
+            .version = "0",
+            .capacity = 2,
+            .body_bytes_max = 10'000};
+  }
+
+  Lines connect() {
+    session_.connected(now_);
+    return said();
+  }
+  Lines hear(const wire::WorkerCommand& command) {
+    session_.receive(command, now_, effects_);
+    return said();
+  }
+  Lines finish(wire::Lease lease, std::string_view body = "ok") {
+    session_.finish(lease, JobOutcome::success(Blob::copy(body), {}, {}), now_, effects_);
+    return said();
+  }
+  Lines pass(milliseconds time) {
+    now_ += time;
+    session_.advance(now_, effects_);
+    return said();
+  }
+  Lines drain(milliseconds timeout) {
+    session_.drain(now_ + timeout, now_, effects_);
+    return said();
+  }
+  Lines leave() {
+    session_.leave(now_, effects_);
+    return said();
+  }
+
+  /// Connected and welcomed by a broker that allows bodies of `body_bytes_max`.
+  void serve(std::int64_t body_bytes_max = 0) {
+    connect();
+    hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .body_bytes_max = body_bytes_max});
+  }
+  static wire::WorkerCommand offer(std::uint64_t job, std::int64_t attempt = 1,
+                                   std::string_view service = "chat") {
+    wire::JobOffer message;
+    message.job = job;
+    message.attempt = attempt;
+    message.service = service;
+    return message;
+  }
+  static wire::WorkerCommand refusal(std::string_view code, std::optional<wire::Lease> lease = std::nullopt) {
+    wire::WorkerRefusal message;
+    message.code = code;
+    if (lease) {
+      message.job = static_cast<std::int64_t>(lease->job);
+      message.attempt = lease->attempt;
+    }
+    return message;
+  }
+  static wire::WorkerCommand unknown_session() { return refusal("unknown_session"); }
+  static wire::WorkerCommand stale(wire::Lease lease) { return refusal("stale", lease); }
+
+  Session session_;
+  TimePoint now_{std::chrono::hours(1)};
+
+ private:
+  Lines said() {
+    Lines lines;
+    while (!session_.outbox().empty()) {
+      const Outbox::Message message = session_.outbox().front();
+      wire::WorkerReport report;
+      const DecodeError* error = decoder_.decode(message.header, report);
+      EXPECT_EQ(error, nullptr) << (error ? error->message : "");
+      Printer printer{std::string(message.body ? message.body->bytes() : decoder_.body())};
+      lines.push_back("> " + std::visit(printer, report));
+      session_.outbox().pop();
+    }
+    for (const Effect& effect : effects_)
+      lines.push_back(std::visit(EffectPrinter{}, effect));
+    effects_.clear();
+    return lines;
+  }
+
+  Decoder decoder_;
+  Effects effects_;
+};
+
+TEST_F(SessionTest, introduces_itself_and_serves_when_welcomed) {
+  EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
+  EXPECT_EQ(hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000}), Lines{"welcomed"});
+  EXPECT_EQ(hear(offer(7, 1, "embed")), Lines{"start 7.1 service 1"});
+  EXPECT_EQ(finish({7, 1}, "answer"), Lines{"> result 7.1 answer"});
+}
+
+TEST_F(SessionTest, takes_a_job_without_a_service_for_its_only_one) {
+  SessionOptions one = options();
+  one.services = {"chat"};
+  Session session(one);
+  Effects effects;
+  session.connected(now_);
+  session.receive(wire::Welcome{.session = "s"}, now_, effects);
+  effects.clear();
+
+  session.receive(offer(1, 1, {}), now_, effects);
+
+  ASSERT_EQ(effects.size(), 1u);
+  EXPECT_EQ(EffectPrinter{}(std::get<StartJob>(effects[0])), "start 1.1 service 0");
+}
+
+TEST_F(SessionTest, says_a_large_body_in_a_frame_of_its_own) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  Effects effects;
+
+  session_.finish({1, 1}, JobOutcome::success(Blob::copy(std::string(limits::inline_bytes_max, 'x')), {}, {}),
+                  now_, effects);
+  session_.finish({2, 1},
+                  JobOutcome::success(Blob::copy(std::string(limits::inline_bytes_max + 1, 'x')), {}, {}),
+                  now_, effects);
+
+  EXPECT_EQ(session_.outbox().front().body, nullptr);
+  EXPECT_TRUE(has_inline_body(session_.outbox().front().header));
+  session_.outbox().pop();
+  ASSERT_NE(session_.outbox().front().body, nullptr);
+  EXPECT_EQ(session_.outbox().front().body->size(), limits::inline_bytes_max + 1);
+  EXPECT_FALSE(has_inline_body(session_.outbox().front().header));
+}
+
+TEST_F(SessionTest, answers_heartbeats_with_what_runs) {
+  serve();
+  hear(offer(3));
+  hear(offer(4));
+  finish({3, 1});
+
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 4.1"});
+}
+
+TEST_F(SessionTest, beats_by_itself_when_the_broker_does_not) {
+  serve();
+
+  EXPECT_EQ(pass(milliseconds(999)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"> heartbeat"});
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1000));
+  EXPECT_EQ(pass(milliseconds(1000)), Lines{"> heartbeat"});
+}
+
+TEST_F(SessionTest, leaves_the_beat_to_a_broker_that_beats) {
+  serve();
+
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(pass(milliseconds(1001)), i == 0 ? Lines{"> heartbeat"} : Lines{});
+    EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat"});
+  }
+  EXPECT_EQ(pass(milliseconds(1249)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"> heartbeat"});
+}
+
+TEST_F(SessionTest, refuses_what_is_over_its_capacity) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+
+  EXPECT_EQ(hear(offer(3)), Lines{"> error 3.1 released full"});
+  finish({1, 1});
+  EXPECT_EQ(hear(offer(4)), Lines{"start 4.1 service 0"});
+}
+
+TEST_F(SessionTest, refuses_a_service_that_it_does_not_serve) {
+  serve();
+
+  EXPECT_EQ(hear(offer(1, 1, "paint")), Lines{"> error 1.1 retry unknown_service"});
+  EXPECT_EQ(hear(offer(2, 1, {})), Lines{"> error 2.1 retry unknown_service"});
+}
+
+TEST_F(SessionTest, ignores_a_job_that_it_holds_already) {
+  serve();
+  hear(offer(1));
+
+  EXPECT_EQ(hear(offer(1)), Lines{});
+  EXPECT_EQ(session_.running(), 1u);
+  EXPECT_EQ(session_.counters().duplicates, 1u);
+}
+
+TEST_F(SessionTest, says_an_outcome_again_when_its_job_comes_again) {
+  serve();
+  hear(offer(1));
+  finish({1, 1}, "once");
+
+  EXPECT_EQ(hear(offer(1)), Lines{"> result 1.1 once"});
+}
+
+TEST_F(SessionTest, a_newer_attempt_ends_the_older_one) {
+  serve();
+  hear(offer(1, 1));
+
+  EXPECT_EQ(hear(offer(1, 2)), (Lines{"cancel 1.1", "start 1.2 service 0"}));
+  EXPECT_EQ(session_.running(), 1u);
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 1.2"});
+  // The old attempt's outcome still settles what it used.
+  EXPECT_EQ(finish({1, 1}, "old"), Lines{"> result 1.1 old"});
+  EXPECT_EQ(hear(stale({1, 1})), Lines{});
+  EXPECT_EQ(finish({1, 2}, "new"), Lines{"> result 1.2 new"});
+  EXPECT_EQ(session_.outcomes(), 1u);
+}
+
+TEST_F(SessionTest, keeps_outcomes_until_they_are_acknowledged) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  finish({1, 1}, "a");
+  finish({2, 1}, "b");
+
+  hear(wire::Acked{.jobs = {{1, 1}}});
+
+  EXPECT_EQ(session_.outcomes(), 1u);
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=2", "> heartbeat 2.1", "> result 2.1 b"}));
+}
+
+TEST_F(SessionTest, an_acknowledgement_of_a_running_job_changes_nothing) {
+  serve();
+  hear(offer(1));
+
+  hear(wire::Acked{.jobs = {{1, 1}, {99, 1}}});
+
+  EXPECT_EQ(session_.running(), 1u);
+  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+}
+
+TEST_F(SessionTest, a_stale_outcome_is_dropped) {
+  serve();
+  hear(offer(1));
+  finish({1, 1});
+
+  hear(stale({1, 1}));
+
+  EXPECT_EQ(session_.outcomes(), 0u);
+  EXPECT_EQ(session_.counters().stale, 1u);
+}
+
+TEST_F(SessionTest, a_stale_job_is_cancelled_and_its_outcome_never_said) {
+  serve();
+  hear(offer(1));
+
+  EXPECT_EQ(hear(stale({1, 1})), Lines{"cancel 1.1"});
+  EXPECT_EQ(session_.running(), 0u);
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat"});
+  EXPECT_EQ(finish({1, 1}), Lines{});
+  EXPECT_EQ(hear(offer(1, 1)), Lines{"start 1.1 service 0"});
+}
+
+TEST_F(SessionTest, a_cancelled_job_still_says_its_outcome) {
+  serve();
+  hear(offer(1));
+
+  EXPECT_EQ(hear(wire::CancelJob{.job = 1, .attempt = 1, .reason = "client"}), Lines{"cancel 1.1"});
+  EXPECT_EQ(hear(wire::CancelJob{.job = 2, .attempt = 1, .reason = "unknown"}), Lines{});
+  EXPECT_EQ(finish({1, 1}, "late"), Lines{"> result 1.1 late"});
+}
+
+TEST_F(SessionTest, after_a_restart_of_the_broker_it_says_all_that_it_has_once) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  finish({2, 1}, "two");
+
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> result 2.1 two"}));
+  // Every message before the greeting earned an answer of its own.
+  EXPECT_EQ(hear(unknown_session()), Lines{});
+  EXPECT_EQ(hear(unknown_session()), Lines{});
+  EXPECT_EQ(hear(wire::Welcome{.session = "t"}), Lines{"welcomed"});
+  EXPECT_EQ(hear(wire::Acked{.jobs = {{2, 1}}}), Lines{});
+  EXPECT_EQ(finish({1, 1}, "one"), Lines{"> result 1.1 one"});
+}
+
+TEST_F(SessionTest, gives_up_a_silent_broker_and_says_all_that_it_has_on_the_new_connection) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  finish({2, 1}, "two");
+
+  EXPECT_EQ(pass(milliseconds(2999)), Lines{"> heartbeat 1.1"});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
+  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> result 2.1 two"}));
+  // Nobody there yet: another connection after as long again.
+  EXPECT_EQ(pass(milliseconds(2999)), Lines{});
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"reconnect"});
+}
+
+TEST_F(SessionTest, anything_heard_counts_as_life) {
+  serve();
+  pass(milliseconds(2500));
+  session_.heard(now_);
+
+  EXPECT_EQ(pass(milliseconds(2500)), Lines{"> heartbeat"});
+}
+
+TEST_F(SessionTest, knocks_again_when_nobody_welcomes_it) {
+  connect();
+
+  EXPECT_EQ(pass(milliseconds(3000)), Lines{"reconnect"});
+  EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
+}
+
+TEST_F(SessionTest, a_job_that_ends_while_no_broker_is_there_is_handed_in_later) {
+  serve();
+  hear(offer(1));
+  pass(milliseconds(3000));
+  connect();
+
+  EXPECT_EQ(finish({1, 1}, "one"), Lines{"> result 1.1 one"});  // into the void
+  pass(milliseconds(3000));
+  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1", "> result 1.1 one"}));
+}
+
+TEST_F(SessionTest, a_broker_that_goes_is_tried_again) {
+  serve();
+  hear(offer(1));
+
+  EXPECT_EQ(hear(wire::Bye{}), Lines{});
+  EXPECT_EQ(pass(milliseconds(1000)), Lines{"reconnect"});
+  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1"}));
+}
+
+TEST_F(SessionTest, tells_of_a_refusal) {
+  connect();
+  wire::WorkerRefusal refusal;
+  refusal.code = "bad_request";
+  refusal.message = "unknown lane\n\"x\"";
+
+  EXPECT_EQ(hear(refusal), Lines{"refused"});
+  EXPECT_EQ(session_.refusal(), "bad_request: unknown lane\\x0a\"x\"");
+}
+
+TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_of_it) {
+  serve();
+  hear(offer(1));
+  hear(wire::Drain{});
+
+  EXPECT_EQ(hear(offer(2)), Lines{"> error 2.1 released draining"});
+  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+  hear(unknown_session());
+  hear(wire::Welcome{.session = "t"});
+  EXPECT_EQ(hear(offer(3)), Lines{"start 3.1 service 0"});
+}
+
+TEST_F(SessionTest, leaves_at_once_when_it_holds_nothing) {
+  serve();
+
+  EXPECT_EQ(drain(milliseconds(5000)), (Lines{"> bye", "left"}));
+}
+
+TEST_F(SessionTest, drains_by_offering_only_what_it_holds) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  hear(wire::Acked{});
+
+  EXPECT_EQ(drain(milliseconds(5000)), Lines{"> ready chat,embed capacity=2"});
+  EXPECT_EQ(hear(offer(3)), Lines{"> error 3.1 released draining"});
+  EXPECT_EQ(finish({1, 1}), (Lines{"> ready chat,embed capacity=1", "> result 1.1 ok"}));
+  EXPECT_EQ(finish({2, 1}), (Lines{"> result 2.1 ok", "> bye"}));
+  EXPECT_EQ(hear(offer(4)), Lines{});
+  EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}, {2, 1}}}), Lines{});
+  EXPECT_EQ(hear(wire::Acked{.jobs = {{3, 1}}}), Lines{"left"});
+}
+
+TEST_F(SessionTest, does_not_wait_for_acknowledgements_for_ever) {
+  serve();
+  hear(offer(1));
+  drain(milliseconds(5000));
+  finish({1, 1});
+
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1000));
+  EXPECT_EQ(pass(milliseconds(1000)), Lines{"left"});
+}
+
+TEST_F(SessionTest, a_broker_restarted_during_the_goodbye_is_told_once_more) {
+  serve();
+  hear(offer(1));
+  drain(milliseconds(5000));
+  finish({1, 1}, "one");
+
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=1", "> heartbeat 1.1", "> result 1.1 one", "> bye"}));
+  EXPECT_EQ(hear(unknown_session()), Lines{});
+  EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}}}), Lines{"left"});
+}
+
+TEST_F(SessionTest, leaves_its_jobs_to_others_when_the_drain_takes_too_long) {
+  serve();
+  hear(offer(1));
+  drain(milliseconds(500));
+
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(500));
+  EXPECT_EQ(pass(milliseconds(500)), (Lines{"> bye", "cancel 1.1", "left"}));
+}
+
+TEST_F(SessionTest, leaves_now_when_told_so) {
+  serve();
+  hear(offer(1));
+  hear(offer(2));
+  finish({2, 1});
+
+  EXPECT_EQ(leave(), (Lines{"> bye", "cancel 1.1", "left"}));
+  EXPECT_EQ(hear(offer(3)), Lines{});
+}
+
+TEST_F(SessionTest, drains_through_a_reconnect) {
+  serve();
+  hear(offer(1));
+  drain(milliseconds(60'000));
+  EXPECT_EQ(hear(unknown_session()), (Lines{"> ready chat,embed capacity=1", "> heartbeat 1.1"}));
+  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+
+  EXPECT_EQ(hear(wire::Welcome{.session = "t"}), (Lines{"> bye", "welcomed"}));
+}
+
+TEST_F(SessionTest, an_answer_over_the_limit_of_the_broker_is_a_permanent_failure) {
+  serve(100);
+  hear(offer(1));
+
+  EXPECT_EQ(finish({1, 1}, std::string(101, 'x')), Lines{"> error 1.1 permanent too_large"});
+}
+
+TEST_F(SessionTest, says_all_of_a_failure) {
+  serve();
+  hear(offer(1));
+  wire::Usage usage;
+  usage.requests = 1;
+  Effects effects;
+
+  session_.finish({1, 1},
+                  JobOutcome::failure({.error_class = ErrorClass::limited,
+                                       .code = "upstream_429",
+                                       .message = "slow\x1b down",
+                                       .retry_after = milliseconds(1500),
+                                       .body = Blob::copy("{}"),
+                                       .usage = usage}),
+                  now_, effects);
+
+  Decoder decoder;
+  wire::WorkerReport report;
+  ASSERT_EQ(decoder.decode(session_.outbox().front().header, report), nullptr);
+  const auto& failure = std::get<wire::Failure>(report);
+  EXPECT_EQ(failure.error_class, "limited");
+  EXPECT_EQ(failure.message, "slow\\x1b down");
+  EXPECT_EQ(failure.retry_after_ms, 1500);
+  EXPECT_EQ(failure.usage->requests, 1);
+  EXPECT_EQ(decoder.body(), "{}");
+}
+
+TEST_F(SessionTest, forgets_the_oldest_outcomes_of_a_broker_that_never_acknowledges) {
+  serve();
+  for (std::uint64_t job = 1; job <= kOutcomesMax + 10; ++job) {
+    hear(offer(job));
+    finish({job, 1});
+  }
+
+  EXPECT_EQ(session_.outcomes(), kOutcomesMax);
+  EXPECT_EQ(session_.counters().outcomes_dropped, 10u);
+  const Lines again = hear(unknown_session());
+  ASSERT_EQ(again.size(), 2 + kOutcomesMax);
+  EXPECT_EQ(again[2], "> result 11.1 ok");
+  // The inventory holds what fits, the newest first.
+  EXPECT_NE(again[1].find(" " + std::to_string(kOutcomesMax + 10) + ".1"), std::string::npos);
+  EXPECT_EQ(again[1].find(" 11.1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lanemq::worker

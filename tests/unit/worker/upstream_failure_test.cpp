@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/http/upstream_failure.hpp"
+
+#include <chrono>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+namespace lanemq::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+JobFailure failure_of(long status, std::string_view body = "",
+                      std::initializer_list<std::string_view> lines = {}) {
+  UpstreamHeaders headers;
+  headers.add_line("content-type: application/json", WallTime());
+  for (const std::string_view line : lines)
+    headers.add_line(line, WallTime());
+  return status_failure(status, headers, body);
+}
+
+TEST(StatusFailure, classes_follow_the_status) {
+  for (const long status : {408, 409, 425, 500, 501, 502, 504, 520, 522, 524})
+    EXPECT_EQ(failure_of(status).error_class, ErrorClass::retry) << status;
+  for (const long status : {498, 503, 529})
+    EXPECT_EQ(failure_of(status).error_class, ErrorClass::overloaded) << status;
+  for (const long status : {300, 302, 304, 400, 401, 403, 404, 413, 422, 451})
+    EXPECT_EQ(failure_of(status).error_class, ErrorClass::permanent) << status;
+  EXPECT_EQ(failure_of(402).error_class, ErrorClass::quota);
+  EXPECT_EQ(failure_of(429).error_class, ErrorClass::limited);
+}
+
+TEST(StatusFailure, the_code_names_the_status) {
+  EXPECT_EQ(failure_of(503).code, "upstream_503");
+  EXPECT_EQ(failure_of(401).code, "upstream_auth");
+  EXPECT_EQ(failure_of(403).code, "upstream_auth");
+}
+
+TEST(StatusFailure, the_message_says_what_the_upstream_said) {
+  EXPECT_EQ(failure_of(400, R"({"error":{"message":"max_tokens is too large","code":"bad_value"}})").message,
+            "the upstream answered 400 bad_value: max_tokens is too large");
+  EXPECT_EQ(failure_of(500).message, "the upstream answered 500");
+  EXPECT_NE(failure_of(302).message.find("redirects are not followed"), std::string::npos);
+}
+
+TEST(StatusFailure, tells_quota_by_its_exact_code_or_type) {
+  for (const std::string_view name : {"insufficient_quota", "credit_balance_exhausted",
+                                      "billing_hard_limit_reached", "workspace_spend_limit_exceeded"}) {
+    const std::string quoted = "\"" + std::string(name) + "\"";
+    EXPECT_EQ(failure_of(429, R"({"error":{"code":)" + quoted + "}}").error_class, ErrorClass::quota) << name;
+    EXPECT_EQ(failure_of(429, R"({"error":{"type":)" + quoted + "}}").error_class, ErrorClass::quota) << name;
+  }
+}
+
+TEST(StatusFailure, words_about_quota_are_no_quota) {
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"INSUFFICIENT QUOTA: insufficient_quota per minute"}})")
+                .error_class,
+            ErrorClass::limited);
+  EXPECT_EQ(failure_of(429, R"({"error":{"code":"INSUFFICIENT_QUOTA"}})").error_class, ErrorClass::limited);
+  EXPECT_EQ(failure_of(429, R"({"error":{"code":"not_insufficient_quota"}})").error_class,
+            ErrorClass::limited);
+}
+
+TEST(StatusFailure, a_request_larger_than_the_limit_is_not_tried_again) {
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Request too large: Limit 10000, Requested 12,000."}})")
+                .error_class,
+            ErrorClass::permanent);
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Limit 10000, Used 9000, Requested 1200."}})").error_class,
+            ErrorClass::limited);
+}
+
+TEST(StatusFailure, says_when_to_come_again) {
+  EXPECT_EQ(
+      failure_of(429, "",
+                 {"retry-after: 3", "x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: 9s"})
+          .retry_after,
+      3s);
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"try again in 5s"}})",
+                       {"x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: 9s"})
+                .retry_after,
+            9s);
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Please try again in 8.64s."}})").retry_after, 8640ms);
+  EXPECT_EQ(failure_of(503, "", {"retry-after: 3"}).retry_after, 3s);
+  EXPECT_EQ(failure_of(503, R"({"error":{"message":"try again in 5s"}})").retry_after, std::nullopt);
+  EXPECT_EQ(failure_of(429).retry_after, std::nullopt);
+}
+
+TEST(StatusFailure, reads_the_time_also_in_a_plain_text) {
+  UpstreamHeaders headers;
+  headers.add_line("content-type: text/plain", WallTime());
+  EXPECT_EQ(status_failure(429, headers, "please try again in 2s").retry_after, 2s);
+}
+
+TEST(StatusFailure, counts_the_request_and_gives_back_the_tokens_of_what_was_turned_away) {
+  EXPECT_EQ(failure_of(429).usage->requests, 1);
+  EXPECT_EQ(failure_of(429).usage->input_tokens, 0);
+  EXPECT_EQ(failure_of(429).usage->output_tokens, 0);
+  EXPECT_EQ(failure_of(500).usage->requests, 1);
+  EXPECT_EQ(failure_of(500).usage->input_tokens, std::nullopt);
+}
+
+TEST(StatusFailure, passes_the_limits_on) {
+  EXPECT_EQ(failure_of(429, "", {"x-ratelimit-limit-requests: 60"}).limits->limit_requests, 60);
+}
+
+TEST(TransportFailure, a_broken_call_is_tried_again) {
+  const auto code_of = [](CURLcode error) { return transport_failure(error, {}).code; };
+  EXPECT_EQ(code_of(CURLE_COULDNT_RESOLVE_HOST), "resolve");
+  EXPECT_EQ(code_of(CURLE_COULDNT_CONNECT), "connect");
+  EXPECT_EQ(code_of(CURLE_PEER_FAILED_VERIFICATION), "tls");
+  EXPECT_EQ(code_of(CURLE_OPERATION_TIMEDOUT), "timeout");
+  EXPECT_EQ(code_of(CURLE_PARTIAL_FILE), "partial");
+  EXPECT_EQ(code_of(CURLE_GOT_NOTHING), "reset");
+  EXPECT_EQ(code_of(CURLE_RECV_ERROR), "reset");
+  EXPECT_EQ(code_of(CURLE_HTTP2_STREAM), "reset");
+  EXPECT_EQ(code_of(CURLE_WEIRD_SERVER_REPLY), "bad_reply");
+  EXPECT_EQ(code_of(CURLE_OUT_OF_MEMORY), "transport");
+  EXPECT_EQ(transport_failure(CURLE_PARTIAL_FILE, {}).error_class, ErrorClass::retry);
+}
+
+TEST(TransportFailure, counts_only_what_the_upstream_may_have_seen) {
+  const JobFailure unsent = transport_failure(CURLE_COULDNT_CONNECT, {});
+  EXPECT_EQ(unsent.usage->requests, 0);
+  EXPECT_EQ(unsent.usage->input_tokens, 0);
+
+  const JobFailure sent = transport_failure(CURLE_RECV_ERROR, {.was_sent = true});
+  EXPECT_EQ(sent.usage->requests, 1);
+  EXPECT_EQ(sent.usage->input_tokens, std::nullopt);
+}
+
+TEST(TransportFailure, an_answer_over_the_limit_is_permanent_and_names_it) {
+  const JobFailure failure =
+      transport_failure(CURLE_WRITE_ERROR, {.was_sent = true, .over_limit = true, .answer_bytes_max = 1000});
+
+  EXPECT_EQ(failure.error_class, ErrorClass::permanent);
+  EXPECT_EQ(failure.code, "too_large");
+  EXPECT_NE(failure.message.find("body_bytes_max 1000"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lanemq::worker

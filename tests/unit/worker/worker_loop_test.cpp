@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <zmq.hpp>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/worker.hpp>
+
+#include "worker/handlers/echo/echo_handler.hpp"
+
+namespace lanemq {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The broker's end of the socket, driven by the test.
+class Broker {
+ public:
+  explicit Broker(const std::string& endpoint = "tcp://127.0.0.1:*") : socket_(context(), ZMQ_ROUTER) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::rcvtimeo, 10'000);
+    socket_.bind(endpoint);
+    endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
+  }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+  /// The next message of the type, others skipped; absent when none came in time.
+  template <class Message>
+  std::optional<Message> next() {
+    for (;;) {
+      zmq::message_t address;
+      if (!socket_.recv(address)) return std::nullopt;
+      address_ = address.to_string();
+      body_.clear();
+      if (!socket_.recv(header_)) return std::nullopt;
+      const DecodeError* error = decoder_.decode(header_.to_string_view(), report_);
+      EXPECT_EQ(error, nullptr);
+      body_ = std::string(decoder_.body());
+      for (bool more = header_.more(); more;) {
+        zmq::message_t frame;
+        if (!socket_.recv(frame)) return std::nullopt;
+        body_ += frame.to_string();
+        more = frame.more();
+      }
+      if (const auto* message = std::get_if<Message>(&report_)) return *message;
+    }
+  }
+  const std::string& body() const { return body_; }
+
+  template <class Message>
+  void say(const Message& message, const std::optional<std::string>& body_frame = std::nullopt) {
+    Buffer header;
+    encode(message, header);
+    send(header.view(), body_frame);
+  }
+  void send(std::string_view header, const std::optional<std::string>& body_frame = std::nullopt) {
+    socket_.send(zmq::buffer(address_), zmq::send_flags::sndmore);
+    socket_.send(zmq::buffer(header), body_frame ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    if (body_frame) socket_.send(zmq::buffer(*body_frame), zmq::send_flags::none);
+  }
+
+  void welcome() {
+    ASSERT_TRUE(next<wire::Ready>());
+    say(wire::Welcome{.session = "s", .heartbeat_ms = 60'000});
+  }
+  void offer(std::uint64_t job, const std::optional<std::string>& body) {
+    wire::JobOffer message;
+    message.job = job;
+    say(message, body);
+  }
+
+ private:
+  static zmq::context_t& context() {
+    static zmq::context_t one;
+    return one;
+  }
+
+  zmq::socket_t socket_;
+  std::string endpoint_, address_, body_;
+  zmq::message_t header_;
+  Decoder decoder_;
+  wire::WorkerReport report_;
+};
+
+/// A worker on a thread of its own.
+class Running {
+ public:
+  explicit Running(const std::string& endpoint, std::shared_ptr<Handler> handler = nullptr)
+      : worker_(options(endpoint),
+                {{"echo", handler ? std::move(handler) : std::make_shared<worker::EchoHandler>()}}),
+        thread_([this] { end_ = worker_.run(); }) {}
+  ~Running() {
+    if (!thread_.joinable()) return;
+    worker_.stop();
+    worker_.stop();
+    thread_.join();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void stop() { worker_.stop(); }
+  WorkerEnd wait() {
+    thread_.join();
+    return end_;
+  }
+
+ private:
+  static WorkerOptions options(const std::string& endpoint) {
+    WorkerOptions options;
+    options.broker = endpoint;
+    options.name = "w";
+    return options;
+  }
+
+  Worker worker_;
+  WorkerEnd end_ = WorkerEnd::drained;
+  std::thread thread_;
+};
+
+/// Does what the test says, on the worker's thread.
+class ScriptedHandler final : public Handler {
+ public:
+  explicit ScriptedHandler(std::function<void(const JobCall&, Completion)> script)
+      : script_(std::move(script)) {}
+  void start(const JobCall& job, Completion done) override { script_(job, std::move(done)); }
+
+ private:
+  std::function<void(const JobCall&, Completion)> script_;
+};
+
+TEST(Worker, runs_jobs_with_bodies_inside_and_beside_the_header) {
+  Broker broker;
+  Running worker(broker.endpoint());
+  broker.welcome();
+  const std::string large(100'000, 'x');
+
+  broker.offer(1, "small");
+  broker.offer(2, large);
+  broker.offer(3, std::nullopt);
+
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), "small");
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), large);
+  const auto third = broker.next<wire::Outcome>();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->job, 3u);
+  EXPECT_EQ(broker.body(), "");
+}
+
+TEST(Worker, survives_messages_that_it_cannot_read) {
+  Broker broker;
+  Running worker(broker.endpoint());
+  broker.welcome();
+
+  broker.send("");
+  broker.send("nonsense", "and more");
+  broker.send("\x93\xA4LMQ1\xA4zzzz\x80");
+  Buffer inside;
+  wire::JobOffer twice;
+  twice.job = 1;
+  encode(twice, "a body", inside);
+  broker.send(inside.view(), "and another");
+  broker.offer(2, "ok");
+
+  const auto outcome = broker.next<wire::Outcome>();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->job, 2u);
+}
+
+TEST(Worker, takes_outcomes_from_other_threads) {
+  Broker broker;
+  std::vector<std::thread> threads;
+  auto handler = std::make_shared<ScriptedHandler>([&](const JobCall& job, Completion done) {
+    threads.emplace_back([body = job.body, kept = std::move(done)]() mutable { kept.success(body); });
+  });
+  {
+    Running worker(broker.endpoint(), handler);
+    broker.welcome();
+
+    broker.offer(1, "from afar");
+
+    ASSERT_TRUE(broker.next<wire::Outcome>());
+    EXPECT_EQ(broker.body(), "from afar");
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
+TEST(Worker, a_handler_that_throws_costs_one_attempt) {
+  Broker broker;
+  Running worker(broker.endpoint(), std::make_shared<ScriptedHandler>(
+                                        [](const JobCall&, Completion) { throw std::runtime_error("no"); }));
+  broker.welcome();
+
+  broker.offer(1, "x");
+
+  const auto failure = broker.next<wire::Failure>();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->error_class, "retry");
+  EXPECT_EQ(failure->code, "abandoned");
+}
+
+TEST(Worker, says_goodbye_when_stopped) {
+  Broker broker;
+  Running worker(broker.endpoint());
+  broker.welcome();
+
+  worker.stop();
+
+  EXPECT_TRUE(broker.next<wire::Bye>());
+  EXPECT_EQ(worker.wait(), WorkerEnd::drained);
+}
+
+TEST(Worker, leaves_its_jobs_when_stopped_twice) {
+  Broker broker;
+  Running worker(broker.endpoint(), std::make_shared<worker::EchoHandler>(std::chrono::hours(1)));
+  broker.welcome();
+  broker.offer(1, "x");
+  broker.say(wire::Heartbeat{});
+  const auto inventory = broker.next<wire::Heartbeat>();
+  ASSERT_TRUE(inventory);
+  ASSERT_EQ(inventory->jobs.size(), 1u);
+
+  worker.stop();
+  worker.stop();
+
+  EXPECT_TRUE(broker.next<wire::Bye>());
+  EXPECT_EQ(worker.wait(), WorkerEnd::interrupted);
+}
+
+TEST(Worker, introduces_itself_to_a_broker_that_came_back) {
+  auto broker = std::make_unique<Broker>();
+  const std::string endpoint = broker->endpoint();
+  Running worker(endpoint);
+  broker->welcome();
+
+  broker.reset();
+  // The address is free again once the old socket is gone, which ZeroMQ does in its own time.
+  for (const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10); !broker;)
+    try {
+      broker = std::make_unique<Broker>(endpoint);
+    } catch (const zmq::error_t&) {
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+      std::this_thread::yield();
+    }
+
+  // Heartbeats are a minute apart here: it is the connection that tells.
+  EXPECT_TRUE(broker->next<wire::Ready>());
+}
+
+TEST(Worker, gives_up_where_it_was_told_to) {
+  WorkerOptions options;
+  options.broker = "tcp://127.0.0.1:1";
+  options.connect_timeout = milliseconds(20);
+  Worker worker(options, {{"echo", std::make_shared<worker::EchoHandler>()}});
+
+  EXPECT_EQ(worker.run(), WorkerEnd::unreachable);
+}
+
+TEST(Worker, names_the_option_that_cannot_be) {
+  const auto complaint =
+      [](const std::function<void(WorkerOptions&, std::vector<Service>&)>& spoil) -> std::string {
+    WorkerOptions options;
+    std::vector<Service> services{{"echo", std::make_shared<worker::EchoHandler>()}};
+    spoil(options, services);
+    try {
+      Worker(options, services).run();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  };
+
+  EXPECT_NE(complaint([](auto& options, auto&) { options.capacity = 0; }).find("capacity 0"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& options, auto&) { options.name = "\xFF"; }).find("name"), std::string::npos);
+  EXPECT_NE(complaint([](auto& options, auto&) { options.lanes = {""}; }).find("lane"), std::string::npos);
+  EXPECT_NE(complaint([](auto& options, auto&) { options.broker = "x"; }).find("tcp://"), std::string::npos);
+  EXPECT_NE(complaint([](auto&, auto& services) { services.clear(); }).find("service"), std::string::npos);
+  EXPECT_NE(complaint([](auto&, auto& services) { services.push_back(services[0]); }).find("twice"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto&, auto& services) { services[0].handler.reset(); }).find("handler"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lanemq

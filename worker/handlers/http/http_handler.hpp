@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <lanemq/worker.hpp>
+
+#include "worker/handlers/http/http_client.hpp"
+
+namespace lanemq::worker {
+
+/// Why a URL cannot be a target, or empty when it can: http or https, with a host, and without credentials,
+/// which belong into a header.
+std::string http_url_problem(const std::string& url);
+
+/// Posts each job's body to a URL and answers with the response's body, byte for byte.
+///
+/// 2xx is success; other statuses, broken connections and timeouts are failures, classed as
+/// upstream_failure.hpp says. Usage is read from JSON answers, limits from the headers. An answer goes back
+/// whole: `stream` is ignored.
+class HttpHandler final : public Handler {
+ public:
+  /// Requires: http_url_problem(target.url) is empty. The client serves any number of handlers.
+  HttpHandler(std::shared_ptr<HttpClient> client, HttpTarget target)
+      : client_(std::move(client)), target_(std::make_shared<const HttpTarget>(std::move(target))) {}
+
+  void start(const JobCall& job, Completion done) override;
+  void cancel(wire::Lease lease) override { client_->cancel(lease); }
+
+ private:
+  std::shared_ptr<HttpClient> client_;
+  std::shared_ptr<const HttpTarget> target_;
+};
+
+/// A job's id as a header value: visible ASCII as it is, all else and `%` as %XX.
+std::string header_safe(std::string_view id);
+
+}  // namespace lanemq::worker

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/http/upstream_failure.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+namespace lanemq::worker {
+namespace {
+
+/// Where an upstream's text is looked into for a time to wait; more is not read.
+constexpr std::size_t kTextScanMax = 4096;
+
+bool is_quota_name(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kNames = {"insufficient_quota", "credit_balance_exhausted",
+                                                             "billing_hard_limit_reached"};
+  for (const std::string_view known : kNames)
+    if (name == known) return true;
+  return name.ends_with("_spend_limit_exceeded");
+}
+
+/// The number behind `label` in a text for people: 1200 for `Requested 1,200`.
+std::optional<std::int64_t> number_after(std::string_view text, std::string_view label) {
+  const std::size_t at = text.find(label);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::int64_t value = 0;
+  std::size_t digits = 0;
+  for (const char c : text.substr(at + label.size())) {
+    if (c == ',') continue;
+    if (c < '0' || c > '9' || digits == 15) break;
+    value = value * 10 + (c - '0');
+    ++digits;
+  }
+  return digits > 0 ? std::optional(value) : std::nullopt;
+}
+
+/// `Limit 10000, Used 0, Requested 12000`: no waiting makes this fit.
+bool is_larger_than_limit(std::string_view message) {
+  const auto limit = number_after(message, "Limit ");
+  const auto requested = number_after(message, "Requested ");
+  return limit && requested && *requested > *limit;
+}
+
+ErrorClass class_of(long status, const BodyFacts& facts) {
+  switch (status) {
+    case 402:
+      return ErrorClass::quota;
+    case 408:
+    case 409:
+    case 425:
+      return ErrorClass::retry;
+    case 429:
+      if (is_quota_name(facts.error_code) || is_quota_name(facts.error_type)) return ErrorClass::quota;
+      return is_larger_than_limit(facts.error_message) ? ErrorClass::permanent : ErrorClass::limited;
+    case 498:  // capacity exceeded (Groq)
+    case 503:
+    case 529:
+      return ErrorClass::overloaded;
+    default:
+      return status >= 500 ? ErrorClass::retry : ErrorClass::permanent;
+  }
+}
+
+/// A failed call counts as a request. Where the upstream turned it away unread, it cost no tokens; elsewhere
+/// nobody knows, and nothing is said.
+wire::Usage usage_of(long status) {
+  wire::Usage usage;
+  usage.requests = 1;
+  switch (status) {
+    case 400:
+    case 401:
+    case 403:
+    case 404:
+    case 413:
+    case 422:
+    case 429:
+      usage.input_tokens = usage.output_tokens = 0;
+      break;
+    default:
+      break;
+  }
+  return usage;
+}
+
+std::optional<std::chrono::milliseconds> wait_of(long status, const UpstreamHeaders& headers,
+                                                 std::string_view text) {
+  if (const auto wait = headers.retry_after()) return wait;
+  if (status != 429) return std::nullopt;
+  if (const auto wait = headers.exhausted_reset()) return wait;
+  return find_wait_in_text(text.substr(0, kTextScanMax));
+}
+
+std::string message_of(long status, const BodyFacts& facts) {
+  std::string message = "the upstream answered " + std::to_string(status);
+  if (status >= 300 && status < 400) return message + "; redirects are not followed, name the final URL";
+  if (!facts.error_code.empty())
+    message += " " + facts.error_code;
+  else if (!facts.error_type.empty())
+    message += " " + facts.error_type;
+  if (!facts.error_message.empty()) message += ": " + facts.error_message;
+  return message;
+}
+
+struct TransportMeaning {
+  std::string_view code, text;
+};
+
+TransportMeaning meaning_of(CURLcode error) {
+  switch (error) {
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return {"resolve", "the upstream's name has no address"};
+    case CURLE_COULDNT_CONNECT:
+      return {"connect", "no connection to the upstream"};
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+      return {"tls", "no TLS with the upstream"};
+    case CURLE_OPERATION_TIMEDOUT:
+      return {"timeout", "the upstream did not answer in time"};
+    case CURLE_PARTIAL_FILE:
+      return {"partial", "the upstream's answer broke off"};
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return {"reset", "the upstream broke the connection"};
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_BAD_CONTENT_ENCODING:
+      return {"bad_reply", "the upstream's answer is not HTTP"};
+    default:
+      return {"transport", "the call to the upstream failed"};
+  }
+}
+
+}  // namespace
+
+JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body) {
+  const BodyFacts facts = headers.is_json() ? read_body(body) : BodyFacts{};
+  const std::string_view text = facts.error_message.empty() ? body : std::string_view(facts.error_message);
+  const bool key_is_bad = status == 401 || status == 403;
+  return {.error_class = class_of(status, facts),
+          .code = key_is_bad ? "upstream_auth" : "upstream_" + std::to_string(status),
+          .message = message_of(status, facts),
+          .retry_after = wait_of(status, headers, text),
+          .body = {},
+          .usage = usage_of(status),
+          .limits = headers.limits()};
+}
+
+JobFailure transport_failure(CURLcode error, const TransportFacts& facts) {
+  JobFailure failure;
+  failure.usage.emplace().requests = facts.was_sent ? 1 : 0;
+  if (!facts.was_sent) failure.usage->input_tokens = failure.usage->output_tokens = 0;
+  if (facts.over_limit) {
+    failure.error_class = ErrorClass::permanent;
+    failure.code = "too_large";
+    failure.message = "the upstream's answer is over body_bytes_max " +
+                      std::to_string(facts.answer_bytes_max) +
+                      "; ask for less or raise the limit of broker and worker";
+    return failure;
+  }
+  const TransportMeaning meaning = meaning_of(error);
+  failure.error_class = ErrorClass::retry;
+  failure.code = meaning.code;
+  failure.message = meaning.text;
+  if (facts.status != 0) failure.message += " after status " + std::to_string(facts.status);
+  if (!facts.detail.empty()) failure.message += ": " + facts.detail;
+  return failure;
+}
+
+}  // namespace lanemq::worker

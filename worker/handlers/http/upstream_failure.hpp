@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <curl/curl.h>
+
+#include <lanemq/worker.hpp>
+
+#include "worker/handlers/http/upstream_body.hpp"
+#include "worker/handlers/http/upstream_headers.hpp"
+
+namespace lanemq::worker {
+
+/// What an HTTP status that is no success means for the job: its class, its code (`upstream_<status>`,
+/// `upstream_auth`), a message, when to come again and what is to be settled. The body is the caller's to
+/// add.
+///
+/// Quota is told by the exact code or type in the body, never by the words of a text: upstreams write "quota"
+/// of limits that are back within a minute.
+JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
+
+/// How far a call came that ended without a whole response.
+struct TransportFacts {
+  bool was_sent = false;    ///< the upstream may have seen the request
+  long status = 0;          ///< 0: no response began
+  bool over_limit = false;  ///< cut off by us: the answer is longer than `answer_bytes_max`
+  std::size_t answer_bytes_max = 0;
+  std::string detail{};  ///< libcurl's words
+};
+JobFailure transport_failure(CURLcode error, const TransportFacts& facts);
+
+}  // namespace lanemq::worker

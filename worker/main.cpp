@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <lanemq/worker.hpp>
+
+#include "worker/handlers/echo/echo_handler.hpp"
+#include "worker/handlers/http/http_handler.hpp"
+#include "worker/settings.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
+
+const char* environment(const std::string& name) {
+  return std::getenv(name.c_str());
+}
+
+LogLevel log_level(const std::string& name) {
+  if (name == "debug") return LogLevel::debug;
+  if (name == "warning") return LogLevel::warning;
+  return name == "error" ? LogLevel::error : LogLevel::info;
+}
+
+Log make_log(const std::string& level) {
+  const auto logger = spdlog::stderr_color_mt("lanemq-worker");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+  logger->set_level(spdlog::level::debug);
+  return {.level = log_level(level), .write = [logger](LogLevel line, std::string_view text) {
+            switch (line) {
+              case LogLevel::debug:
+                return logger->debug(text);
+              case LogLevel::info:
+                return logger->info(text);
+              case LogLevel::warning:
+                return logger->warn(text);
+              case LogLevel::error:
+                return logger->error(text);
+            }
+          }};
+}
+
+/// The headers of a service: those for all, but for the ones that it has of its own.
+std::vector<std::string> headers_of(const Settings& settings, const ServiceSettings& service) {
+  const auto name_of_header = [](const std::string& line) {
+    std::string name = line.substr(0, line.find(':'));
+    for (char& c : name)
+      c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    return name;
+  };
+  std::vector<std::string> lines;
+  for (const std::string& common : settings.http_headers) {
+    bool replaced = false;
+    for (const std::string& own : service.headers)
+      replaced |= name_of_header(own) == name_of_header(common);
+    if (!replaced) lines.push_back(resolve_header(common, environment));
+  }
+  for (const std::string& own : service.headers)
+    lines.push_back(resolve_header(own, environment));
+  return lines;
+}
+
+std::vector<Service> make_services(const Settings& settings) {
+  std::vector<Service> services;
+  std::shared_ptr<HttpClient> client;  // one thread for all of them
+  HttpOptions http = settings.http;
+  http.calls_max = settings.worker.capacity;
+  for (const ServiceSettings& service : settings.services) {
+    if (service.handler == "echo") {
+      const std::chrono::milliseconds delay(service.argument.empty() ? 0 : std::stoll(service.argument));
+      services.push_back({service.name, std::make_shared<EchoHandler>(delay)});
+      continue;
+    }
+    HttpTarget target{.url = service.argument, .headers = headers_of(settings, service)};
+    if (!client) client = std::make_shared<HttpClient>(http);
+    services.push_back({service.name, std::make_shared<HttpHandler>(client, std::move(target))});
+  }
+  return services;
+}
+
+void say_ready(const Settings& settings, const std::string& name) {
+  std::string services;
+  for (const ServiceSettings& service : settings.services)
+    services += (services.empty() ? "" : ",") + service.name;
+  std::printf("ready name=%s services=%s capacity=%zu\n", name.c_str(), services.c_str(),
+              settings.worker.capacity);
+  std::fflush(stdout);
+}
+
+Worker* running_worker = nullptr;  // for the signal handler
+
+extern "C" void on_stop_signal(int) {
+  running_worker->stop();
+}
+
+void stop_on_signals(Worker& worker) {
+  running_worker = &worker;
+  struct sigaction action = {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  // A connection that breaks is told by its call.
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int run(Settings settings) {
+  settings.worker.log = make_log(settings.log_level);
+  settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
+  Worker worker(settings.worker, make_services(settings));
+  stop_on_signals(worker);
+  const WorkerEnd end = worker.run();
+  if (end != WorkerEnd::unreachable) return kExitDone;
+  std::fprintf(
+      stderr, "lanemq-worker: no broker answered at %s within %lld ms (connect-timeout-ms); is it running?\n",
+      settings.worker.broker.c_str(), static_cast<long long>(settings.worker.connect_timeout.count()));
+  return kExitUnreachable;
+}
+
+}  // namespace
+}  // namespace lanemq::worker
+
+int main(int argc, char** argv) try {
+  using namespace lanemq::worker;
+  Request request = parse(argc, argv, environment);
+  if (request.kind == Request::Kind::run) return run(std::move(request.settings));
+  std::fputs(request.text.c_str(), stdout);
+  return kExitDone;
+} catch (const lanemq::worker::UsageError& error) {
+  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  return lanemq::worker::kExitUsage;
+} catch (const std::invalid_argument& error) {
+  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  return lanemq::worker::kExitUsage;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "lanemq-worker: %s\n", error.what());
+  return lanemq::worker::kExitUnreachable;
+}

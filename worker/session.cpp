@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kHeartbeatMin{10};
+constexpr milliseconds kHeartbeatMax{3'600'000};
+constexpr milliseconds kPartingMax{
+    2'000};  ///< the broker acknowledges at a goodbye, or with its next heartbeat
+
+std::vector<std::string_view> views(const std::vector<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+std::string size_message(std::size_t size, std::size_t limit) {
+  return "the answer has " + std::to_string(size) + " bytes, over body_bytes_max " + std::to_string(limit) +
+         "; ask for less or raise the limit of broker and worker";
+}
+
+/// A failure as it may go over the wire: texts within their limits and without anything a terminal acts on.
+void make_sendable(JobOutcome::Report& report) {
+  report.code = report.code.empty()
+                    ? "failed"
+                    : printable(report.code, limits::name_bytes_max - 8);  // what is cut grows a bit
+  report.message = printable(report.message, kMessageBytesMax);
+  if (report.retry_after)
+    report.retry_after =
+        std::clamp(*report.retry_after, milliseconds(0), milliseconds(limits::duration_ms_max));
+}
+
+/// An answer that no broker takes becomes the failure that says so.
+void bound_body(JobOutcome& outcome, std::size_t limit) {
+  const std::size_t size = outcome.body.size();
+  if (size <= limit) return;
+  outcome.body = {};
+  if (!outcome.succeeded()) return;
+  if (!outcome.report) outcome.report = std::make_unique<JobOutcome::Report>();
+  outcome.report->error_class = ErrorClass::permanent;
+  outcome.report->code = "too_large";
+  outcome.report->message = size_message(size, limit);
+}
+
+}  // namespace
+
+// ---- outbox -------------------------------------------------------------------------------------------
+
+Outbox::Message Outbox::front() const {
+  const std::size_t begin = next_ == 0 ? 0 : ends_[next_ - 1].offset;
+  const End& end = ends_[next_];
+  return {headers_.view().substr(begin, end.offset - begin), end.body.empty() ? nullptr : &end.body};
+}
+
+void Outbox::pop() {
+  ends_[next_].body = {};
+  if (++next_ == ends_.size()) clear();
+}
+
+void Outbox::clear() {
+  headers_.clear();
+  ends_.clear();
+  next_ = 0;
+}
+
+template <class WireMessage>
+void Outbox::push(const WireMessage& message, const Blob& body) {
+  const bool inside = !body.empty() && body.size() <= limits::inline_bytes_max;
+  if (inside)
+    encode(message, body.bytes(), headers_);
+  else
+    encode(message, headers_);
+  ends_.push_back({headers_.size(), inside ? Blob() : body});
+}
+
+// ---- what the worker does -----------------------------------------------------------------------------
+
+Session::Session(SessionOptions options)
+    : options_(std::move(options)), answer_bytes_max_(options_.body_bytes_max) {}
+
+void Session::connected(TimePoint now) {
+  outbox_.clear();
+  greet(now);
+}
+
+/// Says who we are and, to a broker that may have heard of us or of our jobs, what we hold and could not hand
+/// in.
+void Session::greet(TimePoint now) {
+  state_ = State::greeting;
+  told_to_drain_ = false;
+  heard_at_ = now;
+  reconnect_at_ = now + kSilentIntervals * heartbeat_;
+  say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
+  if (!met_before_) return;
+  say_inventory(true, now);
+  say_outcomes_again();
+}
+
+void Session::finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effects& effects) {
+  const auto place = table_.find(lease);
+  if (place == table_.end() || place->second.phase == Held::Phase::finished) return;
+  if (place->second.phase == Held::Phase::dropped) {
+    table_.erase(place);
+    return;
+  }
+  const bool counted = place->second.phase == Held::Phase::running;
+  if (counted) --running_;
+  bound_body(outcome, answer_bytes_max_);
+  if (outcome.report) make_sendable(*outcome.report);
+  ++(outcome.succeeded() ? counters_.succeeded : counters_.failed);
+
+  // Said before the outcome, so that the place that it frees is not filled again.
+  if (leaving_ && counted && running_ > 0 && state_ == State::serving) say_ready(running_);
+  say_outcome(lease, outcome);
+  keep(place, std::move(outcome));
+  if (leaving_ && running_ == 0 && state_ == State::serving) part(now, effects);
+}
+
+void Session::drain(TimePoint deadline, TimePoint now, Effects& effects) {
+  if (leaving_ || state_ == State::left) return;
+  leaving_ = true;
+  drain_deadline_ = deadline;
+  if (state_ == State::serving && running_ > 0)
+    say_ready(running_);
+  else if (running_ == 0)
+    part(now, effects);
+}
+
+void Session::leave(TimePoint, Effects& effects) {
+  if (state_ == State::left) return;
+  leaving_ = true;
+  for (auto& [lease, held] : table_)
+    if (held.phase != Held::Phase::finished) effects.push_back(CancelJob{lease, held.service});
+  if (state_ != State::parting) outbox_.push(wire::Bye{});
+  depart(effects);
+}
+
+/// Nothing runs any more: says goodbye and stays for as long as it takes the broker to acknowledge what it
+/// got.
+void Session::part(TimePoint now, Effects& effects) {
+  outbox_.push(wire::Bye{});
+  if (outcomes_ == 0) return depart(effects);
+  state_ = State::parting;
+  parting_until_ = now + std::min(heartbeat_, kPartingMax);
+}
+
+void Session::depart(Effects& effects) {
+  state_ = State::left;
+  effects.push_back(Left{});
+}
+
+void Session::advance(TimePoint now, Effects& effects) {
+  if (state_ == State::unconnected || state_ == State::left) return;
+  if (state_ == State::parting) {
+    if (outcomes_ == 0 || now >= parting_until_) depart(effects);
+    return;
+  }
+  if (leaving_ && now >= drain_deadline_) return leave(now, effects);
+  const bool unheard =
+      state_ == State::greeting ? now >= reconnect_at_ : now >= heard_at_ + kSilentIntervals * heartbeat_;
+  if (unheard) {
+    effects.push_back(Reconnect{});
+    return;
+  }
+  if (state_ == State::serving && now >= heartbeat_due()) say_inventory(false, now);
+}
+
+TimePoint Session::next_wakeup() const {
+  if (state_ == State::unconnected || state_ == State::left) return TimePoint::max();
+  if (state_ == State::parting) return parting_until_;
+  TimePoint due = state_ == State::greeting
+                      ? reconnect_at_
+                      : std::min(heartbeat_due(), heard_at_ + kSilentIntervals * heartbeat_);
+  if (leaving_) due = std::min(due, drain_deadline_);
+  return due;
+}
+
+/// The worker beats by itself, but leaves the beat to a broker that beats: two inventories close together
+/// could both miss a job that is under way, and the broker would take it for lost.
+TimePoint Session::heartbeat_due() const {
+  return std::max(said_heartbeat_at_ + heartbeat_, heard_heartbeat_at_ + heartbeat_ * 5 / 4);
+}
+
+// ---- what the broker says -----------------------------------------------------------------------------
+
+void Session::receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects) {
+  if (state_ == State::unconnected || state_ == State::left) return;
+  heard_at_ = now;
+  std::visit([&](const auto& said) { on(said, now, effects); }, command);
+}
+
+void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) {
+  broker_session_ = printable(welcome.session, limits::name_bytes_max);
+  if (welcome.heartbeat_ms > 0)
+    heartbeat_ = std::clamp(milliseconds(std::min(welcome.heartbeat_ms, limits::duration_ms_max)),
+                            kHeartbeatMin, kHeartbeatMax);
+  answer_bytes_max_ = options_.body_bytes_max;
+  if (welcome.body_bytes_max > 0)
+    answer_bytes_max_ = std::min(answer_bytes_max_, static_cast<std::size_t>(welcome.body_bytes_max));
+  if (state_ != State::greeting) return;
+  state_ = State::serving;
+  met_before_ = true;
+  said_heartbeat_at_ = now;
+  heard_heartbeat_at_ = TimePoint{};
+  effects.push_back(Welcomed{});
+  if (leaving_ && running_ == 0) part(now, effects);
+}
+
+void Session::on(const wire::JobOffer& offer, TimePoint, Effects& effects) {
+  if (state_ == State::parting) return;  // Our `bye` gives it back already.
+  const wire::Lease lease{offer.job, offer.attempt};
+  if (const auto held = table_.find(lease); held != table_.end()) {
+    ++counters_.duplicates;
+    // The broker asks again for what it was told already: it did not hear it.
+    if (held->second.phase == Held::Phase::finished) say_outcome(lease, held->second.outcome);
+    return;
+  }
+  supersede_older(lease, effects);
+  if (leaving_ || told_to_drain_)
+    return refuse(lease, {.error_class = ErrorClass::released,
+                          .code = "draining",
+                          .message = "the worker takes no more jobs"});
+  if (running_ >= options_.capacity || table_.size() >= options_.capacity + kOutcomesMax)
+    return refuse(lease, {.error_class = ErrorClass::released,
+                          .code = "full",
+                          .message = "the worker holds " + std::to_string(running_) + " jobs (capacity " +
+                                     std::to_string(options_.capacity) + ")"});
+  const std::optional<std::size_t> service = service_index(offer.service);
+  if (!service)
+    return refuse(lease, {.code = "unknown_service",
+                          .message = "the worker does not serve \"" + printable(offer.service, 64) + '"'});
+  table_.emplace(lease, Held{.service = static_cast<std::uint32_t>(*service), .outcome = {}});
+  ++running_;
+  ++counters_.started;
+  effects.push_back(StartJob{lease, *service});
+}
+
+void Session::on(const wire::Acked& acked, TimePoint, Effects& effects) {
+  for (const wire::Lease& lease : acked.jobs) {
+    const auto place = table_.find(lease);
+    if (place != table_.end() && place->second.phase == Held::Phase::finished) forget_outcome(place);
+  }
+  if (state_ == State::parting && outcomes_ == 0) depart(effects);
+}
+
+void Session::on(const wire::CancelJob& cancel, TimePoint, Effects& effects) {
+  const auto place = table_.find({cancel.job, cancel.attempt});
+  if (place == table_.end() || place->second.phase != Held::Phase::running) return;
+  ++counters_.cancelled;
+  effects.push_back(CancelJob{place->first, place->second.service});
+}
+
+void Session::on(const wire::Window&, TimePoint, Effects&) {
+}  // Answers are sent whole: no window to keep to.
+
+void Session::on(const wire::Heartbeat&, TimePoint now, Effects&) {
+  heard_heartbeat_at_ = now;
+  if (state_ == State::serving) say_inventory(false, now);
+}
+
+void Session::on(const wire::Drain&, TimePoint, Effects&) {
+  told_to_drain_ = true;
+}
+
+/// The broker goes. What runs goes on, in case that it comes back: it will find its jobs where it left them.
+void Session::on(const wire::Bye&, TimePoint now, Effects& effects) {
+  if (state_ == State::parting) return depart(effects);
+  reconnect_later(now);
+}
+
+/// Another greeting after one interval, on a connection of its own.
+void Session::reconnect_later(TimePoint now) {
+  state_ = State::greeting;
+  reconnect_at_ = now + heartbeat_;
+}
+
+void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& effects) {
+  if (refusal.code == "stale") {
+    if (refusal.job && *refusal.job >= 0)
+      on_stale({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)}, effects);
+    return;
+  }
+  if (refusal.code == "unknown_session") {
+    // A greeting under way answers all of them: every message sent before it earns one.
+    if (state_ == State::serving) return greet(now);
+    if (state_ != State::parting || parted_again_ || outcomes_ == 0) return;
+    parted_again_ = true;
+    greet(now);
+    return part(now, effects);
+  }
+  refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
+  effects.push_back(Refused{});
+}
+
+void Session::on_stale(wire::Lease lease, Effects& effects) {
+  const auto place = table_.find(lease);
+  if (place == table_.end()) return;
+  ++counters_.stale;
+  if (place->second.phase == Held::Phase::finished) {
+    forget_outcome(place);
+    if (state_ == State::parting && outcomes_ == 0) depart(effects);
+    return;
+  }
+  if (place->second.phase == Held::Phase::dropped) return;
+  const bool counted = place->second.phase == Held::Phase::running;
+  place->second.phase = Held::Phase::dropped;
+  if (counted) --running_;
+  effects.push_back(CancelJob{lease, place->second.service});
+}
+
+/// A newer attempt of a job ends the older ones that still run here.
+void Session::supersede_older(wire::Lease lease, Effects& effects) {
+  for (auto place = table_.lower_bound({lease.job, 0}); place != table_.end(); ++place) {
+    if (place->first.job != lease.job || place->first.attempt >= lease.attempt) return;
+    if (place->second.phase != Held::Phase::running) continue;
+    place->second.phase = Held::Phase::superseded;
+    --running_;
+    effects.push_back(CancelJob{place->first, place->second.service});
+  }
+}
+
+std::optional<std::size_t> Session::service_index(std::string_view name) const {
+  if (name.empty() && options_.services.size() == 1) return 0;
+  for (std::size_t i = 0; i < options_.services.size(); ++i)
+    if (options_.services[i] == name) return i;
+  return std::nullopt;
+}
+
+// ---- outcomes -----------------------------------------------------------------------------------------
+
+void Session::refuse(wire::Lease lease, JobFailure failure) {
+  if (failure.error_class == ErrorClass::released)
+    ++counters_.released;
+  else
+    ++counters_.failed;
+  JobOutcome outcome = JobOutcome::failure(std::move(failure));
+  say_outcome(lease, outcome);
+  keep(table_.emplace(lease, Held{.outcome = {}}).first, std::move(outcome));
+}
+
+void Session::keep(Table::iterator place, JobOutcome outcome) {
+  Held& held = place->second;
+  held.phase = Held::Phase::finished;
+  held.order = ++finished_;
+  held.outcome = std::move(outcome);
+  ++outcomes_;
+  outcome_bytes_ += held.outcome.body.size();
+  while (outcomes_ > kOutcomesMax || (outcome_bytes_ > kOutcomeBytesMax && outcomes_ > 1))
+    drop_oldest_outcome();
+}
+
+void Session::forget_outcome(Table::iterator place) {
+  --outcomes_;
+  outcome_bytes_ -= place->second.outcome.body.size();
+  table_.erase(place);
+}
+
+void Session::drop_oldest_outcome() {
+  auto oldest = table_.end();
+  for (auto place = table_.begin(); place != table_.end(); ++place) {
+    if (place->second.phase != Held::Phase::finished) continue;
+    if (oldest == table_.end() || place->second.order < oldest->second.order) oldest = place;
+  }
+  ++counters_.outcomes_dropped;
+  forget_outcome(oldest);
+}
+
+// ---- saying -------------------------------------------------------------------------------------------
+
+void Session::say_ready(std::size_t capacity) {
+  outbox_.push(wire::Ready{.services = views(options_.services),
+                           .capacity = static_cast<std::int64_t>(capacity),
+                           .lanes = views(options_.lanes),
+                           .name = options_.name,
+                           .version = options_.version,
+                           .labels = {}});
+}
+
+/// What runs, and with `with_outcomes` what could not be handed in, as far as it fits: what the broker is
+/// most likely to miss first.
+void Session::say_inventory(bool with_outcomes, TimePoint now) {
+  wire::Heartbeat heartbeat;
+  for (const auto& [lease, held] : table_)
+    if (held.phase == Held::Phase::running) heartbeat.jobs.push_back(lease);
+  if (with_outcomes) {
+    std::vector<std::pair<std::uint64_t, wire::Lease>> finished;
+    for (const auto& [lease, held] : table_)
+      if (held.phase == Held::Phase::finished) finished.emplace_back(held.order, lease);
+    std::sort(finished.begin(), finished.end(),
+              [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [order, lease] : finished) {
+      if (heartbeat.jobs.size() == kInventoryMax) break;
+      heartbeat.jobs.push_back(lease);
+    }
+  }
+  outbox_.push(heartbeat);
+  said_heartbeat_at_ = now;
+}
+
+void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
+  if (state_ == State::unconnected) return;
+  const JobOutcome::Report* report = outcome.report.get();
+  if (outcome.succeeded()) {
+    wire::Outcome message;
+    message.job = lease.job;
+    message.attempt = lease.attempt;
+    if (report) {
+      message.usage = report->usage;
+      message.limits = report->limits;
+    }
+    outbox_.push(message, outcome.body);
+    return;
+  }
+  wire::Failure message;
+  message.job = lease.job;
+  message.attempt = lease.attempt;
+  message.error_class = name_of(*report->error_class);
+  message.code = report->code;
+  message.message = report->message;
+  message.usage = report->usage;
+  message.limits = report->limits;
+  if (report->retry_after) message.retry_after_ms = report->retry_after->count();
+  outbox_.push(message, outcome.body);
+}
+
+void Session::say_outcomes_again() {
+  std::vector<Table::const_iterator> finished;
+  for (auto place = table_.cbegin(); place != table_.cend(); ++place)
+    if (place->second.phase == Held::Phase::finished) finished.push_back(place);
+  std::sort(finished.begin(), finished.end(),
+            [](auto a, auto b) { return a->second.order < b->second.order; });
+  for (const auto& place : finished)
+    say_outcome(place->first, place->second.outcome);
+}
+
+}  // namespace lanemq::worker

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <zmq.hpp>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/text.hpp>
+#include <lanemq/version.hpp>
+#include <lanemq/worker.hpp>
+
+#include "worker/completion.hpp"
+#include "worker/connection_monitor.hpp"
+#include "worker/log_line.hpp"
+#include "worker/session.hpp"
+
+namespace lanemq {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using worker::CancelJob;
+using worker::LogLine;
+
+constexpr int kMessagesPerTurn = 1000;       ///< read in one turn before completions and timers have theirs
+constexpr std::size_t kFramesMax = 7;        ///< of one message: envelope, header, body
+constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
+constexpr std::size_t kFailureLinesPerSecond = 10;
+constexpr std::chrono::minutes kConnectingLineEvery{1};
+
+std::string default_name() {
+  char host[256] = "worker";
+  static_cast<void>(gethostname(host, sizeof host - 1));
+  return printable(host, 100) + '-' + std::to_string(getpid());
+}
+
+void require(bool good, const std::string& message) {
+  if (!good) throw std::invalid_argument(message);
+}
+
+void check_name(const std::string& what, const std::string& name) {
+  require(!name.empty() && name.size() <= limits::name_bytes_max && is_utf8(name),
+          what + " \"" + printable(name, 64) + "\" must be 1.." + std::to_string(limits::name_bytes_max) +
+              " bytes of UTF-8");
+}
+
+void check(const WorkerOptions& options, const std::vector<Service>& services) {
+  require(!services.empty(), "a worker needs at least one service");
+  require(services.size() <= limits::list_entries_max,
+          "a worker serves at most " + std::to_string(limits::list_entries_max) + " services");
+  for (std::size_t i = 0; i < services.size(); ++i) {
+    check_name("service", services[i].name);
+    require(services[i].handler != nullptr, "service \"" + services[i].name + "\" has no handler");
+    for (std::size_t j = 0; j < i; ++j)
+      require(services[i].name != services[j].name, "service \"" + services[i].name + "\" is named twice");
+  }
+  for (const std::string& lane : options.lanes)
+    check_name("lane", lane);
+  require(options.lanes.size() <= limits::list_entries_max, "too many lanes");
+  if (!options.name.empty()) check_name("name", options.name);
+  require(
+      options.capacity >= 1 && options.capacity <= limits::capacity_max,
+      "capacity " + std::to_string(options.capacity) + " must be 1.." + std::to_string(limits::capacity_max));
+}
+
+worker::SessionOptions session_options(const WorkerOptions& options, const std::vector<Service>& services) {
+  worker::SessionOptions result{.services = {},
+                                .lanes = options.lanes,
+                                .name = options.name,
+                                .version = kVersion,
+                                .capacity = options.capacity,
+                                .body_bytes_max = options.body_bytes_max};
+  for (const Service& service : services)
+    result.services.push_back(service.name);
+  return result;
+}
+
+/// A body for keeping: small ones are copied, as they may pin a whole receive buffer; large ones lend the
+/// message.
+Blob adopt(zmq::message_t& message, std::string_view bytes) {
+  if (bytes.size() <= limits::inline_bytes_max) return Blob::copy(bytes);
+  // The bytes of a message this large are not inside message_t itself, so moving it leaves them where they
+  // are.
+  return Blob::own(std::make_shared<zmq::message_t>(std::move(message)), bytes);
+}
+
+/// A message that lends the blob's bytes to ZeroMQ, which frees its share on a thread of its own.
+zmq::message_t lend(const Blob& body) {
+  auto share = std::make_unique<Blob>(body);
+  zmq::message_t message(
+      const_cast<char*>(body.bytes().data()), body.size(),
+      [](void*, void* hint) { delete static_cast<Blob*>(hint); }, share.get());
+  static_cast<void>(share.release());
+  return message;
+}
+
+}  // namespace
+
+/// The thread of run(): one socket, the completions, the handlers' timers; turn by turn.
+class Worker::Loop {
+ public:
+  Loop(WorkerOptions options, std::vector<Service> services)
+      : options_(std::move(options)),
+        services_(std::move(services)),
+        session_(session_options(options_, services_)),
+        sink_(std::make_shared<CompletionSink>()),
+        decoder_(options_.body_bytes_max) {
+    // The handlers' timers are asked once each, also where services share a handler.
+    for (const Service& service : services_)
+      if (std::find(handlers_.begin(), handlers_.end(), service.handler.get()) == handlers_.end())
+        handlers_.push_back(service.handler.get());
+  }
+
+  WorkerEnd run() {
+    sink_->adopt_thread();
+    started_at_ = Clock::now();
+    open_socket();
+    session_.connected(started_at_);
+    flush();
+    while (!left_) {
+      if (gave_up_connecting()) return WorkerEnd::unreachable;
+      wait();
+      turn();
+    }
+    say_farewell();
+    return end_;
+  }
+
+  void stop() noexcept {
+    stops_.fetch_add(1, std::memory_order_relaxed);
+    sink_->wake();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // ---- the turn ---------------------------------------------------------------------------------------
+
+  void turn() {
+    const TimePoint now = Clock::now();
+    obey_stops(now);
+    read_broker(now);
+    for (Handler* handler : handlers_)
+      handler->advance(now);
+    take_finished(now);
+    session_.advance(now, effects_);
+    carry_out(now);
+    report_drops();
+    flush();
+  }
+
+  void wait() {
+    if (sink_->has_local() || has_input()) return;
+    if (monitor_.reconnected()) return introduce_again();
+    pollfd descriptors[] = {{socket_.get(zmq::sockopt::fd), POLLIN, 0},
+                            {sink_->wake_descriptor(), POLLIN, 0},
+                            {monitor_.descriptor(), POLLIN, 0}};
+    const nanoseconds left = next_wakeup() - Clock::now();
+    if (left <= nanoseconds(0)) return;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
+    if (ppoll(descriptors, std::size(descriptors), &timeout, nullptr) <= 0) return;
+    if ((descriptors[1].revents & POLLIN) != 0) sink_->clear_wake();
+  }
+
+  /// The socket's descriptor tells only of changes, so its state is asked before sleeping.
+  bool has_input() {
+    const int events = socket_.get(zmq::sockopt::events);
+    return (events & (stuck_ ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
+  }
+
+  TimePoint next_wakeup() const {
+    TimePoint due = std::min(session_.next_wakeup(), started_at_ + std::chrono::hours(24 * 365 * 100));
+    if (!welcomed_ && options_.connect_timeout > milliseconds(0))
+      due = std::min(due, started_at_ + options_.connect_timeout);
+    for (const Handler* handler : handlers_)
+      if (const auto wanted = handler->next_wakeup()) due = std::min(due, *wanted);
+    return due;
+  }
+
+  bool gave_up_connecting() const {
+    return !welcomed_ && options_.connect_timeout > milliseconds(0) &&
+           Clock::now() >= started_at_ + options_.connect_timeout;
+  }
+
+  void obey_stops(TimePoint now) {
+    const int stops = stops_.load(std::memory_order_relaxed);
+    if (stops > 0 && obeyed_ == 0) {
+      obeyed_ = 1;
+      LogLine(options_.log, LogLevel::info, "worker.draining")
+          .field("running", session_.running())
+          .field("drain_timeout_ms", options_.drain_timeout.count());
+      session_.drain(now + options_.drain_timeout, now, effects_);
+    }
+    if (stops > 1 && obeyed_ == 1) {
+      obeyed_ = 2;
+      session_.leave(now, effects_);
+    }
+    carry_out(now);
+  }
+
+  // ---- to and from the broker -------------------------------------------------------------------------
+
+  void open_socket() {
+    monitor_.forget();
+    socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
+    monitor_.watch(context_, socket_);
+    const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndhwm, depth);
+    socket_.set(zmq::sockopt::rcvhwm, depth);
+    socket_.set(zmq::sockopt::reconnect_ivl, 100);
+    socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
+    socket_.set(zmq::sockopt::handshake_ivl, 5000);
+    socket_.set(zmq::sockopt::tcp_keepalive, 1);
+    socket_.set(zmq::sockopt::ipv6, true);
+    // A header with a body inside it, or a body.
+    socket_.set(zmq::sockopt::maxmsgsize,
+                static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
+    try {
+      socket_.connect(options_.broker);
+    } catch (const zmq::error_t& error) {
+      throw std::invalid_argument("broker endpoint \"" + printable(options_.broker) + "\": " + error.what() +
+                                  "; use the form tcp://HOST:PORT or ipc://PATH");
+    }
+  }
+
+  void read_broker(TimePoint now) {
+    // No more is asked of us than we can answer: the outbox stays as small as one turn.
+    for (int count = 0; count < kMessagesPerTurn && !stuck_ && !left_; ++count) {
+      if (!receive(header_, zmq::recv_flags::dontwait)) return;
+      read_message(now);
+    }
+  }
+
+  bool receive(zmq::message_t& frame, zmq::recv_flags flags) {
+    for (;;)
+      try {
+        return socket_.recv(frame, flags).has_value();
+      } catch (const zmq::error_t& error) {
+        if (error.num() != EINTR) throw;
+      }
+  }
+
+  /// Reads the rest of the message that begins with `header_` and acts on it.
+  void read_message(TimePoint now) {
+    std::size_t frames = 1;
+    zmq::message_t body, rest;
+    while (!is_header(header_.to_string_view()) && header_.more() && frames < kFramesMax) {
+      static_cast<void>(receive(header_, zmq::recv_flags::none));  // envelope
+      ++frames;
+    }
+    const bool has_body = header_.more();
+    if (has_body) static_cast<void>(receive(body, zmq::recv_flags::none));
+    bool surplus = false;
+    for (bool more = has_body && body.more(); more; more = rest.more()) {
+      static_cast<void>(receive(rest, zmq::recv_flags::none));
+      surplus = true;
+    }
+    const DecodeError* error = decoder_.decode(header_.to_string_view(), command_);
+    if (error || surplus || (has_body && has_inline_body(header_.to_string_view()))) {
+      session_.heard(now);
+      LogLine(options_.log, LogLevel::warning, "broker.unreadable_message")
+          .field("reason", error ? error->message : std::string("too many frames"));
+      return;
+    }
+    session_.receive(command_, now, effects_);
+    carry_out(now, std::get_if<wire::JobOffer>(&command_), has_body ? &body : nullptr);
+  }
+
+  /// Sends what the session says until the socket takes no more.
+  void flush() {
+    worker::Outbox& outbox = session_.outbox();
+    while (!outbox.empty()) {
+      const worker::Outbox::Message message = outbox.front();
+      zmq::message_t header(message.header.data(), message.header.size());
+      const auto more = message.body ? zmq::send_flags::sndmore : zmq::send_flags::none;
+      stuck_ = !send(header, zmq::send_flags::dontwait | more);
+      if (stuck_) return;
+      if (message.body) {
+        zmq::message_t body = lend(*message.body);
+        // The first frame was taken, so the socket takes the whole message.
+        static_cast<void>(send(body, zmq::send_flags::dontwait));
+      }
+      outbox.pop();
+    }
+  }
+
+  bool send(zmq::message_t& frame, zmq::send_flags flags) {
+    for (;;)
+      try {
+        return socket_.send(frame, flags).has_value();
+      } catch (const zmq::error_t& error) {
+        if (error.num() != EINTR) throw;
+      }
+  }
+
+  // ---- jobs -------------------------------------------------------------------------------------------
+
+  /// Does what the session wants. `offer` and `body` are of the message that it just received, if any.
+  void carry_out(TimePoint now, const wire::JobOffer* offer = nullptr, zmq::message_t* body = nullptr) {
+    for (std::size_t i = 0; i < effects_.size(); ++i) {
+      const worker::Effect effect = effects_[i];
+      if (const auto* start = std::get_if<worker::StartJob>(&effect))
+        start_job(*start, *offer, body, now);
+      else if (const auto* cancel = std::get_if<CancelJob>(&effect))
+        cancel_job(*cancel);
+      else if (std::holds_alternative<worker::Reconnect>(effect))
+        reconnect(now);
+      else if (std::holds_alternative<worker::Welcomed>(effect))
+        on_welcomed();
+      else if (std::holds_alternative<worker::Refused>(effect))
+        LogLine(options_.log, LogLevel::error, "broker.refused").field("message", session_.refusal());
+      else if (std::holds_alternative<worker::Left>(effect))
+        on_left();
+    }
+    effects_.clear();
+  }
+
+  void start_job(const worker::StartJob& start, const wire::JobOffer& offer, zmq::message_t* body,
+                 TimePoint now) {
+    const Service& service = services_[start.service];
+    JobCall job{.lease = start.lease,
+                .service = service.name,
+                .id = offer.id,
+                .lane = offer.lane,
+                .model = offer.model,
+                .client = offer.client,
+                .key = offer.key,
+                .body = body ? adopt(*body, body->to_string_view()) : adopt_inline(),
+                .now = now,
+                .deadline = std::nullopt,
+                .answer_bytes_max = session_.answer_bytes_max(),
+                .stream = offer.stream,
+                .meta = offer.meta,
+                .trace = offer.trace,
+                .extras = offer.extras};
+    if (offer.timeout_ms)
+      job.deadline =
+          now + milliseconds(std::clamp<std::int64_t>(*offer.timeout_ms, 0, limits::duration_ms_max));
+    if (options_.log.wants(LogLevel::debug))
+      LogLine(options_.log, LogLevel::debug, "job.started")
+          .field("job", job.id)
+          .field("attempt", job.lease.attempt)
+          .field("service", job.service)
+          .field("lane", job.lane);
+    try {
+      service.handler->start(job, Completion(sink_, start.lease));
+    } catch (const std::exception& error) {
+      // The Completion died with the call, so the job has its outcome: `abandoned`, to be tried again.
+      LogLine(options_.log, LogLevel::error, "handler.threw")
+          .field("service", service.name)
+          .field("message", error.what());
+    }
+  }
+
+  /// The body inside the header. The offer's texts point into the header too, so it is not given away.
+  Blob adopt_inline() { return Blob::copy(decoder_.body()); }
+
+  void cancel_job(const CancelJob& cancel) {
+    LogLine(options_.log, LogLevel::debug, "job.cancelled")
+        .field("job", cancel.lease.job)
+        .field("attempt", cancel.lease.attempt);
+    services_[cancel.service].handler->cancel(cancel.lease);
+  }
+
+  void take_finished(TimePoint now) {
+    sink_->take(finished_);
+    for (worker::FinishedJob& job : finished_) {
+      if (!job.outcome.succeeded()) log_failure(job, now);
+      session_.finish(job.lease, std::move(job.outcome), now, effects_);
+      carry_out(now);
+    }
+    finished_.clear();
+  }
+
+  // ---- life -------------------------------------------------------------------------------------------
+
+  void reconnect(TimePoint now) {
+    if (!connecting_said_at_ || now - *connecting_said_at_ >= kConnectingLineEvery) {
+      connecting_said_at_ = now;
+      LogLine(options_.log, LogLevel::warning,
+              welcomed_ ? "worker.reconnecting" : "worker.waiting_for_broker")
+          .field("broker", options_.broker)
+          .field("running", session_.running())
+          .field("unacknowledged", session_.outcomes());
+    }
+    open_socket();
+    session_.connected(now);
+    stuck_ = false;
+  }
+
+  /// ZeroMQ has made the connection anew. What it still holds for the old one comes first, and is answered
+  /// with `unknown_session`, which the greeting answers.
+  void introduce_again() {
+    session_.connected(Clock::now());
+    stuck_ = false;
+  }
+
+  void on_welcomed() {
+    LogLine(options_.log, LogLevel::info, "worker.connected")
+        .field("broker", options_.broker)
+        .field("session", session_.broker_session())
+        .field("running", session_.running())
+        .field("unacknowledged", session_.outcomes());
+    connecting_said_at_.reset();
+    if (std::exchange(welcomed_, true)) return;
+    if (options_.on_ready) options_.on_ready(options_.name);
+  }
+
+  void on_left() {
+    left_ = true;
+    end_ = session_.running() > 0 ? WorkerEnd::interrupted : WorkerEnd::drained;
+  }
+
+  void say_farewell() {
+    flush();
+    monitor_.forget();
+    socket_.set(zmq::sockopt::linger, static_cast<int>(kLingerOnExit.count()));
+    socket_.close();
+    const worker::SessionCounters& counters = session_.counters();
+    LogLine(options_.log, LogLevel::info, "worker.left")
+        .field("unfinished", session_.running())
+        .field("started", counters.started)
+        .field("succeeded", counters.succeeded)
+        .field("failed", counters.failed)
+        .field("released", counters.released)
+        .field("cancelled", counters.cancelled)
+        .field("stale", counters.stale);
+  }
+
+  /// An upstream that is down fails everything: a few lines a second tell it as well as thousands.
+  void log_failure(const worker::FinishedJob& job, TimePoint now) {
+    if (now - failure_lines_since_ >= std::chrono::seconds(1)) {
+      if (failure_lines_ > kFailureLinesPerSecond)
+        LogLine(options_.log, LogLevel::warning, "job.failed_more")
+            .field("count", failure_lines_ - kFailureLinesPerSecond);
+      failure_lines_since_ = now;
+      failure_lines_ = 0;
+    }
+    if (++failure_lines_ > kFailureLinesPerSecond) return;
+    const worker::JobOutcome::Report& report = *job.outcome.report;
+    LogLine(options_.log, LogLevel::warning, "job.failed")
+        .field("job", job.lease.job)
+        .field("attempt", job.lease.attempt)
+        .field("class", name_of(*report.error_class))
+        .field("code", report.code)
+        .field("message", report.message);
+  }
+
+  void report_drops() {
+    const std::uint64_t dropped = session_.counters().outcomes_dropped;
+    if (dropped == drops_reported_) return;
+    if (drops_reported_ == 0)
+      LogLine(options_.log, LogLevel::warning, "worker.outcomes_dropped")
+          .field("reason", "the broker acknowledges none of them")
+          .field("kept_max", worker::kOutcomesMax);
+    drops_reported_ = dropped;
+  }
+
+  WorkerOptions options_;
+  std::vector<Service> services_;
+  std::vector<Handler*> handlers_;
+  worker::Session session_;
+  std::shared_ptr<CompletionSink> sink_;
+  worker::Effects effects_;
+  std::vector<worker::FinishedJob> finished_;
+
+  zmq::context_t context_{1};
+  zmq::socket_t socket_;
+  worker::ConnectionMonitor monitor_;
+  zmq::message_t header_;
+  Decoder decoder_;
+  wire::WorkerCommand command_;
+
+  TimePoint started_at_{}, failure_lines_since_{};
+  std::size_t failure_lines_ = 0;
+  std::optional<TimePoint> connecting_said_at_;  ///< since the last welcome
+  std::uint64_t drops_reported_ = 0;
+  std::atomic<int> stops_{0};
+  static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
+  int obeyed_ = 0;
+  bool stuck_ = false;  ///< the socket took no more, the outbox has the rest
+  bool welcomed_ = false, left_ = false;
+  WorkerEnd end_ = WorkerEnd::drained;
+};
+
+Worker::Worker(WorkerOptions options, std::vector<Service> services) {
+  check(options, services);
+  if (options.name.empty()) options.name = default_name();
+  loop_ = std::make_unique<Loop>(std::move(options), std::move(services));
+}
+
+Worker::~Worker() = default;
+
+WorkerEnd Worker::run() {
+  return loop_->run();
+}
+
+void Worker::stop() noexcept {
+  loop_->stop();
+}
+
+}  // namespace lanemq
