@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kTick{200};
+
+/// Keeps a window of jobs in flight and measures each: whoever is answered sends the next.
+class Bench {
+ public:
+  Bench(Client& client, const BenchOptions& options)
+      : client_(client), options_(options), body_(Blob::copy(std::string(options.body_bytes, 'x'))) {
+    tenth_micros_.reserve(options.count);
+  }
+
+  void run() {
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < std::min(options_.window, options_.count); ++i)
+      send_next();
+    std::unique_lock lock(mutex_);
+    while (!over_.wait_for(lock, kTick, [this] { return finished_; })) {
+      if (interrupted() != 0) break;
+      show(start);
+    }
+    stopped_ = true;
+    seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+    lock.unlock();
+    show_live({});
+  }
+
+  std::string report();
+  std::string json();
+  int exit_code() const {
+    if (interrupted() != 0) return kExitSignal + interrupted();
+    return errors_.empty() ? kExitDone : kExitFailed;
+  }
+
+ private:
+  void send_next() {
+    if (started_.fetch_add(1) >= options_.count) return;
+    const auto now = Clock::now();
+    client_.submit(request_of(options_.job), body_,
+                   [this, now](const Answer& answer) { landed(now, answer); });
+  }
+
+  void landed(Clock::time_point sent, const Answer& answer) {
+    const auto tenth_micros = (Clock::now() - sent) / std::chrono::nanoseconds(100);
+    bool last = false;
+    {
+      const std::lock_guard lock(mutex_);  // nearly never waited for
+      if (stopped_) return;
+      if (answer)
+        tenth_micros_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(tenth_micros, 0xFFFFFFFF)));
+      else
+        count_error(answer.error());
+      last = finished_ = ++landed_ == options_.count;
+    }
+    if (last)
+      over_.notify_one();
+    else
+      send_next();
+  }
+
+  void count_error(const ClientError& error) {
+    if (errors_[error.code]++ == 0) first_errors_.push_back(error.code + ": " + error.message);
+  }
+
+  void show(Clock::time_point start) const {
+    const double time = std::chrono::duration<double>(Clock::now() - start).count();
+    show_live("bench: " + grouped(landed_) + "/" + grouped(options_.count) + "  " +
+              grouped(static_cast<std::uint64_t>(static_cast<double>(landed_) / time)) + "/s");
+  }
+
+  double micros(double share) {
+    if (tenth_micros_.empty()) return 0;
+    const auto rank = static_cast<std::size_t>(share * static_cast<double>(tenth_micros_.size() - 1));
+    return static_cast<double>(tenth_micros_[rank]) / 10;
+  }
+
+  Client& client_;
+  const BenchOptions& options_;
+  const Blob body_;
+  std::atomic<std::size_t> started_{0};
+
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable over_;
+  std::vector<std::uint32_t> tenth_micros_;  ///< at most count of them
+  std::map<std::string, std::size_t> errors_;
+  std::vector<std::string> first_errors_;
+  std::size_t landed_ = 0;
+  bool finished_ = false, stopped_ = false;
+  double seconds_ = 0;
+};
+
+std::string Bench::report() {
+  std::sort(tenth_micros_.begin(), tenth_micros_.end());
+  char text[512];
+  std::snprintf(
+      text, sizeof text,
+      "%s round trips in %.2f s: %s/s\nlatency: p50 %.3f ms, p90 %.3f ms, p99 %.3f ms, max %.3f ms\n",
+      grouped(landed_).c_str(), seconds_,
+      grouped(static_cast<std::uint64_t>(static_cast<double>(landed_) / seconds_)).c_str(), micros(0.5) / 1e3,
+      micros(0.9) / 1e3, micros(0.99) / 1e3, micros(1) / 1e3);
+  std::string report = text;
+  for (const auto& [code, count] : errors_)
+    report += "errors: " + code + " " + grouped(count) + "\n";
+  for (const std::string& first : first_errors_)
+    say("for example " + first);
+  return report;
+}
+
+std::string Bench::json() {
+  std::sort(tenth_micros_.begin(), tenth_micros_.end());
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "{\"round_trips\":%zu,\"seconds\":%.6f,\"per_second\":%.1f,\"window\":%zu,\"body_bytes\":%zu,"
+                "\"latency_us\":{\"p50\":%.1f,\"p90\":%.1f,\"p99\":%.1f,\"max\":%.1f},\"errors\":{",
+                landed_, seconds_, static_cast<double>(landed_) / seconds_, options_.window,
+                options_.body_bytes, micros(0.5), micros(0.9), micros(0.99), micros(1));
+  std::string json = text;
+  for (const auto& [code, count] : errors_)
+    json += (json.ends_with('{') ? "" : ",") + json_text(code) + ":" + std::to_string(count);
+  return json + "}}\n";
+}
+
+}  // namespace
+
+int bench(const Common& common, const BenchOptions& options) {
+  catch_interrupts();
+  ClientOptions with = client_options(common);
+  with.pending_max = options.window + 16;
+  with.pending_bytes_max = (options.window + 1) * std::max<std::size_t>(options.body_bytes, 1);
+  Client client(with);
+  if (!reaches(client, common)) return kExitUnreachable;
+  auto bench = std::make_shared<Bench>(client, options);
+  bench->run();
+  if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;
+  return bench->exit_code();
+}
+
+}  // namespace lanemq::cli

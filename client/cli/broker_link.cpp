@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/broker_link.hpp"
+
+#include <cstdio>
+
+#include <lanemq/text.hpp>
+
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+
+ClientOptions client_options(const Common& common) {
+  ClientOptions options;
+  options.endpoint = common.broker;
+  options.log = [](std::string_view sentence) { say(sentence); };
+  return options;
+}
+
+bool reaches(Client& client, const Common& common) {
+  std::future<Reply<BrokerPong>> pong = client.ping();
+  if (pong.wait_for(common.connect_timeout) == std::future_status::ready) {
+    const Reply<BrokerPong> reply = pong.get();
+    if (reply || !reply.error().local) return true;  // a refusal is an answer too
+  }
+  say_unreachable(common);
+  return false;
+}
+
+void say_unreachable(const Common& common) {
+  say("no broker answers at " + printable(common.broker) + " within " +
+      std::to_string(common.connect_timeout.count()) +
+      " ms (--connect-timeout-ms); start lanemq-broker, or name another with --broker or LANEMQ_BROKER");
+}
+
+void say_error(const ClientError& error) {
+  std::string sentence = printable(error.code) + ": " + printable(error.message, limits::text_bytes_max);
+  if (!error.id.empty()) sentence += " (job " + printable(error.id) + ")";
+  if (error.retry_after) sentence += "; try again in " + short_duration(*error.retry_after);
+  say(sentence);
+  const std::string_view body = error.body.bytes();
+  if (body.empty()) return;
+  std::fwrite(body.data(), 1, body.size(), stderr);
+  if (!body.ends_with('\n')) std::fputc('\n', stderr);
+}
+
+JobRequest request_of(const JobOptions& options) {
+  JobRequest request{
+      .service = options.service, .id = options.id, .lane = options.lane, .model = options.model};
+  if (options.timeout_ms) request.timeout = std::chrono::milliseconds(*options.timeout_ms);
+  return request;
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <optional>
+
+#include <lanemq/client.hpp>
+
+#include "client/cli/commands.hpp"
+
+namespace lanemq::cli {
+
+/// The options of a client of this program; what it has to tell goes to the terminal.
+ClientOptions client_options(const Common& common);
+
+/// Whether the broker answers within the connect timeout; says so when it does not.
+bool reaches(Client& client, const Common& common);
+
+/// Says that no broker answers there.
+void say_unreachable(const Common& common);
+
+/// Says an error with its code, where it failed, and when to try again; the upstream's body goes to the
+/// standard error as it is.
+void say_error(const ClientError& error);
+
+/// A job's request from what was given on the command line.
+JobRequest request_of(const JobOptions& options);
+
+/// The reply to a request that was just made, or empty when no broker can be reached (which is said then). A
+/// broker that was reached once is waited for.
+template <class T>
+std::optional<T> wait_for(std::future<T>& reply, Client& client, const Common& common) {
+  // An answer that is there already needs no proof that somebody is there to give it.
+  if (reply.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready &&
+      !reaches(client, common) && reply.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready)
+    return std::nullopt;
+  return reply.get();
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <functional>
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+#include <CLI/CLI.hpp>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/version.hpp>
+
+#include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+constexpr std::int64_t kFetchWaitMaxMs = 60'000;
+constexpr std::size_t kWindowMax = 100'000;
+constexpr std::size_t kBenchCountMax = 50'000'000;  // four bytes each are kept
+
+/// All options of all commands, and the command that was chosen.
+struct Chosen {
+  Common common;
+  std::int64_t connect_timeout_ms = 3'000;
+  SubmitOptions submit;
+  RunOptions run;
+  StatsOptions stats;
+  PingOptions ping;
+  BenchOptions bench;
+  JobQuery query;
+  std::function<int()> command;
+};
+
+void add_job_options(CLI::App& command, JobOptions& job, bool service_required) {
+  command.add_option("--service", job.service, "What does the work; workers say which services they serve")
+      ->required(service_required)
+      ->type_name("NAME");
+  command.add_option("--lane", job.lane, "The lane; the broker's default lane without it")->type_name("NAME");
+  command.add_option("--timeout-ms", job.timeout_ms, "Until the job must have ended, queueing included")
+      ->check(CLI::Range(std::int64_t{1}, limits::duration_ms_max))
+      ->type_name("N");
+}
+
+void add_submit(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("submit", "Run one job; its answer goes to the standard output");
+  add_job_options(command, chosen.submit.job, true);
+  command.add_option("--model", chosen.submit.job.model, "The model, for the broker's budgets")
+      ->type_name("NAME");
+  command
+      .add_option("--id", chosen.submit.job.id, "The idempotency key: the same id and body is the same job")
+      ->type_name("ID");
+  command
+      .add_option(
+          "body", chosen.submit.body,
+          "The job's body: a text, @FILE for a file's content, - for the standard input; empty without it")
+      ->type_name("BODY");
+  command.callback(
+      [&chosen] { chosen.command = [&chosen] { return submit(chosen.common, chosen.submit); }; });
+}
+
+void add_run(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand(
+      "run",
+      "Run a file of jobs: OpenAI's batch format, or one JSON body a line; able to go on where it stopped");
+  command.footer(
+      "In the batch format a line is {\"custom_id\": ..., \"body\": ...}; the body is sent byte for byte, "
+      "and the\n"
+      "output is OpenAI's batch output format. A plain line is sent as it is, and answered by\n"
+      "{\"line\", \"input\", \"response\", \"error\"}. Answers are written as they come. Run the same "
+      "command again\n"
+      "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.");
+  RunOptions& options = chosen.run;
+  add_job_options(command, options.job, true);
+  command.add_option("file", options.file, "The jobs, one a line")->required()->type_name("FILE.jsonl");
+  command.add_option("--model", options.job.model, "The model; each body's own `model` without it")
+      ->type_name("NAME");
+  command
+      .add_option("--out", options.out,
+                  "The answers; FILE.out.jsonl without it, - for the standard output (then it cannot\n"
+                  "go on where it stopped)")
+      ->type_name("FILE");
+  static const std::map<std::string, LineFormat> kFormats{{"batch", LineFormat::batch},
+                                                          {"plain", LineFormat::plain}};
+  command
+      .add_option_function<std::string>(
+          "--format", [&options](const std::string& name) { options.format = kFormats.at(name); },
+          "What the lines are; told by the first line without it")
+      ->check(CLI::IsMember({"batch", "plain"}))
+      ->type_name("batch|plain");
+  command
+      .add_option_function<std::string>(
+          "--order",
+          [&options](const std::string& name) {
+            options.order = name == "input" ? OutputOrder::input : OutputOrder::completion;
+          },
+          "The order of the answers; `input` puts them in order when all are there")
+      ->check(CLI::IsMember({"input", "completion"}))
+      ->type_name("input|completion");
+  command.add_option("--window", options.window, "Jobs in flight at once")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kWindowMax))
+      ->type_name("N");
+  command
+      .add_option(
+          "--retries", options.retries,
+          "Further attempts in this run for a job whose error says when to retry; refusals are always\n"
+          "waited out")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000))
+      ->type_name("N");
+  command.add_flag("--quiet", options.quiet, "Say nothing unless something failed");
+  command.callback([&chosen] { chosen.command = [&chosen] { return run(chosen.common, chosen.run); }; });
+}
+
+void add_stats(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("stats", "Show the lanes, workers and budgets");
+  command.add_flag("--json", chosen.stats.json, "The broker's document as it is");
+  command
+      .add_option_function<double>(
+          "--watch", [&chosen](double seconds) { chosen.stats.watch_seconds = seconds; },
+          "Again and again, every N seconds")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->check(CLI::Range(0.1, 3'600.0))
+      ->type_name("N");
+  command.callback([&chosen] { chosen.command = [&chosen] { return stats(chosen.common, chosen.stats); }; });
+}
+
+void add_ping(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("ping", "Measure the way to the broker and back");
+  command.add_option("--count", chosen.ping.count, "How often")
+      ->capture_default_str()
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->type_name("N");
+  command.callback([&chosen] { chosen.command = [&chosen] { return ping(chosen.common, chosen.ping); }; });
+}
+
+void add_bench(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("bench", "Measure round trips; needs a worker that echoes");
+  BenchOptions& bench_options = chosen.bench;
+  bench_options.job.service = "echo";
+  add_job_options(command, bench_options.job, false);
+  command.add_option("-n,--count", bench_options.count, "Round trips")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kBenchCountMax))
+      ->type_name("N");
+  command.add_option("--window", bench_options.window, "Jobs in flight at once")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kWindowMax))
+      ->type_name("N");
+  command.add_option("--size", bench_options.body_bytes, "Bytes of each body")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{0}, limits::body_bytes_max))
+      ->type_name("N");
+  command.add_flag("--json", bench_options.json, "The figures as JSON");
+  command.callback([&chosen] { chosen.command = [&chosen] { return bench(chosen.common, chosen.bench); }; });
+}
+
+void add_job_queries(CLI::App& app, Chosen& chosen) {
+  const auto add = [&](const char* name, const char* description,
+                       int (*function)(const Common&, const JobQuery&)) {
+    CLI::App* command = app.add_subcommand(name, description);
+    command->add_option("id", chosen.query.id, "The job's id")->required()->type_name("ID");
+    command->callback([&chosen, function] {
+      chosen.command = [&chosen, function] { return function(chosen.common, chosen.query); };
+    });
+    return command;
+  };
+  add("status", "Say where a job is", status);
+  add("cancel", "Cancel a job", cancel);
+  add("fetch", "Get the answer of a job that was submitted before", fetch)
+      ->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")
+      ->check(CLI::Range(std::int64_t{0}, kFetchWaitMaxMs))
+      ->type_name("N");
+}
+
+void add_all(CLI::App& app, Chosen& chosen) {
+  chosen.common.broker = ClientOptions().endpoint;
+  app.set_version_flag("--version", std::string("lanemq ") + kVersion);
+  app.require_subcommand(0, 1);  // none is said below, in better words
+  app.fallthrough();             // --broker may stand behind the command too
+  app.add_option("--broker", chosen.common.broker, "Where the broker listens for clients")
+      ->envname("LANEMQ_BROKER")
+      ->capture_default_str()
+      ->type_name("ENDPOINT");
+  app.add_option("--connect-timeout-ms", chosen.connect_timeout_ms,
+                 "How long to wait for a first word of the broker")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3'600'000))
+      ->type_name("N");
+  add_submit(app, chosen);
+  add_run(app, chosen);
+  add_stats(app, chosen);
+  add_ping(app, chosen);
+  add_bench(app, chosen);
+  add_job_queries(app, chosen);
+  app.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
+}
+
+std::string usage_error(const CLI::App*, const CLI::Error& error) {
+  return std::string("lanemq: ") + error.what() + "; see lanemq --help, lanemq COMMAND --help\n";
+}
+
+int main_checked(int argc, char** argv) {
+  CLI::App app("LaneMQ's command line: jobs in, answers out", "lanemq");
+  Chosen chosen;
+  add_all(app, chosen);
+  app.failure_message(usage_error);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are no errors; everything else is wrong usage, whatever its kind.
+    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+  }
+  if (!chosen.command) {
+    say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
+    return kExitUsage;
+  }
+  chosen.common.connect_timeout = std::chrono::milliseconds(chosen.connect_timeout_ms);
+  try {
+    return chosen.command();
+  } catch (const std::invalid_argument& error) {  // the endpoint
+    say(error.what());
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    say(error.what());
+    return kExitFailed;
+  }
+}
+
+}  // namespace
+}  // namespace lanemq::cli
+
+int main(int argc, char** argv) {
+  return lanemq::cli::main_checked(argc, argv);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <thread>
+
+#include <lanemq/text.hpp>
+
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenPings{200};
+
+}  // namespace
+
+int ping(const Common& common, const PingOptions& options) {
+  catch_interrupts();
+  ClientOptions with = client_options(common);
+  with.log = nullptr;  // silence is what this command tells of itself
+  Client client(with);
+  for (int i = 0; i < options.count && interrupted() == 0; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kBetweenPings);
+    std::future<Reply<BrokerPong>> pending = client.ping();
+    if (pending.wait_for(common.connect_timeout) != std::future_status::ready) {
+      say_unreachable(common);
+      return kExitUnreachable;
+    }
+    const Reply<BrokerPong> pong = pending.get();
+    if (!pong) {
+      say_error(pong.error());
+      return kExitFailed;
+    }
+    char line[64];
+    std::snprintf(line, sizeof line, "%.3f ms\n", static_cast<double>(pong->round_trip.count()) / 1e6);
+    if (!put("pong from " + common.broker + " version=" + printable(pong->version) + " time=" + line))
+      return kExitFailed;
+  }
+  return interrupted() == 0 ? kExitDone : kExitSignal + interrupted();
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <lanemq/limits.hpp>
+
+#include "client/cli/run/json_lines.hpp"
+#include "client/cli/run/line_reader.hpp"
+#include "client/cli/run/run_key.hpp"
+
+namespace lanemq::cli {
+
+/// What a person has to change before a run can go on; the text says what.
+struct RunError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+/// A file descriptor that is closed with its owner.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// The file of jobs: read once to know where its lines are and that no name stands twice, then line by line
+/// in any order. The file must not change meanwhile; a line that did is found out and named when it is no job
+/// any more.
+class InputFile {
+ public:
+  static constexpr std::size_t kLineBytesMax = limits::body_bytes_max + std::size_t{64} * 1024;
+  static constexpr std::size_t kLinesMax = 10'000'000;
+
+  /// Where a line stands. Blank lines have none.
+  struct Entry {
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;  ///< without its line end; kTooLong: over kLineBytesMax
+    std::uint32_t number = 0;  ///< from 1
+    RunKey key{};              ///< names nothing where the line names nothing
+  };
+  static constexpr std::uint32_t kTooLong = 0xFFFF'FFFF;
+
+  /// Without a format the first line that is JSON tells it. Throws RunError: the file cannot be read, is too
+  /// long, or names two lines alike.
+  InputFile(const std::string& path, std::optional<LineFormat> format);
+
+  LineFormat format() const { return format_; }
+  const std::string& path() const { return path_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// The place of the entry with that key in entries(); empty: there is none.
+  std::optional<std::size_t> find(const RunKey& key) const;
+  /// Whether a path leads to this very file.
+  bool is_at(const std::string& path) const;
+
+  /// Reads a line again; the text lives in `storage`. Throws RunError when the file cannot be read.
+  InputLine read(const Entry& entry, std::string& storage) const;
+  /// How the answer to a line is named.
+  LineName name_of(const Entry& entry, const InputLine& line) const;
+
+ private:
+  void detect_format();
+  void index();
+  void add(const FileLine& line, std::uint32_t number);
+  void sort_keys();
+
+  std::string path_;
+  FileDescriptor file_;
+  LineFormat format_ = LineFormat::plain;
+  std::vector<Entry> entries_;
+  std::vector<std::pair<RunKey, std::uint32_t>> by_key_;  ///< sorted; the second is the place in entries_
+};
+
+}  // namespace lanemq::cli

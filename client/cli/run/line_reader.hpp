@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lanemq::cli {
+
+/// A line as it stands in a file.
+struct FileLine {
+  std::string_view text{};   ///< without its line end; lives until the next one is read
+  std::uint64_t offset = 0;  ///< of its first byte
+  std::uint64_t bytes = 0;   ///< with its line end
+  bool complete = false;     ///< has a line end
+  bool too_long = false;     ///< over the bound; `text` is empty then
+};
+
+/// Reads a file from its start, line by line, holding one line and one block of it.
+class LineReader {
+ public:
+  /// `fd` stays the caller's. A line of more than `line_bytes_max` bytes is passed over.
+  LineReader(int fd, std::size_t line_bytes_max) : fd_(fd), line_bytes_max_(line_bytes_max) {}
+
+  /// The next line; false: the end of the file. Throws std::system_error when the file cannot be read.
+  bool next(FileLine& line);
+
+ private:
+  bool fill();
+
+  int fd_;
+  std::size_t line_bytes_max_;
+  std::string buffer_;
+  std::size_t begin_ = 0;         ///< of what is not yet handed out, in the buffer
+  std::uint64_t offset_ = 0;      ///< of that, in the file
+  std::uint64_t read_up_to_ = 0;  ///< in the file
+};
+
+/// Reads `size` bytes at `offset`; what is missing at the end of the file is missing in the text. Throws
+/// std::system_error.
+void read_at(int fd, std::uint64_t offset, std::size_t size, std::string& text);
+
+}  // namespace lanemq::cli

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/run/output_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::cli {
+namespace {
+
+constexpr std::size_t kCopyBytes = std::size_t{1024} * 1024;
+constexpr std::size_t kStateLineBytesMax = 256;
+constexpr std::string_view kStateHeading = "lanemq-run 1";
+
+[[noreturn]] void fail(const std::string& path, const std::string& doing) {
+  throw RunError(printable(path) + ": cannot " + doing + ": " + std::strerror(errno));
+}
+
+void write_all(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) fail(path, "write");
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
+/// The directory's entries are durable too, so that a rename survives a crash of the machine.
+void sync_directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::fsync(opened.get());
+}
+
+/// A file that takes the place of another when it is whole, and goes away when it never is.
+class Replacement {
+ public:
+  Replacement(std::string path, mode_t mode) : path_(std::move(path)), name_(path_ + ".new-XXXXXX") {
+    file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC | O_APPEND));
+    if (file_.get() < 0) {
+      const std::string wanted = std::exchange(name_, std::string());
+      fail(wanted, "make a file beside the output");
+    }
+    ::fchmod(file_.get(), mode);
+  }
+  ~Replacement() {
+    if (!name_.empty()) ::unlink(name_.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  int fd() const { return file_.get(); }
+  void write(std::string_view bytes) { write_all(file_.get(), bytes, name_); }
+
+  /// Takes the place; the file stays open.
+  FileDescriptor put_in_place() {
+    if (::fsync(file_.get()) != 0) fail(name_, "write to the disk");
+    if (::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, "replace");
+    name_.clear();
+    sync_directory_of(path_);
+    return std::move(file_);
+  }
+
+ private:
+  std::string path_, name_;
+  FileDescriptor file_;
+};
+
+/// Whether a broken line can be the beginning of one of ours: nothing else is ever thrown away.
+bool is_torn_start(std::string_view text) {
+  if (text.starts_with('\0')) return true;  // blocks that were never written, after a crash of the machine
+  for (const std::string_view start : {"{\"id\":\"batch_req_", "{\"line\":"})
+    if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
+  return false;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path, const InputFile& input) : path_(std::move(path)), input_(input) {
+  if (path_ == "-") {
+    file_ = FileDescriptor(::dup(STDOUT_FILENO));
+    if (file_.get() < 0) fail("the standard output", "write to it");
+  } else {
+    if (input_.is_at(path_)) throw RunError(printable(path_) + " is the input itself; give another --out");
+    open_and_lock();
+  }
+  progressed_.done.assign(input_.entries().size(), false);
+}
+
+void OutputFile::open_and_lock() {
+  while (true) {
+    file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC));
+    is_new_ = file_.get() < 0 && errno == ENOENT;
+    if (is_new_) file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (file_.get() < 0) fail(path_, "open for writing");
+    struct stat ours {
+    }, there{};
+    if (::fstat(file_.get(), &ours) != 0) fail(path_, "read");
+    regular_ = S_ISREG(ours.st_mode);
+    // Who took the output away wants new answers: the salt of the old ones would bring those back.
+    if (is_new_) ::unlink(state_path().c_str());
+    if (!regular_) return;
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
+      throw RunError(printable(path_) +
+                     " is being written by another run; wait for it or give another --out");
+    // Another run may have put a new file in the place between our opening and our lock.
+    if (::stat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
+      return;
+  }
+}
+
+// ---- what is there already ----------------------------------------------------------------------------
+
+const Progressed& OutputFile::scan() {
+  if (!regular_) return progressed_;
+  LineReader reader(file_.get(), kLineBytesMax);
+  FileLine line;
+  bool torn = false;
+  try {
+    for (std::uint64_t number = 1; reader.next(line); ++number) {
+      if (torn) refuse_line(number - 1, "is no answer of `lanemq run`");
+      std::optional<OutputLine> read;
+      if (line.complete && !line.too_long) read = read_output(line.text);
+      // Only the last line may be broken. In a file that holds nothing else, it must look like one of ours.
+      torn = !read;
+      if (torn && number == 1 && !is_torn_start(line.text))
+        refuse_line(number, "is no answer of `lanemq run`");
+      if (torn || !keep(number, *read)) {
+        drops_ = true;
+        continue;
+      }
+      if (!kept_.empty() && kept_.back().offset + kept_.back().bytes == line.offset)
+        kept_.back().bytes += line.bytes;
+      else
+        kept_.push_back({line.offset, line.bytes});
+    }
+  } catch (const std::system_error& error) {
+    throw RunError(printable(path_) + ": " + error.code().message());
+  }
+  progressed_.torn = torn;
+  read_state();
+  return progressed_;
+}
+
+void OutputFile::refuse_line(std::uint64_t number, const std::string& why) const {
+  throw RunError(printable(path_) + " line " + std::to_string(number) + " " + why +
+                 "; give another --out or move that file away");
+}
+
+/// Whether a line stays, with what it tells noted.
+bool OutputFile::keep(std::uint64_t number, const OutputLine& read) {
+  RunKey key;
+  if (read.name.format == LineFormat::plain)
+    key = key_of_line(read.name.number, read.name.input_hash);
+  else if (read.name.custom_id)
+    key = key_of_custom_id(*read.name.custom_id);
+  const std::optional<std::size_t> place = input_.find(key);
+  if (read.name.format != input_.format() ||
+      (!place && read.name.format == LineFormat::plain && !read.failed))
+    refuse_line(number, "answers another input than " + printable(input_.path()));
+  if (read.failed) {
+    ++progressed_.failed_count;
+    if (key.names_something()) progressed_.attempts[key] = 2;
+    return false;
+  }
+  if (!place) return true;  // an answer of a former, longer input: not ours to throw away
+  if (progressed_.done[*place]) return false;
+  progressed_.done[*place] = true;
+  ++progressed_.done_count;
+  return true;
+}
+
+/// PATH.run: a heading, the salt, then a line for each key with its next attempt.
+void OutputFile::read_state() {
+  const FileDescriptor file(::open(state_path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return;
+  LineReader reader(file.get(), kStateLineBytesMax);
+  FileLine line;
+  if (!reader.next(line) || line.text != kStateHeading) return;
+  if (!reader.next(line) || !line.complete) return;
+  salt_ = std::string(line.text);
+  while (reader.next(line) && line.complete) {
+    const std::size_t space = line.text.find(' ');
+    if (space == std::string_view::npos) continue;
+    const RunKey key = key_from_text(line.text.substr(0, space));
+    const std::uint32_t stored = static_cast<std::uint32_t>(
+        std::strtoul(std::string(line.text.substr(space + 1)).c_str(), nullptr, 10));
+    if (!key.names_something() || stored < 2) continue;
+    if (const auto place = input_.find(key); place && progressed_.done[*place]) continue;
+    std::uint32_t& next = progressed_.attempts[key];
+    next = next == 0 ? stored : stored + 1;  // it failed again since this was written
+  }
+}
+
+// ---- writing ------------------------------------------------------------------------------------------
+
+void OutputFile::begin() {
+  if (salt_.empty()) salt_ = new_salt();
+  if (!regular_) return;
+  // First the attempts, then the lines that say that they failed: a crash between the two costs a number.
+  write_state();
+  if (drops_) rewrite(kept_);
+}
+
+void OutputFile::write_state() {
+  Replacement state(state_path(), 0600);
+  std::string text(kStateHeading);
+  text += '\n' + salt_ + '\n';
+  for (const auto& [key, attempt] : progressed_.attempts) {
+    text += to_text(key) + ' ' + std::to_string(attempt) + '\n';
+    if (text.size() > kCopyBytes) {
+      state.write(text);
+      text.clear();
+    }
+  }
+  state.write(text);
+  state.put_in_place();
+}
+
+void OutputFile::rewrite(const std::vector<Span>& spans) {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) fail(path_, "read");
+  Replacement fresh(path_, status.st_mode & 0777);
+  if (::flock(fresh.fd(), LOCK_EX | LOCK_NB) != 0) fail(path_, "lock");
+  std::string block;
+  for (Span span : spans) {
+    while (span.bytes > 0) {
+      read_at(file_.get(), span.offset,
+              static_cast<std::size_t>(std::min<std::uint64_t>(span.bytes, kCopyBytes)), block);
+      if (block.empty()) throw RunError(printable(path_) + " became shorter meanwhile; run again");
+      fresh.write(block);
+      span.offset += block.size();
+      span.bytes -= block.size();
+    }
+  }
+  file_ = fresh.put_in_place();
+}
+
+void OutputFile::forget() {
+  if (is_new_) ::unlink(path_.c_str());
+}
+
+void OutputFile::append(std::string_view lines) {
+  write_all(file_.get(), lines, path_);
+}
+
+void OutputFile::finish(OutputOrder order, bool complete) {
+  if (!regular_) return;
+  if (order == OutputOrder::input) {
+    const std::vector<Span> spans = in_input_order();
+    if (spans.size() > 1) rewrite(spans);
+  }
+  if (::fsync(file_.get()) != 0) fail(path_, "write to the disk");
+  if (complete) ::unlink(state_path().c_str());
+}
+
+/// The file's lines in the order of the input, neighbours that are in order already joined.
+std::vector<OutputFile::Span> OutputFile::in_input_order() const {
+  struct Place {
+    std::size_t rank;
+    Span span;
+  };
+  std::vector<Place> places;
+  LineReader reader(file_.get(), kLineBytesMax);
+  FileLine line;
+  while (reader.next(line)) {
+    std::size_t rank = input_.entries().size();  // behind the others, in the order they have
+    if (const std::optional<OutputLine> read = read_output(line.text)) {
+      RunKey key;
+      if (read->name.format == LineFormat::plain)
+        key = key_of_line(read->name.number, read->name.input_hash);
+      else if (read->name.custom_id)
+        key = key_of_custom_id(*read->name.custom_id);
+      rank = input_.find(key).value_or(rank);
+    }
+    places.push_back({rank, {line.offset, line.bytes}});
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const Place& a, const Place& b) { return a.rank < b.rank; });
+  std::vector<Span> spans;
+  for (const Place& place : places) {
+    if (!spans.empty() && spans.back().offset + spans.back().bytes == place.span.offset)
+      spans.back().bytes += place.span.bytes;
+    else
+      spans.push_back(place.span);
+  }
+  return spans;
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/run/retry.hpp"
+
+#include <algorithm>
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstWait{100};
+constexpr milliseconds kLongestOwnWait{5'000};
+constexpr milliseconds kLongestToldWait{60'000};  // then the broker is asked again, whatever it said
+
+bool is_refusal(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::lane_full:
+    case ErrorCode::client_full:
+    case ErrorCode::bytes_full:
+    case ErrorCode::store_full:
+    case ErrorCode::draining:
+    case ErrorCode::paused:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+AfterError after_error(const ClientError& error, const Flight& flight) {
+  const std::optional<ErrorCode> code = error.known_code();
+  if (code && is_refusal(*code)) return AfterError::send_again;
+  const bool may_be_retried = error.retry_after || (code && error_info(*code).says_when_to_retry);
+  return may_be_retried && flight.retries_left > 0 ? AfterError::run_again : AfterError::give_up;
+}
+
+milliseconds wait_before_retry(const ClientError& error, const Flight& flight, double chance) {
+  const milliseconds own = std::min(kFirstWait * (1 << std::min(flight.refusals, 10)), kLongestOwnWait);
+  const milliseconds told = std::min(error.retry_after.value_or(milliseconds(0)), kLongestToldWait);
+  // Never before what was told, and up to a quarter later.
+  const milliseconds base = error.retry_after ? std::max(told, kFirstWait) : own;
+  return base + milliseconds(static_cast<std::int64_t>(static_cast<double>(base.count()) * 0.25 * chance));
+}
+
+}  // namespace lanemq::cli

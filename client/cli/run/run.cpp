@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <lanemq/text.hpp>
+
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/run/input_file.hpp"
+#include "client/cli/run/output_file.hpp"
+#include "client/cli/run/progress.hpp"
+#include "client/cli/run/retry.hpp"
+#include "client/cli/run/run_key.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Bodies of the jobs in flight together; one job may be larger when it is alone.
+constexpr std::size_t kInFlightBytesMax = std::size_t{128} * 1024 * 1024;
+constexpr std::size_t kProblemsSaidMax = 20;
+constexpr std::size_t kWriteBytes =
+    std::size_t{1024} * 1024;  // lines kept back while there is more to settle
+constexpr milliseconds kTick{100};
+constexpr std::chrono::seconds kWordsEvery{30};
+constexpr std::chrono::seconds kRefusalSaidEvery{30};
+
+/// An answer on its way from the client's thread to this one.
+struct Landed {
+  Flight flight;
+  LineName name;
+  std::size_t body_bytes = 0;
+  Answer answer;
+};
+
+/// Where answers are put by one thread and taken by another, all at once. Holds at most the window.
+class LandingStrip {
+ public:
+  void put(Landed landed) {
+    {
+      const std::lock_guard lock(mutex_);
+      landed_.push_back(std::move(landed));
+    }
+    something_.notify_one();
+  }
+  /// Waits until there is something or the time is over; replaces the content of `out`.
+  void take(std::vector<Landed>& out, milliseconds wait) {
+    out.clear();
+    std::unique_lock lock(mutex_);
+    something_.wait_for(lock, wait, [this] { return !landed_.empty(); });
+    out.swap(landed_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable something_;
+  std::vector<Landed> landed_;
+};
+
+/// One run: keeps the window full, writes what comes back, sends again what was refused.
+class Runner {
+ public:
+  Runner(const RunOptions& options, const InputFile& input, OutputFile& output, const Progressed& progressed,
+         Client& client, LandingStrip& strip)
+      : options_(options),
+        input_(input),
+        output_(output),
+        progressed_(progressed),
+        client_(client),
+        strip_(strip),
+        progress_(Clock::now()),
+        words_at_(Clock::now() + kWordsEvery) {
+    counts_.total = input.entries().size();
+    counts_.before = progressed.done_count;
+  }
+
+  /// Until every line is settled or a signal comes.
+  void run() {
+    std::vector<Landed> landed;
+    while (true) {
+      for (Landed& one : landed)
+        settle(std::move(one));
+      write();
+      if (interrupted() != 0 || (fill() && in_flight_ == 0 && waiting_.empty())) break;
+      write();  // lines that cannot be sent are settled while the window is filled
+      show();
+      strip_.take(landed, wait());
+    }
+    strip_.take(landed, milliseconds(0));  // what came while we were told to stop
+    for (Landed& one : landed)
+      settle(std::move(one));
+    write();
+    show_live({});
+  }
+
+  const RunCounts& counts() const { return counts_; }
+  std::string summary() const { return progress_.summary(counts_, Clock::now()); }
+
+ private:
+  bool fill();
+  bool has_room() const;
+  void send(const Flight& flight);
+  void settle(Landed landed);
+  void put_down(const LineName& name, std::string_view job_id, const Answer& answer);
+  void wait_and_retry(Flight flight, const ClientError& error, AfterError what);
+  void write();
+  void show();
+  milliseconds wait() const;
+  std::string job_id(const Flight& flight, const InputLine& line) const;
+  std::string model_of(const InputLine& line) const {
+    return options_.job.model.empty() ? line.model : options_.job.model;
+  }
+
+  const RunOptions& options_;
+  const InputFile& input_;
+  OutputFile& output_;
+  const Progressed& progressed_;
+  Client& client_;
+  LandingStrip& strip_;
+
+  std::size_t next_ = 0;  ///< place of the first line that was not looked at
+  std::size_t in_flight_ = 0, in_flight_bytes_ = 0;
+  std::multimap<Clock::time_point, Flight> waiting_;  ///< refused lines; each keeps its place in the window
+  std::string storage_, lines_;
+  RunCounts counts_;
+  Progress progress_;
+  Clock::time_point bar_at_{}, words_at_, refusal_said_{};
+  std::size_t problems_said_ = 0;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+bool Runner::has_room() const {
+  return in_flight_ + waiting_.size() < options_.window &&
+         (in_flight_ == 0 || in_flight_bytes_ < kInFlightBytesMax);
+}
+
+/// Sends what may be sent now; true: every line was looked at.
+bool Runner::fill() {
+  const auto now = Clock::now();
+  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+    const Flight flight = waiting_.begin()->second;
+    waiting_.erase(waiting_.begin());
+    send(flight);
+  }
+  const auto& entries = input_.entries();
+  for (; next_ < entries.size() && has_room(); ++next_) {
+    if (progressed_.done[next_]) continue;
+    Flight flight{.place = static_cast<std::uint32_t>(next_), .retries_left = options_.retries};
+    const auto attempt = progressed_.attempts.find(entries[next_].key);
+    if (attempt != progressed_.attempts.end()) flight.attempt = attempt->second;
+    send(flight);
+  }
+  return next_ == entries.size();
+}
+
+void Runner::send(const Flight& flight) {
+  const InputFile::Entry& entry = input_.entries()[flight.place];
+  const InputLine line = input_.read(entry, storage_);
+  if (!line.problem.empty()) {
+    const std::string problem = "line " + std::to_string(entry.number) + " " + line.problem;
+    if (problems_said_ < kProblemsSaidMax) say(printable(input_.path()) + " " + problem);
+    if (++problems_said_ == kProblemsSaidMax) say("further lines with problems are in the output only");
+    return put_down(input_.name_of(entry, line), "line-" + std::to_string(entry.number),
+                    tl::unexpected(ClientError{.code = std::string(name_of(ErrorCode::bad_request)),
+                                               .message = problem}));
+  }
+  JobOptions job = options_.job;
+  job.model = model_of(line);
+  job.id = job_id(flight, line);
+  const std::size_t body_bytes = line.body.size();
+  ++in_flight_;
+  in_flight_bytes_ += body_bytes;
+  client_.submit(request_of(job), Blob::copy(line.body),
+                 [strip = &strip_, flight, name = input_.name_of(entry, line), body_bytes](Answer answer) {
+                   strip->put({flight, name, body_bytes, std::move(answer)});
+                 });
+}
+
+std::string Runner::job_id(const Flight& flight, const InputLine& line) const {
+  const std::string model = model_of(line);
+  return run_job_id({.salt = output_.salt(),
+                     .service = options_.job.service,
+                     .lane = options_.job.lane,
+                     .model = model,
+                     .key = input_.entries()[flight.place].key,
+                     .body = line.body,
+                     .attempt = flight.attempt});
+}
+
+void Runner::settle(Landed landed) {
+  --in_flight_;
+  in_flight_bytes_ -= landed.body_bytes;
+  if (!landed.answer) {
+    const AfterError what = after_error(landed.answer.error(), landed.flight);
+    if (what != AfterError::give_up) return wait_and_retry(landed.flight, landed.answer.error(), what);
+  }
+  const std::string id = landed.answer ? landed.answer->id : landed.answer.error().id;
+  put_down(landed.name, id, landed.answer);
+}
+
+void Runner::put_down(const LineName& name, std::string_view job_id, const Answer& answer) {
+  ++(answer ? counts_.done : counts_.failed);
+  lines_ += write_output(name, job_id, answer);
+  if (lines_.size() > kWriteBytes) write();
+}
+
+void Runner::wait_and_retry(Flight flight, const ClientError& error, AfterError what) {
+  const auto now = Clock::now();
+  const double chance = std::uniform_real_distribution<double>(0, 1)(random_);
+  const milliseconds delay = wait_before_retry(error, flight, chance);
+  if (what == AfterError::send_again) {
+    ++flight.refusals;
+    if (now - refusal_said_ > kRefusalSaidEvery) {
+      refusal_said_ = now;
+      say("the broker takes no more for now, going on when it does: " + printable(error.code) + ": " +
+          printable(error.message));
+    }
+  } else {
+    ++flight.attempt;
+    --flight.retries_left;
+    flight.refusals = 0;
+  }
+  waiting_.emplace(now + delay, flight);
+}
+
+void Runner::write() {
+  if (lines_.empty()) return;
+  output_.append(lines_);
+  lines_.clear();
+}
+
+void Runner::show() {
+  const auto now = Clock::now();
+  counts_.in_flight = in_flight_;
+  progress_.sample(counts_, now);
+  if (options_.quiet) return;
+  if (error_is_terminal()) {
+    if (now < bar_at_) return;
+    bar_at_ = now + kTick;
+    return show_live(progress_.bar(counts_, error_columns()));
+  }
+  if (now < words_at_) return;
+  words_at_ = now + kWordsEvery;
+  say("run: " + progress_.words(counts_));
+}
+
+milliseconds Runner::wait() const {
+  if (waiting_.empty()) return kTick;
+  const auto left = std::chrono::ceil<milliseconds>(waiting_.begin()->first - Clock::now());
+  return std::clamp(left, milliseconds(0), kTick);
+}
+
+// ---- the command --------------------------------------------------------------------------------------
+
+std::string output_path(const RunOptions& options) {
+  if (!options.out.empty()) return options.out;
+  constexpr std::string_view kSuffix = ".jsonl";
+  std::string stem = options.file;
+  if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());
+  return stem + ".out.jsonl";
+}
+
+int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
+  const RunCounts& counts = runner.counts();
+  const bool complete = counts.settled() == counts.total;
+  if (complete) output.finish(options.order, counts.failed == 0);
+  if (!options.quiet || counts.failed > 0)
+    say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
+  if (!complete) {
+    if (output.can_resume()) say("stopped; run the same command again and only what is missing is sent");
+    return kExitSignal + interrupted();
+  }
+  if (counts.failed == 0) return kExitDone;
+  if (output.can_resume()) say("run the same command again to send the failed lines once more");
+  return kExitFailed;
+}
+
+void say_progressed(const std::string& path, const Progressed& progressed) {
+  if (progressed.done_count == 0 && progressed.failed_count == 0 && !progressed.torn) return;
+  std::string sentence =
+      "run: going on with " + printable(path) + ": " + grouped(progressed.done_count) + " done";
+  if (progressed.failed_count > 0)
+    sentence += ", " + grouped(progressed.failed_count) + " failed are sent again";
+  if (progressed.torn) sentence += ", a line that was not written whole is dropped";
+  say(sentence);
+}
+
+int run_checked(const Common& common, const RunOptions& options) {
+  const std::string path = output_path(options);
+  const InputFile input(options.file, options.format);
+  OutputFile output(path, input);
+  if (!output.can_resume() && options.order == OutputOrder::input)
+    throw RunError("--order input needs an output that is a file; give one with --out");
+  const Progressed& progressed = output.scan();
+
+  ClientOptions with = client_options(common);
+  with.pending_max = options.window + 16;
+  with.pending_bytes_max = kInFlightBytesMax + InputFile::kLineBytesMax;
+  LandingStrip strip;  // outlives the client, whose thread uses it
+  Client client(with);
+  const bool all_done = progressed.done_count == input.entries().size();
+  if (!all_done && !reaches(client, common)) {
+    output.forget();
+    return kExitUnreachable;
+  }
+
+  output.begin();
+  if (!options.quiet) say_progressed(path, progressed);
+  Runner runner(options, input, output, progressed, client, strip);
+  try {
+    runner.run();
+    return end(options, path, output, runner);
+  } catch (const RunError& error) {  // the disk is full, or so: what is written stays
+    show_live({});
+    say(error.what());
+    return kExitFailed;
+  }
+}
+
+}  // namespace
+
+int run(const Common& common, const RunOptions& options) {
+  catch_interrupts();
+  try {
+    return run_checked(common, options);
+  } catch (const RunError& error) {
+    say(error.what());
+    return kExitUsage;
+  }
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/stats_table.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick{50};
+
+/// One look at the broker, written out; an exit code.
+int show_once(Client& client, const Common& common, const StatsOptions& options) {
+  std::future<Reply<BrokerStats>> pending = client.stats();
+  const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
+  if (!reply) return kExitUnreachable;
+  if (!*reply) {
+    say_error(reply->error());
+    return kExitFailed;
+  }
+  const std::string& json = (*reply)->json;
+  if (options.json) return put(json + "\n") ? kExitDone : kExitFailed;
+  const std::optional<std::string> table = stats_table(json, output_takes_colour());
+  if (!table) {
+    say("the broker's statistics cannot be read; see them with --json");
+    return kExitFailed;
+  }
+  // Home, the table, then clear what an earlier and longer table left behind: no flicker.
+  const bool redraw = options.watch_seconds && output_is_terminal();
+  return put(redraw ? "\x1b[2J\x1b[H" + *table : *table) ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+int stats(const Common& common, const StatsOptions& options) {
+  catch_interrupts();
+  Client client(client_options(common));
+  if (!options.watch_seconds) return show_once(client, common, options);
+  const std::chrono::duration<double> pause(*options.watch_seconds);
+  auto next = Clock::now();
+  while (interrupted() == 0) {
+    if (Clock::now() < next) {
+      std::this_thread::sleep_for(kTick);
+      continue;
+    }
+    if (const int code = show_once(client, common, options); code != kExitDone) return code;
+    next += std::chrono::duration_cast<Clock::duration>(pause);
+  }
+  return kExitDone;  // an interrupt is how watching ends
+}
+
+}  // namespace lanemq::cli

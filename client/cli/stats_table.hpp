@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lanemq::cli {
+
+/// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line for each lane, then
+/// workers, budgets and memory. Empty: the text is no such document.
+std::optional<std::string> stats_table(std::string_view json, bool colour);
+
+}  // namespace lanemq::cli

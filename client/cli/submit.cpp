@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+/// Everything a file holds; empty: it cannot be read or holds too much, and the reason was said.
+std::optional<std::string> read_whole(int fd, const std::string& name) {
+  constexpr std::size_t kBlock = std::size_t{64} * 1024;
+  std::string text;
+  while (true) {
+    const std::size_t had = text.size();
+    if (had > limits::body_bytes_max) {
+      say(printable(name) + " has more than " + std::to_string(limits::body_bytes_max) +
+          " bytes, the largest body there is; send less");
+      return std::nullopt;
+    }
+    text.resize(had + kBlock);
+    const ssize_t got = ::read(fd, text.data() + had, kBlock);
+    text.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+    if (got < 0 && errno != EINTR) {
+      say(printable(name) + ": " + std::strerror(errno));
+      return std::nullopt;
+    }
+  }
+}
+
+std::optional<std::string> body_of(const std::string& given) {
+  if (given == "-") return read_whole(STDIN_FILENO, "the standard input");
+  if (!given.starts_with('@')) return given;
+  const std::string path = given.substr(1);
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() >= 0) return read_whole(file.get(), path);
+  say(printable(path) + ": " + std::strerror(errno));
+  return std::nullopt;
+}
+
+int put_body(std::string_view body) {
+  if (!put(body)) return kExitFailed;
+  if (output_is_terminal() && !body.empty() && !body.ends_with('\n')) put("\n");
+  return kExitDone;
+}
+
+void say_status(const JobStatus& status) {
+  std::string text = status.id + " " + status.state;
+  if (!status.lane.empty()) text += " lane=" + status.lane;
+  if (status.attempts > 0) text += " attempts=" + std::to_string(status.attempts);
+  if (status.position) text += " position=" + std::to_string(*status.position);
+  if (status.eta) text += " eta=" + short_duration(*status.eta);
+  if (!status.blocked_by.empty()) text += " blocked_by=\"" + printable(status.blocked_by) + "\"";
+  if (!status.worker.empty()) text += " worker=" + printable(status.worker);
+  if (!status.error_json.empty()) text += " error=" + status.error_json;
+  put(text + "\n");
+}
+
+int put_status(const Common& common, Client& client, std::future<Reply<JobStatus>> pending) {
+  const auto reply = wait_for(pending, client, common);
+  if (!reply) return kExitUnreachable;
+  if (!*reply) {
+    say_error(reply->error());
+    return kExitFailed;
+  }
+  say_status(**reply);
+  return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
+}
+
+}  // namespace
+
+int submit(const Common& common, const SubmitOptions& options) {
+  std::optional<std::string> body = body_of(options.body);
+  if (!body) return kExitUsage;
+  Client client(client_options(common));
+  std::future<Answer> pending = client.submit(request_of(options.job), std::move(*body));
+  const std::optional<Answer> answer = wait_for(pending, client, common);
+  if (!answer) return kExitUnreachable;
+  if (*answer) return put_body((*answer)->body.bytes());
+  say_error(answer->error());
+  return kExitFailed;
+}
+
+int status(const Common& common, const JobQuery& query) {
+  Client client(client_options(common));
+  return put_status(common, client, client.status(query.id));
+}
+
+int cancel(const Common& common, const JobQuery& query) {
+  Client client(client_options(common));
+  return put_status(common, client, client.cancel(query.id));
+}
+
+int fetch(const Common& common, const JobQuery& query) {
+  Client client(client_options(common));
+  std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
+  const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
+  if (!answer) return kExitUnreachable;
+  if (!*answer) {
+    say_error(answer->error());
+    return kExitFailed;
+  }
+  if (const auto* done = std::get_if<JobDone>(&**answer)) return put_body(done->body.bytes());
+  const JobStatus& running = std::get<JobStatus>(**answer);
+  say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait-ms");
+  return kExitFailed;
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace lanemq::cli {
+
+/// What people see: sentences and one live line on the standard error, nothing of it on the standard output.
+/// Thread-safe; there is one terminal per process.
+
+/// A sentence, as `lanemq: ...`; the live line makes room for it.
+void say(std::string_view sentence);
+
+/// Shows `line` in the place of the live line, if the standard error is a terminal; empty takes it away.
+void show_live(std::string_view line);
+
+bool error_is_terminal();
+bool output_is_terminal();
+/// Whether the standard output takes colours: a terminal, and NO_COLOR is not set.
+bool output_takes_colour();
+/// The columns of the standard error's terminal; 80 where that cannot be told.
+std::size_t error_columns();
+
+/// Writes data to the standard output; false: it cannot be written to, and the reason was said.
+bool put(std::string_view data);
+
+/// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process.
+void catch_interrupts();
+/// The signal that came, or 0.
+int interrupted();
+
+/// 950ms, 12.3s, 4m05s, 2h07m.
+std::string short_duration(std::chrono::milliseconds duration);
+/// 1234567 as 1,234,567.
+std::string grouped(std::uint64_t number);
+
+}  // namespace lanemq::cli

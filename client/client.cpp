@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <lanemq/client.hpp>
+#include <lanemq/codec.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/job_id.hpp"
+#include "client/link.hpp"
+#include "client/session.hpp"
+
+namespace lanemq {
+namespace {
+
+using client::Finished;
+using client::Handler;
+using client::Link;
+using client::LinkEvent;
+using client::Outcome;
+using client::Received;
+using client::Request;
+using client::RequestKind;
+using client::Session;
+using client::TimePoint;
+using std::chrono::milliseconds;
+
+// A turn takes at most this many messages, so that what is to be sent does not wait for what is received.
+constexpr std::size_t kReceivedPerTurn = 1'000;
+constexpr milliseconds kFetchWaitMax{60'000};  // by the protocol
+
+TimePoint steady_now() {
+  return std::chrono::steady_clock::now();
+}
+
+std::uint64_t unix_ms() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count());
+}
+
+/// An eventfd that lives as long as this.
+class WakeUp {
+ public:
+  WakeUp() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (fd_ < 0) throw std::runtime_error("cannot make an eventfd; raise the limit of open files");
+  }
+  ~WakeUp() { ::close(fd_); }
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+
+  int fd() const { return fd_; }
+  void ring() {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(fd_, &one, sizeof one));  // full means that it rings already
+  }
+  void hush() {
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(fd_, &count, sizeof count));
+  }
+
+ private:
+  int fd_;
+};
+
+/// What is absent on the wire has no data: an empty text of the caller is an absent one.
+std::string_view wire_text(const std::string& text) {
+  return text.empty() ? std::string_view() : text;
+}
+
+std::optional<std::int64_t> wire_ms(std::optional<milliseconds> value) {
+  return value ? std::optional<std::int64_t>(value->count()) : std::nullopt;
+}
+
+std::string encode_submit(const JobRequest& job, std::string_view id, std::uint64_t ref, const Blob& body) {
+  thread_local Buffer ref_bytes, header;
+  wire::Submit submit{.service = wire_text(job.service),
+                      .id = id,
+                      .lane = wire_text(job.lane),
+                      .model = wire_text(job.model),
+                      .client = wire_text(job.client),
+                      .cost = job.cost,
+                      .timeout_ms = wire_ms(job.timeout),
+                      .delay_ms = wire_ms(job.delay),
+                      .retain_ms = wire_ms(job.retain),
+                      .durable = job.durable,
+                      .ref = number_ref(ref, ref_bytes)};
+  if (job.attempts_max) submit.attempts_max = *job.attempts_max;
+  if (job.cancel_when_gone) submit.orphan = "cancel";
+  header.clear();
+  if (body.empty() || body.size() > limits::inline_bytes_max)
+    encode(submit, header);
+  else
+    encode(submit, body.bytes(), header);
+  return std::string(header.view());
+}
+
+template <class Message>
+std::string encode_query(Message message, std::uint64_t ref) {
+  Buffer ref_bytes, header;
+  message.ref = number_ref(ref, ref_bytes);
+  encode(message, header);
+  return std::string(header.view());
+}
+
+/// A handler that keeps a promise with the one type that the request's replies have.
+template <class T>
+std::pair<Handler, std::future<Reply<T>>> promised() {
+  auto promise = std::make_shared<std::promise<Reply<T>>>();
+  std::future<Reply<T>> future = promise->get_future();
+  Handler handler = [promise = std::move(promise)](Outcome&& outcome) {
+    promise->set_value(std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); }));
+  };
+  return {std::move(handler), std::move(future)};
+}
+
+Blob blob_of(std::string text) {
+  auto owner = std::make_shared<const std::string>(std::move(text));
+  const std::string_view bytes = *owner;
+  return Blob::own(std::move(owner), bytes);
+}
+
+}  // namespace
+
+/// The thread and what it shares with the callers: an inbox, swapped as a whole, and the places taken.
+class Client::Core {
+ public:
+  explicit Core(ClientOptions options)
+      : options_(std::move(options)),
+        ids_(client::system_entropy()),
+        link_(options_.endpoint, options_.body_bytes_max),
+        session_(steady_now()),
+        decoder_(options_.body_bytes_max),
+        thread_([this] { run(); }) {}
+
+  ~Core() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.ring();
+    thread_.join();
+  }
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  void submit(JobRequest job, const Blob& body, Handler handler);
+  template <class Message>
+  void ask(RequestKind kind, std::string id, Message query, milliseconds timeout, Handler handler);
+
+  std::size_t pending() const { return pending_.load(std::memory_order_relaxed); }
+  ClientCounters counters() const {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  std::optional<ClientError> take_place(std::size_t body_bytes);
+  void post(Request request);
+
+  void run();
+  bool take_inbox();
+  bool receive();
+  void hear(Received& received, TimePoint now);
+  void watch_link();
+  void reopen(TimePoint now);
+  bool send(TimePoint now);
+  bool tell_finished();
+  void sleep(bool for_room);
+  void tell_if_heard_again();
+  void log(const std::string& line);
+
+  const ClientOptions options_;
+  const client::JobIds ids_;
+  std::atomic<std::uint64_t> last_ref_{0};
+  std::atomic<std::size_t> pending_{0}, pending_bytes_{0};
+
+  mutable std::mutex mutex_;  // guards the four below
+  std::vector<Request> inbox_;
+  bool stopping_ = false;
+  bool rung_ = false;
+  ClientCounters counters_;
+
+  // The thread's own.
+  WakeUp wake_;
+  Link link_;
+  Session session_;
+  Decoder decoder_;
+  std::vector<Request> taken_;
+  std::vector<Finished> finished_;
+  Received received_;
+  bool stop_seen_ = false;
+  bool told_silence_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+// ---- on the callers' threads --------------------------------------------------------------------------
+
+std::optional<ClientError> Client::Core::take_place(std::size_t body_bytes) {
+  const auto refusal = [](ErrorCode code, std::string message) {
+    return ClientError{.code = std::string(name_of(code)), .message = std::move(message), .local = true};
+  };
+  if (body_bytes > options_.body_bytes_max)
+    return refusal(ErrorCode::too_large, "the body has " + std::to_string(body_bytes) +
+                                             " bytes, the limit is " +
+                                             std::to_string(options_.body_bytes_max) + " (body_bytes_max)");
+  if (pending_.fetch_add(1) >= options_.pending_max) {
+    pending_.fetch_sub(1);
+    return refusal(ErrorCode::client_full, "this client waits for " + std::to_string(options_.pending_max) +
+                                               " answers (pending_max); wait for some of them first");
+  }
+  const std::size_t before = pending_bytes_.fetch_add(body_bytes);
+  if (before > 0 && body_bytes > 0 && before + body_bytes > options_.pending_bytes_max) {
+    pending_bytes_.fetch_sub(body_bytes);
+    pending_.fetch_sub(1);
+    return refusal(ErrorCode::client_full, "this client holds " + std::to_string(before) +
+                                               " bytes of requests, " + "the limit is " +
+                                               std::to_string(options_.pending_bytes_max) +
+                                               " (pending_bytes_max); wait for some answers first");
+  }
+  return std::nullopt;
+}
+
+void Client::Core::submit(JobRequest job, const Blob& body, Handler handler) {
+  const std::uint64_t ref = last_ref_.fetch_add(1, std::memory_order_relaxed) + 1;
+  std::string id = job.id.empty() ? ids_.make_id(ref, unix_ms()) : std::move(job.id);
+  if (std::optional<ClientError> refused = take_place(body.size())) {
+    refused->id = std::move(id);
+    handler(tl::unexpected(std::move(*refused)));
+    return;
+  }
+  Request request{.ref = ref, .kind = RequestKind::submit, .header = encode_submit(job, id, ref, body)};
+  request.id = std::move(id);
+  request.body_bytes = body.size();
+  if (body.size() > limits::inline_bytes_max) request.body = body.owned();
+  request.asked = steady_now();
+  if (job.timeout)
+    request.deadline = request.asked + *job.timeout + job.delay.value_or(milliseconds(0)) + options_.grace;
+  request.handler = std::move(handler);
+  post(std::move(request));
+}
+
+template <class Message>
+void Client::Core::ask(RequestKind kind, std::string id, Message query, milliseconds timeout,
+                       Handler handler) {
+  if (std::optional<ClientError> refused = take_place(0)) {
+    refused->id = std::move(id);
+    handler(tl::unexpected(std::move(*refused)));
+    return;
+  }
+  const std::uint64_t ref = last_ref_.fetch_add(1, std::memory_order_relaxed) + 1;
+  Request request{.ref = ref, .kind = kind, .header = encode_query(query, ref)};
+  request.id = std::move(id);
+  request.asked = steady_now();
+  request.deadline = request.asked + timeout;
+  request.handler = std::move(handler);
+  post(std::move(request));
+}
+
+void Client::Core::post(Request request) {
+  bool ring = false;
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(request));
+    ring = !std::exchange(rung_, true);
+  }
+  if (ring) wake_.ring();  // once per turn of the thread, however many come
+}
+
+// ---- on the client's thread ---------------------------------------------------------------------------
+
+void Client::Core::run() {
+  // Signals are for the program's threads.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  while (true) {
+    bool busy = take_inbox();
+    if (stop_seen_) break;
+    busy |= receive();
+    watch_link();
+    const TimePoint now = steady_now();
+    session_.advance(now);
+    if (session_.take_reopen(now)) reopen(now);
+    const bool no_room = !send(now);
+    busy |= tell_finished();
+    if (!busy) sleep(no_room);
+  }
+  session_.close();
+  tell_finished();
+}
+
+bool Client::Core::take_inbox() {
+  {
+    const std::lock_guard lock(mutex_);
+    taken_.swap(inbox_);
+    rung_ = false;
+    stop_seen_ = stopping_;
+    counters_ = session_.counters();
+  }
+  if (taken_.empty()) return false;
+  const TimePoint now = steady_now();
+  for (Request& request : taken_)
+    session_.begin(std::move(request), now);
+  taken_.clear();
+  return true;
+}
+
+bool Client::Core::receive() {
+  const TimePoint now = steady_now();
+  std::size_t count = 0;
+  while (count < kReceivedPerTurn && link_.receive(received_)) {
+    ++count;
+    hear(received_, now);
+  }
+  if (count > 0) tell_if_heard_again();
+  return count > 0;
+}
+
+void Client::Core::hear(Received& received, TimePoint now) {
+  wire::ClientReply reply;
+  if (received.malformed || received.header.empty() || (received.body && has_inline_body(received.header))) {
+    session_.heard_nonsense(now);
+    return;
+  }
+  if (const DecodeError* error = decoder_.decode(received.header, reply)) {
+    log("a message of the broker cannot be read: " + error->message);
+    session_.heard_nonsense(now);
+    return;
+  }
+  session_.heard(reply, received.body ? *received.body : Blob::borrow(decoder_.body()), now);
+}
+
+void Client::Core::watch_link() {
+  while (const std::optional<LinkEvent> event = link_.next_event()) {
+    if (*event == LinkEvent::connected)
+      session_.connected();
+    else
+      session_.disconnected(steady_now());
+  }
+}
+
+void Client::Core::reopen(TimePoint now) {
+  if (session_.pending() > 0 && !std::exchange(told_silence_, true))
+    log("no word from the broker at " + printable(options_.endpoint) + ": connecting again, " +
+        std::to_string(session_.pending()) + " requests wait");
+  // What the old socket has received is read before it goes.
+  while (link_.receive(received_))
+    hear(received_, now);
+  try {
+    link_.reopen();
+  } catch (const std::exception& error) {
+    log(error.what());
+    session_.reopen_failed(now);
+  }
+}
+
+/// Sends what there is; false: the socket has no room for more.
+bool Client::Core::send(TimePoint now) {
+  while (const std::optional<client::Outgoing> next = session_.next_send()) {
+    if (!link_.send(*next)) return false;
+    session_.sent(now);
+  }
+  return true;
+}
+
+bool Client::Core::tell_finished() {
+  session_.take_finished(finished_);
+  for (Finished& finished : finished_) {
+    pending_bytes_.fetch_sub(finished.body_bytes, std::memory_order_relaxed);
+    pending_.fetch_sub(1, std::memory_order_relaxed);  // first, so that a callback may take the place
+    try {
+      finished.handler(std::move(finished.outcome));
+    } catch (const std::exception& error) {
+      log(std::string("a callback threw: ") + error.what());
+    } catch (...) {
+      log("a callback threw something");
+    }
+  }
+  const bool any = !finished_.empty();
+  finished_.clear();
+  return any;
+}
+
+void Client::Core::sleep(bool for_room) {
+  std::optional<milliseconds> timeout;
+  if (const std::optional<TimePoint> wakeup = session_.next_wakeup()) {
+    const auto left = std::chrono::ceil<milliseconds>(*wakeup - steady_now());
+    timeout = std::clamp(left, milliseconds(0), milliseconds(60'000));
+  }
+  link_.wait(timeout, for_room, wake_.fd());
+  wake_.hush();
+}
+
+void Client::Core::tell_if_heard_again() {
+  if (std::exchange(told_silence_, false))
+    log("the broker at " + printable(options_.endpoint) + " answers again");
+}
+
+void Client::Core::log(const std::string& line) {
+  if (options_.log) options_.log(line);
+}
+
+// ---- the face -----------------------------------------------------------------------------------------
+
+Client::Client(ClientOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+Client::~Client() = default;
+
+std::future<Answer> Client::submit(JobRequest request, const Blob& body) {
+  auto [handler, future] = promised<JobDone>();
+  core_->submit(std::move(request), body, std::move(handler));
+  return std::move(future);
+}
+
+std::future<Answer> Client::submit(JobRequest request, std::string body) {
+  return submit(std::move(request), blob_of(std::move(body)));
+}
+
+void Client::submit(JobRequest request, const Blob& body, AnswerCallback callback) {
+  core_->submit(std::move(request), body, [callback = std::move(callback)](Outcome&& outcome) {
+    callback(std::move(outcome).map([](auto value) { return std::get<JobDone>(std::move(value)); }));
+  });
+}
+
+void Client::submit(JobRequest request, std::string body, AnswerCallback callback) {
+  submit(std::move(request), blob_of(std::move(body)), std::move(callback));
+}
+
+std::future<Reply<BrokerPong>> Client::ping() {
+  auto [handler, future] = promised<BrokerPong>();
+  core_->ask(RequestKind::ping, {}, wire::Ping{}, core_->options().control_timeout, std::move(handler));
+  return std::move(future);
+}
+
+std::future<Reply<BrokerStats>> Client::stats() {
+  auto [handler, future] = promised<BrokerStats>();
+  core_->ask(RequestKind::stats, {}, wire::StatsQuery{}, core_->options().control_timeout,
+             std::move(handler));
+  return std::move(future);
+}
+
+std::future<Reply<JobStatus>> Client::status(const std::string& id) {
+  auto [handler, future] = promised<JobStatus>();
+  wire::StatusQuery query{.id = id};
+  core_->ask(RequestKind::status, id, query, core_->options().control_timeout, std::move(handler));
+  return std::move(future);
+}
+
+std::future<Reply<JobStatus>> Client::cancel(const std::string& id) {
+  auto [handler, future] = promised<JobStatus>();
+  core_->ask(RequestKind::cancel, id, wire::Cancel{.id = id}, core_->options().control_timeout,
+             std::move(handler));
+  return std::move(future);
+}
+
+std::future<FetchAnswer> Client::fetch(const std::string& id, milliseconds wait) {
+  using Fetched = std::variant<JobDone, JobStatus>;
+  auto promise = std::make_shared<std::promise<FetchAnswer>>();
+  std::future<FetchAnswer> future = promise->get_future();
+  const auto narrow = [](auto value) -> Fetched {
+    if (auto* done = std::get_if<JobDone>(&value)) return std::move(*done);
+    return std::get<JobStatus>(std::move(value));
+  };
+  wait = std::clamp(wait, milliseconds(0), kFetchWaitMax);
+  core_->ask(RequestKind::fetch, id, wire::Fetch{.id = id, .wait_ms = wait.count()},
+             wait + core_->options().grace,
+             [promise, narrow](Outcome&& outcome) { promise->set_value(std::move(outcome).map(narrow)); });
+  return future;
+}
+
+std::size_t Client::pending() const {
+  return core_->pending();
+}
+ClientCounters Client::counters() const {
+  return core_->counters();
+}
+
+}  // namespace lanemq

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <tl/expected.hpp>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/error_table.hpp>
+#include <lanemq/limits.hpp>
+#include <lanemq/messages.hpp>
+
+namespace lanemq {
+
+/// How a client behaves. Every bound has a name here.
+struct ClientOptions {
+  /// Where the broker's clients' socket is: tcp://HOST:PORT, ipc://PATH.
+  std::string endpoint = "tcp://127.0.0.1:5570";
+
+  /// Requests without an answer, of all kinds. One more is refused at once with `client_full`.
+  std::size_t pending_max = 10'000;
+  /// Bodies of those requests together. A single body may be larger when nothing else is pending.
+  std::size_t pending_bytes_max = std::size_t{256} * 1024 * 1024;
+  /// One body. A larger one is refused at once with `too_large`.
+  std::size_t body_bytes_max = limits::body_bytes_max;
+
+  /// How long after a job's own timeout its answer is still waited for, before `deadline` is said locally.
+  std::chrono::milliseconds grace{5'000};
+  /// How long ping, stats, status and cancel wait for their answer.
+  std::chrono::milliseconds control_timeout{10'000};
+
+  /// Told in a sentence when the broker falls silent and when it answers again. Called on the client's own
+  /// thread; may be empty.
+  std::function<void(std::string_view)> log{};
+};
+
+/// What is to be done. Texts left empty and values left out take the broker's defaults.
+struct JobRequest {
+  std::string service{};  ///< required: what does the work
+  /// The idempotency key, up to 128 bytes. Empty: the client makes one (a ULID), so that sending the job
+  /// again after a broken connection never runs it twice.
+  std::string id{};
+  std::string lane{}, model{}, client{};
+  std::optional<wire::Cost> cost{};
+  std::optional<std::chrono::milliseconds> timeout{}, delay{}, retain{};
+  std::optional<int> attempts_max{};
+  std::optional<bool> durable{};
+  bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
+};
+
+/// A job that succeeded.
+struct JobDone {
+  std::string id{}, lane{};
+  std::int64_t attempts = 1;
+  std::chrono::milliseconds queued{0}, ran{0};
+  std::optional<wire::Usage> usage{};
+  Blob body{};  ///< the answer; owns its bytes
+};
+
+/// Why a request was refused or a job did not succeed.
+struct ClientError {
+  std::string code{};  ///< as on the wire: a broker may know codes that this library does not
+  std::string message{};
+  std::string id{};  ///< the job's; empty where the request is about none
+  std::optional<std::chrono::milliseconds> retry_after{};
+  std::int64_t attempts = 0;
+  std::string limiter{};
+  Blob body{};         ///< what the upstream said, where it said something; owns its bytes
+  bool local = false;  ///< said by this library: whether the broker ran the job is not known
+
+  std::optional<ErrorCode> known_code() const { return error_code(code); }
+};
+
+/// A value from the broker, or why there is none.
+template <class T>
+using Reply = tl::expected<T, ClientError>;
+
+/// The one terminal message of a job.
+using Answer = Reply<JobDone>;
+using AnswerCallback = std::function<void(Answer)>;
+
+/// Where a job is.
+struct JobStatus {
+  std::string id{};
+  std::string state{};  ///< delayed queued running succeeded failed cancelled expired unknown
+  std::string lane{};
+  std::int64_t attempts = 0;
+  std::optional<std::int64_t> position{};
+  std::optional<std::chrono::milliseconds> eta{};
+  std::string blocked_by{}, worker{};
+  std::string error_json{};  ///< of a job that failed: the error as JSON, else empty
+};
+
+/// A job's answer, or where it is when it did not end in the time given.
+using FetchAnswer = Reply<std::variant<JobDone, JobStatus>>;
+
+/// The broker is there.
+struct BrokerPong {
+  std::chrono::nanoseconds round_trip{0};
+  std::chrono::milliseconds broker_time{0};  ///< since 1970, by the broker's clock
+  std::string version{};
+};
+
+/// What the broker says of itself; the document is described in docs/protocol.md.
+struct BrokerStats {
+  std::string json{};
+};
+
+/// What this client did since it was made.
+struct ClientCounters {
+  std::uint64_t sent = 0;             ///< requests put on the wire, repetitions included
+  std::uint64_t resent = 0;           ///< of those, the repetitions after a broken connection
+  std::uint64_t answered = 0;         ///< requests that ended by the broker's word
+  std::uint64_t expired = 0;          ///< requests that ended by this client's clock
+  std::uint64_t dropped_answers = 0;  ///< answers to nothing pending: to a repetition, or late
+  std::uint64_t undecodable = 0;      ///< messages that could not be read
+  std::uint64_t reconnected = 0;      ///< new connections after the first
+  /// When anything was last heard of the broker; empty: never.
+  std::optional<std::chrono::steady_clock::time_point> heard{};
+};
+
+/// A connection to a broker, for any number of jobs at once.
+///
+/// Thread-safe: all members may be called from any thread, callbacks included; the destructor may not race
+/// with them, nor run inside a callback. One thread per Client does the input and output.
+///
+/// Every request ends exactly once: with the broker's answer, with a local error (`deadline`, `client_full`,
+/// `too_large`), or, when the Client is destroyed first, with the local error `cancelled`. Connecting never
+/// fails: requests made while the broker is away are sent once it is there. After a broken or silent
+/// connection (3 s without a word while something is pending) a new one is made and everything pending is
+/// sent again, with the same ids and bytes; the broker joins it to what it already has.
+///
+/// Refusals that say when to retry (`lane_full`, `client_full`, `bytes_full`, `draining`, ...) are given to
+/// the caller as they come; repeating them is the caller's decision.
+class Client {
+ public:
+  /// Throws std::invalid_argument when the endpoint is not one, std::runtime_error when there are no
+  /// descriptors.
+  explicit Client(ClientOptions options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Bytes that the Blob does not own are copied.
+  std::future<Answer> submit(JobRequest request, const Blob& body = {});
+  std::future<Answer> submit(JobRequest request, std::string body);
+
+  /// `callback` is called once: on the client's own thread, or inside this call when the request is refused
+  /// before it is sent (pending_max, pending_bytes_max, body_bytes_max). It must not block (all other answers
+  /// wait for it) and must not throw (the exception is logged and forgotten).
+  void submit(JobRequest request, const Blob& body, AnswerCallback callback);
+  void submit(JobRequest request, std::string body, AnswerCallback callback);
+
+  std::future<Reply<BrokerPong>> ping();
+  std::future<Reply<BrokerStats>> stats();
+  std::future<Reply<JobStatus>> status(const std::string& id);
+  std::future<Reply<JobStatus>> cancel(const std::string& id);
+  /// Waits up to `wait` (at most 60 s) for a job that was submitted before, by anyone.
+  std::future<FetchAnswer> fetch(const std::string& id,
+                                 std::chrono::milliseconds wait = std::chrono::milliseconds{0});
+
+  /// Requests without an answer.
+  std::size_t pending() const;
+  ClientCounters counters() const;
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace lanemq

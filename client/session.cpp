@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <lanemq/codec.hpp>
+
+namespace lanemq::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The session's own questions. Requests count from 1 and do not come so far.
+constexpr std::uint64_t kOwnRef = 0;
+constexpr std::uint64_t kProbeRef = std::numeric_limits<std::uint64_t>::max();
+constexpr milliseconds kReopenPause{100};
+constexpr milliseconds kReopenFailedPause{1'000};
+
+bool takes_a_result(RequestKind kind) {
+  return kind == RequestKind::submit || kind == RequestKind::fetch;
+}
+
+bool takes_a_status(RequestKind kind) {
+  return kind == RequestKind::status || kind == RequestKind::cancel || kind == RequestKind::fetch;
+}
+
+std::optional<milliseconds> to_ms(std::optional<std::int64_t> value) {
+  return value ? std::optional(milliseconds(*value)) : std::nullopt;
+}
+
+/// A text from the wire that may be absent.
+std::string text(std::string_view value) {
+  return std::string(value);
+}
+
+ClientError local_error(ErrorCode code, std::string message, std::string id) {
+  return {
+      .code = std::string(name_of(code)), .message = std::move(message), .id = std::move(id), .local = true};
+}
+
+std::string own_ping() {
+  Buffer ref, header;
+  encode(wire::Ping{.ref = number_ref(kOwnRef, ref)}, header);
+  return std::string(header.view());
+}
+
+}  // namespace
+
+Session::Session(TimePoint now)
+    : ping_header_(own_ping()), probe_at_(now + kProbeAfter), quiet_since_(now), pinged_(now) {}
+
+// ---- what the caller wants ----------------------------------------------------------------------------
+
+void Session::begin(Request request, TimePoint now) {
+  if (pending_.empty()) {  // only now is a word expected
+    quiet_since_ = std::max(quiet_since_, now);
+    probe_at_ = std::max(probe_at_, now + kProbeAfter);
+  }
+  if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
+  to_send_.push_back(request.ref);
+  const std::uint64_t ref = request.ref;
+  pending_.emplace(ref, Pending{std::move(request)});
+}
+
+void Session::close() {
+  while (!pending_.empty()) {
+    const auto at = pending_.begin();
+    ClientError error = local_error(ErrorCode::cancelled, "the client was closed before the answer came",
+                                    at->second.request.id);
+    finish(at, tl::unexpected(std::move(error)));
+  }
+}
+
+// ---- what was heard -----------------------------------------------------------------------------------
+
+void Session::heard(const wire::ClientReply& reply, const Blob& body, TimePoint now) {
+  note_life(now);
+  std::visit([&](const auto& message) { on(message, body, now); }, reply);
+}
+
+void Session::heard_nonsense(TimePoint now) {
+  note_life(now);
+  ++counters_.undecodable;
+}
+
+void Session::note_life(TimePoint now) {
+  quiet_since_ = now;
+  counters_.heard = now;
+  fruitless_ = 0;
+}
+
+Session::Table::iterator Session::find(wire::Raw ref, std::string_view id) {
+  if (ref.present()) {
+    const std::optional<std::uint64_t> number = ref_number(ref);
+    return number ? pending_.find(*number) : pending_.end();
+  }
+  // Every request of ours has a ref, so this is a peer that forgot it: rare enough to search.
+  if (id.empty()) return pending_.end();
+  return std::find_if(pending_.begin(), pending_.end(),
+                      [id](const Table::value_type& entry) { return entry.second.request.id == id; });
+}
+
+Session::Table::iterator Session::oldest(RequestKind kind) {
+  auto found = pending_.end();
+  for (auto at = pending_.begin(); at != pending_.end(); ++at)
+    if (at->second.request.kind == kind && (found == pending_.end() || at->first < found->first)) found = at;
+  return found;
+}
+
+void Session::finish(Table::iterator at, Outcome outcome) {
+  Request& request = at->second.request;
+  if (request.deadline) deadlines_.erase({*request.deadline, request.ref});
+  const std::size_t body_bytes = request.body_bytes;
+  finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
+  pending_.erase(at);
+}
+
+void Session::answer(Table::iterator at, Outcome outcome) {
+  ++counters_.answered;
+  finish(at, std::move(outcome));
+}
+
+void Session::on(const wire::Accepted&, const Blob&, TimePoint) {}  // life, and nothing that was asked for
+
+void Session::on(const wire::ChunkReply&, const Blob&, TimePoint) {
+  ++counters_.dropped_answers;
+}
+
+void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || !takes_a_result(at->second.request.kind)) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, JobDone{.id = std::move(at->second.request.id),
+                     .lane = text(reply.lane),
+                     .attempts = reply.attempts,
+                     .queued = milliseconds(reply.queued_ms),
+                     .ran = milliseconds(reply.ran_ms),
+                     .usage = reply.usage,
+                     .body = body.owned()});
+}
+
+void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
+  if (ref_number(reply.ref) == kProbeRef) return;  // whoever may not ask waits
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end()) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, tl::unexpected(ClientError{.code = text(reply.code),
+                                        .message = text(reply.message),
+                                        .id = std::move(at->second.request.id),
+                                        .retry_after = to_ms(reply.retry_after_ms),
+                                        .attempts = reply.attempts,
+                                        .limiter = text(reply.limiter),
+                                        .body = body.owned()}));
+}
+
+void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
+  if (ref_number(reply.ref) == kProbeRef) return probed(reply, now);
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || !takes_a_status(at->second.request.kind)) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, JobStatus{.id = text(reply.id),
+                       .state = text(reply.state),
+                       .lane = text(reply.lane),
+                       .attempts = reply.attempts,
+                       .position = reply.position,
+                       .eta = to_ms(reply.eta_ms),
+                       .blocked_by = text(reply.blocked_by),
+                       .worker = text(reply.worker),
+                       .error_json = reply.error.present() ? to_json(reply.error.bytes) : std::string()});
+}
+
+void Session::on(const wire::StatsReply& reply, const Blob&, TimePoint) {
+  // Without a ref the answers come in the order of the questions.
+  const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::stats);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::stats) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, BrokerStats{to_json(reply.document.bytes)});
+}
+
+void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
+  const std::optional<std::uint64_t> number = ref_number(reply.ref);
+  if (number == kOwnRef) return;
+  const auto at = find(reply.ref, {});
+  if (at == pending_.end() || at->second.request.kind != RequestKind::ping) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, BrokerPong{.round_trip = now - at->second.request.asked,
+                        .broker_time = milliseconds(reply.now_ms),
+                        .version = text(reply.version)});
+}
+
+// ---- the connection -----------------------------------------------------------------------------------
+
+void Session::connected() {
+  connected_ = true;
+}
+
+void Session::disconnected(TimePoint now) {
+  if (reopen_at_) return;  // known already
+  if (std::exchange(connected_, false)) ++fruitless_;
+  if (fruitless_ >= kFruitlessMax) {
+    blame_largest_body();
+    fruitless_ = 0;
+  }
+  // The first word resets the count, so a broker that merely restarts is joined again at once.
+  reopen_at_ = fruitless_ <= 1 ? now : now + kReopenPause * (1 << (fruitless_ - 2));
+}
+
+void Session::blame_largest_body() {
+  auto largest = pending_.end();
+  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
+    if (at->second.request.body.empty()) continue;
+    if (largest == pending_.end() || at->second.request.body.size() > largest->second.request.body.size())
+      largest = at;
+  }
+  if (largest == pending_.end()) return;
+  const Request& request = largest->second.request;
+  ClientError error =
+      local_error(ErrorCode::too_large,
+                  "the broker cut the connection " + std::to_string(kFruitlessMax) +
+                      " times without a word; a body of " + std::to_string(request.body.size()) +
+                      " bytes is probably over its body_bytes_max: send less or raise it",
+                  request.id);
+  finish(largest, tl::unexpected(std::move(error)));
+}
+
+bool Session::take_reopen(TimePoint now) {
+  if (!reopen_at_ || *reopen_at_ > now) return false;
+  reopen_at_.reset();
+  connected_ = false;
+  quiet_since_ = now;
+  ping_due_ = probe_due_ = false;
+  probe_at_ = now + kProbeAfter;
+  ++counters_.reconnected;
+  to_send_.clear();
+  for (const auto& [ref, pending] : pending_)
+    to_send_.push_back(ref);
+  std::sort(to_send_.begin(), to_send_.end());  // refs rise with time
+  return true;
+}
+
+void Session::reopen_failed(TimePoint now) {
+  reopen_at_ = now + kReopenFailedPause;
+}
+
+// ---- time ---------------------------------------------------------------------------------------------
+
+void Session::advance(TimePoint now) {
+  expire(now);
+  if (pending_.empty() || reopen_at_) return;
+  if (now >= quiet_since_ + kReopenAfter) {
+    reopen_at_ = now;
+    return;
+  }
+  if (now >= std::max(quiet_since_, pinged_) + kPingAfter) {
+    pinged_ = now;
+    ping_due_ = true;
+  }
+  if (now >= probe_at_) probe(now);
+}
+
+/// Asks for the state of the next job, in the order of their asking, that was sent long ago.
+void Session::probe(TimePoint now) {
+  probe_at_ = now + kProbeEvery;
+  auto found = pending_.end();
+  const auto comes_first = [this](std::uint64_t one, std::uint64_t two) {
+    return (one <= probed_) != (two <= probed_) ? one > probed_ : one < two;  // round and round
+  };
+  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
+    const Pending& pending = at->second;
+    if (pending.request.kind != RequestKind::submit || !pending.sent_at ||
+        now - *pending.sent_at < kProbeAfter)
+      continue;
+    if (found == pending_.end() || comes_first(at->first, found->first)) found = at;
+  }
+  if (found == pending_.end()) return;
+  probed_ = found->first;
+  Buffer ref, header;
+  encode(wire::StatusQuery{.id = found->second.request.id, .ref = number_ref(kProbeRef, ref)}, header);
+  probe_header_ = std::string(header.view());
+  probe_due_ = true;
+}
+
+void Session::probed(const wire::StatusReply& reply, TimePoint now) {
+  if (reply.state == "queued" || reply.state == "delayed" || reply.state == "running") return;
+  const auto at = pending_.find(probed_);
+  if (at == pending_.end() || at->second.request.id != reply.id) return;  // answered meanwhile
+  to_send_.push_back(probed_);
+  at->second.sent_at = now;  // not asked for again while it is on its way
+  probe_at_ = now;           // where one answer was lost, more may be
+}
+
+void Session::expire(TimePoint now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto at = pending_.find(deadlines_.begin()->second);
+    const Request& request = at->second.request;
+    const auto waited = std::chrono::duration_cast<milliseconds>(*request.deadline - request.asked);
+    ClientError error =
+        local_error(ErrorCode::deadline,
+                    "no answer from the broker within " + std::to_string(waited.count()) + " ms", request.id);
+    ++counters_.expired;
+    finish(at, tl::unexpected(std::move(error)));
+  }
+}
+
+std::optional<TimePoint> Session::next_wakeup() const {
+  if (pending_.empty()) return reopen_at_;
+  TimePoint next = reopen_at_
+                       ? *reopen_at_
+                       : std::min(std::max(quiet_since_, pinged_) + kPingAfter, quiet_since_ + kReopenAfter);
+  if (!reopen_at_) next = std::min(next, probe_at_);
+  if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
+  return next;
+}
+
+// ---- what to send -------------------------------------------------------------------------------------
+
+std::optional<Outgoing> Session::next_send() {
+  if (reopen_at_) return std::nullopt;  // the old connection is given up
+  next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : Next::request;
+  if (next_ == Next::ping) return Outgoing{ping_header_};
+  if (next_ == Next::probe) return Outgoing{probe_header_};
+  while (!to_send_.empty()) {
+    const auto at = pending_.find(to_send_.front());
+    if (at != pending_.end()) {
+      const Request& request = at->second.request;
+      return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
+    }
+    to_send_.pop_front();
+  }
+  return std::nullopt;
+}
+
+void Session::sent(TimePoint now) {
+  if (next_ == Next::ping) ping_due_ = false;
+  if (next_ == Next::probe) probe_due_ = false;
+  if (next_ != Next::request) return;
+  Pending& pending = pending_.find(to_send_.front())->second;
+  to_send_.pop_front();
+  ++counters_.sent;
+  if (pending.sent_at) ++counters_.resent;
+  pending.sent_at = now;
+}
+
+void Session::take_finished(std::vector<Finished>& out) {
+  out.clear();
+  out.swap(finished_);
+}
+
+}  // namespace lanemq::client

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/client.hpp>
+#include <lanemq/messages.hpp>
+
+namespace lanemq::client {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// What a request asks for, and so which replies end it.
+enum class RequestKind : unsigned char { submit, fetch, status, cancel, stats, ping };
+
+/// How a request ended: the value fits its kind, except that a fetch ends with JobDone or JobStatus.
+using Outcome = Reply<std::variant<JobDone, JobStatus, BrokerStats, BrokerPong>>;
+using Handler = std::function<void(Outcome&&)>;
+
+/// A request as it goes over the wire, any number of times with the same bytes.
+struct Request {
+  std::uint64_t ref = 0;  ///< unique in the session and not 0, which is the session's own
+  RequestKind kind = RequestKind::ping;
+  std::string id{};            ///< the job's, where there is one
+  std::string header{};        ///< encoded; holds a small body
+  Blob body{};                 ///< a frame of its own; owns its bytes; empty: there is none
+  std::size_t body_bytes = 0;  ///< of the job's body, wherever it travels
+  TimePoint asked{};
+  std::optional<TimePoint> deadline{};
+  Handler handler{};  ///< never called here
+};
+
+/// A request that is over, and what is to be told to whom.
+struct Finished {
+  Handler handler{};
+  Outcome outcome{};
+  std::size_t body_bytes = 0;  ///< of the request
+};
+
+/// What is to be sent next; the views live until the session is told anything.
+struct Outgoing {
+  std::string_view header;
+  const Blob* body = nullptr;  ///< null: there is none
+};
+
+/// One client's side of the conversation, without a socket and without a clock.
+///
+/// Told what the caller wants, what was heard and what happened to the connection, it says what is to be
+/// sent, when to make a new connection and which requests are over. Requests are kept until they are over and
+/// sent again on every new connection. Not thread-safe.
+class Session {
+ public:
+  static constexpr std::chrono::milliseconds kPingAfter{1'000};  ///< silence before a ping is sent
+  static constexpr std::chrono::milliseconds kReopenAfter{
+      3'000};  ///< silence before a new connection is made
+  /// An answer may be lost over a connection that lives (a broker drops what a slow reader leaves unread):
+  /// where a job was sent so long ago, its state is asked for, one job at a time, and one that is over is
+  /// sent again, which brings its answer.
+  static constexpr std::chrono::milliseconds kProbeAfter{10'000};
+  static constexpr std::chrono::milliseconds kProbeEvery{5'000};
+  /// Connections in a row that were made and lost without a word, before the largest body is blamed for it: a
+  /// peer whose frame is over the broker's limit is cut off without an answer.
+  static constexpr int kFruitlessMax = 6;
+
+  /// `now` is when the first connection was begun.
+  explicit Session(TimePoint now);
+
+  void begin(Request request, TimePoint now);
+
+  /// A message from the broker with its body, which is copied if it is kept and does not own its bytes.
+  void heard(const wire::ClientReply& reply, const Blob& body, TimePoint now);
+  /// A message that could not be read: a sign of life all the same.
+  void heard_nonsense(TimePoint now);
+
+  void connected();
+  /// The connection is gone; a new one is due at once, or after a pause when the last ones came to nothing.
+  void disconnected(TimePoint now);
+
+  /// Ends what is overdue and decides on pings and on a new connection.
+  void advance(TimePoint now);
+  /// When advance() has something to do at the latest; empty: nothing is pending.
+  std::optional<TimePoint> next_wakeup() const;
+
+  /// True once per decision: make a new connection now, in the place of the old; everything pending is then
+  /// sent on it, in the order of its asking.
+  bool take_reopen(TimePoint now);
+  /// The new connection could not even be begun: it is due again after a second.
+  void reopen_failed(TimePoint now);
+
+  /// What to send next; empty: nothing. Stays the same until sent() is called.
+  std::optional<Outgoing> next_send();
+  void sent(TimePoint now);
+
+  /// Ends everything that is pending with the local error `cancelled`.
+  void close();
+
+  /// The requests that are over, in the order of their ending; replaces the content of `out`.
+  void take_finished(std::vector<Finished>& out);
+
+  std::size_t pending() const { return pending_.size(); }
+  const ClientCounters& counters() const { return counters_; }
+
+ private:
+  struct Pending {
+    Request request;
+    std::optional<TimePoint> sent_at{};  ///< the last time; empty: never
+  };
+  using Table = std::unordered_map<std::uint64_t, Pending>;
+
+  void note_life(TimePoint now);
+  Table::iterator find(wire::Raw ref, std::string_view id);
+  Table::iterator oldest(RequestKind kind);
+  void finish(Table::iterator at, Outcome outcome);
+  void answer(Table::iterator at, Outcome outcome);
+  void expire(TimePoint now);
+  void blame_largest_body();
+  void probe(TimePoint now);
+  void probed(const wire::StatusReply& reply, TimePoint now);
+
+  void on(const wire::Accepted& reply, const Blob& body, TimePoint now);
+  void on(const wire::ChunkReply& reply, const Blob& body, TimePoint now);
+  void on(const wire::JobResult& reply, const Blob& body, TimePoint now);
+  void on(const wire::ErrorReply& reply, const Blob& body, TimePoint now);
+  void on(const wire::StatusReply& reply, const Blob& body, TimePoint now);
+  void on(const wire::StatsReply& reply, const Blob& body, TimePoint now);
+  void on(const wire::Pong& reply, const Blob& body, TimePoint now);
+
+  Table pending_;
+  std::set<std::pair<TimePoint, std::uint64_t>> deadlines_;
+  std::deque<std::uint64_t> to_send_;  ///< refs; those no longer pending are passed over
+  std::vector<Finished> finished_;
+
+  enum class Next : unsigned char { request, ping, probe };
+  Next next_ = Next::request;  ///< what next_send() showed last
+  std::string ping_header_, probe_header_;
+  bool ping_due_ = false, probe_due_ = false;
+  std::uint64_t probed_ = 0;  ///< the request whose job was asked for last
+  TimePoint probe_at_;
+
+  TimePoint quiet_since_;  ///< the last word heard, or since when one is expected
+  TimePoint pinged_;
+  std::optional<TimePoint> reopen_at_;
+  bool connected_ = false;
+  int fruitless_ = 0;
+  ClientCounters counters_;
+};
+
+}  // namespace lanemq::client

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cli/run/progress.hpp"
+#include "client/cli/run/retry.hpp"
+#include "client/cli/stats_table.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+ClientError error(const std::string& code, std::optional<milliseconds> retry_after = std::nullopt) {
+  return {.code = code, .retry_after = retry_after};
+}
+
+TEST(Retry, refusals_are_sent_again_however_often) {
+  for (const char* code : {"lane_full", "client_full", "bytes_full", "store_full", "draining", "paused"})
+    EXPECT_EQ(after_error(error(code), {.refusals = 1'000}), AfterError::send_again) << code;
+}
+
+TEST(Retry, jobs_that_ended_badly_are_run_again_only_where_that_was_asked_for) {
+  EXPECT_EQ(after_error(error("worker_lost"), {.retries_left = 0}), AfterError::give_up);
+  EXPECT_EQ(after_error(error("worker_lost"), {.retries_left = 1}), AfterError::run_again);
+  EXPECT_EQ(after_error(error("upstream_failed"), {.retries_left = 1}), AfterError::run_again);
+  EXPECT_EQ(after_error(error("of_a_later_broker", seconds(1)), {.retries_left = 1}), AfterError::run_again);
+  for (const char* code :
+       {"upstream_rejected", "bad_request", "deadline", "conflict", "too_large", "of_a_later_broker"})
+    EXPECT_EQ(after_error(error(code), {.retries_left = 9}), AfterError::give_up) << code;
+}
+
+TEST(Retry, waits_as_told_and_longer_each_time_where_nothing_is_told) {
+  const auto wait = [](const ClientError& why, int refusals, double chance = 0) {
+    return wait_before_retry(why, {.refusals = refusals}, chance).count();
+  };
+  EXPECT_EQ(wait(error("lane_full", milliseconds(700)), 0), 700);
+  EXPECT_EQ(wait(error("lane_full", milliseconds(700)), 0, 0.999), 874);
+  EXPECT_EQ(wait(error("lane_full", milliseconds(0)), 0), 100);
+  EXPECT_EQ(wait(error("lane_full", std::chrono::hours(5)), 0), 60'000);
+  EXPECT_EQ(wait(error("lane_full"), 0), 100);
+  EXPECT_EQ(wait(error("lane_full"), 3), 800);
+  EXPECT_EQ(wait(error("lane_full"), 1'000), 5'000);
+}
+
+TEST(Progress, rate_is_that_of_the_last_seconds) {
+  const Progress::TimePoint start{seconds(100)};
+  Progress progress(start);
+  RunCounts counts{.total = 1'000, .before = 100};
+  EXPECT_EQ(progress.rate(), 0);
+  EXPECT_EQ(progress.remaining(counts), std::nullopt);
+
+  for (int second = 1; second <= 30; ++second) {
+    counts.done += second <= 15 ? 1 : 10;
+    progress.sample(counts, start + seconds(second));
+  }
+
+  EXPECT_DOUBLE_EQ(progress.rate(), 10);
+  EXPECT_EQ(counts.settled(), 265u);
+  EXPECT_EQ(progress.remaining(counts), milliseconds(73'500));
+}
+
+TEST(Progress, bar_fits_its_columns) {
+  const Progress::TimePoint start{seconds(100)};
+  Progress progress(start);
+  const RunCounts counts{.total = 1'319, .done = 659, .failed = 1};
+  progress.sample(counts, start + seconds(10));
+
+  for (const std::size_t columns : {1u, 10u, 40u, 60u, 80u, 200u})
+    EXPECT_LE(progress.bar(counts, columns).size(), columns);
+  EXPECT_THAT(progress.bar(counts, 100),
+              AllOf(HasSubstr("[####"), HasSubstr("...]"), HasSubstr(" 50 %"), HasSubstr("660/1,319"),
+                    HasSubstr("66/s"), HasSubstr("ETA 9.9s"), HasSubstr("failed 1")));
+  EXPECT_THAT(progress.bar({.total = 0}, 80), HasSubstr("100 %"));
+}
+
+TEST(Progress, summary_says_what_came_of_it) {
+  const Progress::TimePoint start{seconds(100)};
+  const Progress progress(start);
+
+  EXPECT_EQ(progress.summary({.total = 10, .before = 2, .done = 7, .failed = 1}, start + seconds(4)),
+            "10 lines: 7 done, 2 done before, 1 failed; 4.0s, 2.0/s");
+  EXPECT_EQ(progress.summary({.total = 10, .done = 4}, start + seconds(2)),
+            "10 lines: 4 done, 0 failed, 6 not answered; 2.0s, 2.0/s");
+}
+
+TEST(Terminal, durations_and_numbers_read_well) {
+  EXPECT_EQ(short_duration(milliseconds(0)), "0ms");
+  EXPECT_EQ(short_duration(milliseconds(999)), "999ms");
+  EXPECT_EQ(short_duration(milliseconds(12'345)), "12.3s");
+  EXPECT_EQ(short_duration(milliseconds(245'000)), "4m05s");
+  EXPECT_EQ(short_duration(milliseconds(7'620'000)), "2h07m");
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1'000), "1,000");
+  EXPECT_EQ(grouped(1'234'567), "1,234,567");
+}
+
+TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
+  const auto table = stats_table(
+      R"({"version":"0.1.0","uptime_ms":61000,"memory_bytes":1048576,"lanes":{
+          "critical":{"queued":0,"delayed":0,"running":1,"succeeded":12345,"failed":2,"refused":3,"oldest_ms":0,
+                      "wait_ms":{"p50":1,"p99":2,"max":3},"run_ms":{"p50":900,"p99":1800,"max":2000}},
+          "batch":{"queued":10000,"running":64}},
+          "workers":{"connected":2,"capacity":128,"running":65},
+          "budgets":{"openai":{"requests_per_minute":{"level":9.5,"capacity":50,"limit":600}}}})",
+      false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("0.1.0"), HasSubstr("up 1m01s"), HasSubstr("1.0 MiB"),
+                            HasSubstr("12,345"), HasSubstr("10,000"), HasSubstr("2 connected, 65 of 128"),
+                            HasSubstr("requests_per_minute")));
+  EXPECT_LT(table->find("\ncritical "), table->find("\nbatch "));
+  EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
+}
+
+TEST(StatsTable, colours_only_where_they_are_wanted_and_escapes_what_the_broker_says) {
+  const auto table = stats_table(R"({"version":"\u001b[31m","lanes":{"a\u001b[0m":{}}})", false);
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(*stats_table(R"({"lanes":{}})", true), HasSubstr("\x1b[1m"));
+}
+
+TEST(StatsTable, takes_only_the_document) {
+  EXPECT_EQ(stats_table("", false), std::nullopt);
+  EXPECT_EQ(stats_table("[]", false), std::nullopt);
+  EXPECT_EQ(stats_table("{}", false), std::nullopt);
+  EXPECT_EQ(stats_table(R"({"lanes":7})", false), std::nullopt);
+  EXPECT_TRUE(
+      stats_table(R"({"lanes":{"a":{"wait_ms":7,"queued":"x"}},"workers":[],"budgets":{"b":1}})", false));
+}
+
+}  // namespace
+}  // namespace lanemq::cli
