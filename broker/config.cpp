@@ -437,7 +437,7 @@ void set_config(const std::string& assignment, Config& config) try {
   const std::string group = key.substr(0, first);
   if (first == std::string::npos) return set_option(key, text, config);
   if (second == std::string::npos || (group != "lane" && group != "budget"))
-    unknown_key("key", key, {"lane.NAME.KEY", "budget.NAME.KEY"});
+    throw ConfigError("unknown key \"" + key + "\"; write KEY, lane.NAME.KEY or budget.NAME.KEY");
   const std::string name = key.substr(first + 1, second - first - 1), rest = key.substr(second + 1);
   if (group == "lane") {
     std::vector<std::string> known;

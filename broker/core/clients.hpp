@@ -31,10 +31,13 @@ class Clients {
   /// reference to keep it.
   Client& at(std::string_view address);
   void take_reference(Client& client);
+  /// The client may be gone afterwards.
   void drop_reference(Client& client);
   std::size_t size() const { return by_address_.size(); }
 
  private:
+  void forget_longest_idle();
+
   std::size_t idle_max_;
   absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> by_address_;
   IntrusiveList<Client, &Client::idle_hook> idle_;  // the longest idle first

@@ -26,11 +26,11 @@ struct Timer {
 /// 256 slots with a tick of 1 ms. Setting and clearing are O(1); a timer fires at the first advance() at or
 /// after its time, never early, and not more than a tick late.
 ///
-/// Owns nothing. Times more than kSpan ahead fire at kSpan.
+/// Owns nothing. Times beyond kSpan fire at kSpan.
 class TimerWheel {
  public:
   static constexpr Duration kTick = std::chrono::milliseconds(1);
-  static constexpr std::uint64_t kSpan = (std::uint64_t{1} << 40) - 1;  // ticks: 34 years
+  static constexpr std::uint64_t kSpan = (std::uint64_t{1} << 40) - 1;  // ticks from the origin: 34 years
 
   TimerWheel();
   TimerWheel(const TimerWheel&) = delete;

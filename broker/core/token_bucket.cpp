@@ -8,8 +8,10 @@
 namespace lanemq::core {
 
 TokenBucket::TokenBucket(std::int64_t rate, Duration period, std::int64_t capacity)
-    : rate_(rate), period_(period), capacity_(capacity), scaled_(capacity * period.count()) {
+    : rate_(rate), period_(period), capacity_(capacity) {
   LANEMQ_CHECK(rate > 0 && capacity > 0 && period.count() > 0);
+  capacity_ = std::min(capacity, kScaledMax / period.count());
+  scaled_ = capacity_ * period.count();
 }
 
 void TokenBucket::refill(TimePoint now) {
@@ -24,7 +26,7 @@ void TokenBucket::refill(TimePoint now) {
 }
 
 void TokenBucket::lower_to(std::int64_t tokens) {
-  scaled_ = std::min(scaled_, tokens * period_.count());
+  if (tokens < capacity_) scaled_ = std::min(scaled_, tokens * period_.count());
 }
 
 std::int64_t TokenBucket::level() const {

@@ -14,6 +14,7 @@ class TokenBucket {
  public:
   /// Refills at `rate` tokens per `period` and starts full. Requires: 0 < capacity, 0 < rate <= 10^9,
   /// 1 ms <= period <= 1 day.
+  /// A capacity beyond what the scale holds is cut: to 26 million for a day.
   TokenBucket(std::int64_t rate, Duration period, std::int64_t capacity);
 
   /// Brings the level up to `now`. Time that goes back changes nothing.
@@ -33,10 +34,13 @@ class TokenBucket {
   TimePoint when_level(std::int64_t tokens, TimePoint now) const;
 
  private:
+  static constexpr std::int64_t kScaledMax = std::int64_t{1}
+                                             << 61;  // leaves room for what is given and taken
+
   std::int64_t rate_;  // tokens per period
   Duration period_;
   std::int64_t capacity_;
-  std::int64_t scaled_;  // level x period in microseconds
+  std::int64_t scaled_ = 0;  // level x period in microseconds
   TimePoint refilled_at_{};
 };
 

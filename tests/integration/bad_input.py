@@ -26,7 +26,6 @@ def main():
         return code
     finally:
         room.close()
-        room.forget_processes()
 
 
 if __name__ == "__main__":

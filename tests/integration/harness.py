@@ -322,20 +322,23 @@ class Room:
         except Timeout:
             pass
 
-    def close(self):
+    def kill(self):
+        """Ends all connections and processes; what they said can still be shown."""
         for peer in list(self.peers):
             peer.close()
         for process in self.processes:
             process.kill()
-        self.context.term()
 
     def show_errors(self):
         for process in self.processes:
             print(f"--- stderr of {process.process.args}:\n{process.stderr()}", file=sys.stderr)
 
-    def forget_processes(self):
+    def close(self):
+        self.kill()
+        self.context.term()
         for process in self.processes:
             process.close()
+        self.processes = []
 
 
 class Case(unittest.TestCase):
@@ -350,11 +353,11 @@ class Case(unittest.TestCase):
             self.room.start_broker(*self.arguments)
 
     def clean_up(self):
-        self.room.close()
+        self.room.kill()
         outcome = getattr(self._outcome, "result", None)
         if outcome and any(test is self for test, _ in (*outcome.errors, *outcome.failures)):
             self.room.show_errors()
-        self.room.forget_processes()
+        self.room.close()
 
     def assert_error(self, message, code, *parts):
         self.assertEqual((message.op, message.fields.get("code")), ("error", code), message)

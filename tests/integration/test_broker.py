@@ -181,7 +181,7 @@ class Endpoints(harness.Case):
             client.submit(body=b"x")
             worker.echo(worker.get("job"))
             self.assertEqual(client.get("result").body, b"x")
-            self.room.close()
+            self.room.kill()
 
 
 class Stopping(harness.Case):

@@ -168,18 +168,21 @@ void Stage::worker_says(Words words) {
 
 void Stage::advance_to(core::TimePoint end) {
   broker();
+  // As the loop does it: the broker is looked after when it asks for it, and at no other time.
   while (true) {
     const auto wakeup = broker_->next_wakeup();
     if (!wakeup || *wakeup > end) break;
+    if (*wakeup <= turned_at_)
+      throw TranscriptError("the broker wants to be woken for a time that it has had");
     now_ = std::max(*wakeup, now_);
     turn();
   }
   now_ = end;
-  turn();
 }
 
 /// The end of a turn, and the turns in which those workers that beat answer the broker's heartbeat.
 void Stage::turn() {
+  turned_at_ = now_;
   broker_->advance(now_);
   take_outbox();
   while (!beats_due_.empty()) {

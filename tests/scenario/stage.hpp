@@ -42,7 +42,7 @@ class Stage {
   core::Options options_;
   std::unique_ptr<core::Broker> broker_;
   std::uint64_t lives_ = 0;  // the seed of each is another, as it is in earnest
-  core::TimePoint now_{};
+  core::TimePoint now_{}, turned_at_{};
   bool together_ = false;
   Names names_;
   Decoder decoder_;

@@ -148,6 +148,7 @@ void Auditor::step_over() {
   if (advancing_) {
     check_silence();
     check_nothing_idles();
+    check_wakeup();
   }
   check_counters();
   ending_.clear();

@@ -107,6 +107,7 @@ class Auditor {
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool surely_affordable(BudgetMask budgets);
   void check_nothing_idles();
+  void check_wakeup();
 
   const core::Options& options_;
   const core::Broker& broker_;

@@ -147,4 +147,32 @@ void Auditor::check_nothing_idles() {
   }
 }
 
+/// The broker asks to be woken in time for whatever time alone will bring.
+void Auditor::check_wakeup() {
+  constexpr Duration kLate = std::chrono::milliseconds(2);
+  TimePoint wanted = core::kNever;
+  if (!deadlines_.empty()) wanted = std::min(wanted, deadlines_.begin()->first);
+  if (!fetches_.empty() && requests_[fetches_.begin()->second].open())
+    wanted = std::min(wanted, fetches_.begin()->first);
+  for (const ModelStream& stream : streams_) {
+    for (const ModelJob* job : stream.waiting)
+      if (job->state == ModelJob::State::delayed && job->due_max > now_)
+        wanted = std::min(wanted, job->due_max);
+    if (stream.head(now_) == nullptr) continue;
+    TimePoint affordable = now_;
+    for (std::size_t i = 0; i < budgets_.size(); ++i)
+      if ((stream.budgets >> i & 1) != 0) affordable = std::max(affordable, budgets_[i].affordable_at(now_));
+    if (affordable == now_ || affordable >= wanted) continue;
+    for (const auto& [address, worker] : workers_)
+      if (has_place(worker, stream.service, stream.lane)) wanted = affordable;
+  }
+  if (wanted == core::kNever) return;
+  const auto wakeup = broker_.next_wakeup();
+  if (!wakeup || *wakeup > std::max(wanted, now_) + kLate)
+    violated((deadlines_.empty() ? "" : deadlines_.begin()->second->name()) +
+             ": the broker would sleep until " +
+             std::to_string(wakeup ? wakeup->time_since_epoch().count() : 0) +
+             " us although something is due at " + std::to_string(wanted.time_since_epoch().count()));
+}
+
 }  // namespace lanemq::sim

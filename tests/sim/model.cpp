@@ -69,6 +69,13 @@ bool ModelRate::surely_affordable(TimePoint now) {
   return level_ >= options_.period.count();
 }
 
+TimePoint ModelRate::affordable_at(TimePoint now) {
+  if (surely_affordable(now)) return now;
+  if (window_ == core::WindowKind::sliding) return core::kNever;
+  const core::Int128 missing = options_.period.count() - level_;
+  return now + Duration(static_cast<std::int64_t>((missing + options_.limit - 1) / options_.limit));
+}
+
 bool ModelBudget::matches(std::string_view service, std::string_view model, std::string_view lane) const {
   return fits(options.service, service) && fits(options.model, model) && fits(options.lane, lane);
 }
@@ -77,6 +84,14 @@ bool ModelBudget::surely_affordable(TimePoint now) {
   if (now < paused_until || (options.concurrency > 0 && running >= options.concurrency)) return false;
   return std::all_of(rates.begin(), rates.end(),
                      [&](ModelRate& rate) { return rate.surely_affordable(now); });
+}
+
+TimePoint ModelBudget::affordable_at(TimePoint now) {
+  if (options.concurrency > 0 && running >= options.concurrency) return core::kNever;
+  TimePoint latest = std::max(now, paused_until);
+  for (ModelRate& rate : rates)
+    latest = std::max(latest, rate.affordable_at(now));
+  return latest;
 }
 
 std::string ModelJob::name() const {

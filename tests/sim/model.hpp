@@ -47,6 +47,8 @@ class ModelRate {
   /// Whether it is certain that one more may go out now. For a sliding window only when it has been empty for
   /// so long that no way of pacing can object.
   bool surely_affordable(TimePoint now);
+  /// When one more may surely go out, if nothing does before; kNever: that is for the broker to pace.
+  TimePoint affordable_at(TimePoint now);
 
  private:
   void refill(TimePoint now);
@@ -68,6 +70,8 @@ struct ModelBudget {
 
   bool matches(std::string_view service, std::string_view model, std::string_view lane) const;
   bool surely_affordable(TimePoint now);
+  /// When that may be, if nothing ends before; kNever: not known.
+  TimePoint affordable_at(TimePoint now);
 };
 
 struct ModelJob {

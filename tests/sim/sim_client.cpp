@@ -10,6 +10,7 @@ constexpr auto kAskAgainAfter = std::chrono::seconds(5);
 }  // namespace
 
 SimClient::SimClient(Stage& stage, int number) : stage_(stage), is_req_(number % 3 == 2) {
+  favourite_lane_ = stage.random.below(stage.swarm.options.lanes.size());
   connect();
   think();
 }
@@ -70,7 +71,9 @@ Task SimClient::new_task() {
   Task task;
   if (!random.per_mille(static_cast<std::uint64_t>(swarm.unnamed))) task.id = "job-" + serial;
   task.service = random.pick(swarm.services);
-  task.lane = swarm.options.lanes[random.below(swarm.options.lanes.size())].name;
+  const std::size_t lanes = swarm.options.lanes.size();
+  if (random.per_mille(20)) favourite_lane_ = random.below(lanes);
+  task.lane = swarm.options.lanes[random.percent(70) ? favourite_lane_ : random.below(lanes)].name;
   if (random.per_mille(static_cast<std::uint64_t>(swarm.nonsense))) task.lane = "nowhere";
   task.model = random.pick(swarm.models);
   task.body = "q" + serial + ".";

@@ -37,6 +37,7 @@ class SimClient {
 
   Stage& stage_;
   bool is_req_;
+  std::size_t favourite_lane_ = 0;  // of the moment: lanes are busy and idle by turns
   Link link_;
   Decoder decoder_;
   std::map<std::uint64_t, Task> pending_;  // by ref

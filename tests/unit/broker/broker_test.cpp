@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/broker.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+Options small_options() {
+  Options options;
+  options.lanes = {{.name = "critical", .depth_max = 2},
+                   {.name = "normal", .depth_max = 100, .is_default = true}};
+  return options;
+}
+
+/// A broker with a client `c` and a worker `w` in virtual time. What is sent is kept as JSON.
+class Bench {
+ public:
+  explicit Bench(const Options& options = small_options(), std::uint64_t seed = 1) : broker_(options, seed) {}
+
+  void submit(const std::string& id, const std::string& body = "", const std::string& lane = "",
+              std::optional<std::int64_t> retain_ms = {}) {
+    wire::Submit fields;
+    fields.service = "s";
+    if (!id.empty()) fields.id = id;
+    if (!lane.empty()) fields.lane = lane;
+    fields.retain_ms = retain_ms;
+    broker_.handle(Submitted{{.address = "c", .envelope = {}}, &fields, Blob::borrow(body)}, now_);
+    turn();
+  }
+  void fetch(const std::string& id, std::int64_t wait_ms = 0, const std::string& address = "c") {
+    wire::Fetch fields;
+    fields.id = id;
+    fields.wait_ms = wait_ms;
+    broker_.handle(FetchAsked{{.address = address, .envelope = {}}, &fields}, now_);
+    turn();
+  }
+  void worker(std::int64_t capacity) {
+    wire::Ready fields;
+    fields.services = {"s"};
+    fields.capacity = capacity;
+    broker_.handle(WorkerReady{"w", &fields}, now_);
+    turn();
+  }
+  void result(const std::string& id, const std::string& body = "") {
+    Job* const job = broker_.jobs().find(id);
+    ASSERT_NE(job, nullptr);
+    wire::Outcome fields;
+    fields.job = static_cast<std::uint64_t>(job->number);
+    fields.attempt = job->attempt;
+    broker_.handle(OutcomeReported{"w", &fields, Blob::borrow(body)}, now_);
+    turn();
+  }
+  void pass(Duration time) {
+    now_ += time;
+    broker_.handle(WorkerHeard{"w"}, now_);
+    turn();
+  }
+  void turn() {
+    broker_.advance(now_);
+    sent_.clear();
+    for (const Send& send : broker_.outbox().sends) {
+      std::string text(broker_.outbox().address(send));
+      sent_.push_back(text + " " + to_json(broker_.outbox().header(send)));
+      all_ += std::string(broker_.outbox().header(send));
+    }
+    broker_.outbox().clear();
+  }
+  std::string last() const { return sent_.empty() ? "" : sent_.back(); }
+
+  Broker broker_;
+  TimePoint now_{};
+  std::vector<std::string> sent_;
+  std::string all_;
+};
+
+TEST(Broker, a_full_lane_names_itself_and_its_limit) {
+  Bench bench;
+  bench.submit("a", "", "critical");
+  bench.submit("b", "", "critical");
+  bench.submit("c", "", "critical");
+
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("lane_full"), HasSubstr("critical"), HasSubstr("holds 2 jobs"),
+                                  HasSubstr("depth_max"), HasSubstr("retry_after_ms")));
+  bench.submit("d");
+  EXPECT_EQ(bench.last(), "") << "the other lane has room";
+}
+
+TEST(Broker, a_lane_can_be_bounded_in_bytes) {
+  Options options = small_options();
+  options.lanes[1].bytes_max = 2000;
+  Bench bench(options);
+  bench.submit("a", std::string(1000, 'x'));
+  bench.submit("b", std::string(1000, 'x'));
+
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("lane_full"), HasSubstr("normal"), HasSubstr("bytes_max")));
+}
+
+TEST(Broker, the_total_of_jobs_and_of_bytes_is_bounded) {
+  Options options = small_options();
+  options.jobs_max = 2;
+  Bench jobs(options);
+  for (const char* id : {"a", "b", "c"})
+    jobs.submit(id);
+  EXPECT_THAT(jobs.last(), AllOf(HasSubstr("bytes_full"), HasSubstr("jobs_max")));
+
+  options = small_options();
+  options.memory_max = 5000;
+  Bench bytes(options);
+  bytes.submit("a", std::string(3000, 'x'));
+  bytes.submit("b", std::string(3000, 'x'));
+  EXPECT_THAT(bytes.last(), AllOf(HasSubstr("bytes_full"), HasSubstr("memory_max")));
+  EXPECT_LE(bytes.broker_.memory_bytes(), options.memory_max);
+}
+
+TEST(Broker, kept_results_make_way_for_new_work) {
+  Options options = small_options();
+  options.jobs_max = 2;
+  Bench bench(options);
+  bench.worker(1);
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = "job-" + std::to_string(i);
+    bench.submit(id);
+    ASSERT_THAT(bench.last(), HasSubstr("\"job\""));
+    bench.result(id);
+  }
+  EXPECT_LE(bench.broker_.jobs().size(), 2u);
+  EXPECT_GT(bench.broker_.stats().results_evicted, 0u);
+}
+
+TEST(Broker, a_body_over_its_limit_is_refused_by_name) {
+  Options options = small_options();
+  options.body_bytes_max = 10;
+  Bench bench(options);
+  bench.submit("a", std::string(11, 'x'));
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("too_large"), HasSubstr("body_bytes_max"), HasSubstr("11")));
+}
+
+TEST(Broker, results_are_kept_up_to_their_number_and_their_bytes) {
+  Options options = small_options();
+  options.results_max = 3;
+  Bench bench(options);
+  bench.worker(1);
+  for (int i = 0; i < 10; ++i) {
+    bench.submit("job-" + std::to_string(i));
+    bench.result("job-" + std::to_string(i));
+  }
+  EXPECT_EQ(bench.broker_.kept_results(), 3u);
+  EXPECT_NE(bench.broker_.jobs().find("job-9"), nullptr);
+  EXPECT_EQ(bench.broker_.jobs().find("job-6"), nullptr);
+
+  options = small_options();
+  options.results_bytes_max = 20000;
+  Bench heavy(options);
+  heavy.worker(1);
+  for (int i = 0; i < 10; ++i) {
+    heavy.submit("job-" + std::to_string(i));
+    heavy.result("job-" + std::to_string(i), std::string(6000, 'x'));
+  }
+  EXPECT_EQ(heavy.broker_.kept_results(), 3u);
+  EXPECT_LE(heavy.broker_.memory_bytes(), 20000u);
+}
+
+TEST(Broker, a_result_is_kept_for_as_long_as_the_client_said) {
+  Bench bench;
+  bench.worker(1);
+  bench.submit("long", "", "", 10'000);
+  bench.result("long", "L");
+  bench.submit("short", "", "", 500);
+  bench.result("short", "S");
+  bench.submit("usual");
+  bench.result("usual", "U");
+
+  bench.pass(milliseconds(499));
+  bench.fetch("short");
+  EXPECT_THAT(bench.last(), HasSubstr("result"));
+  bench.pass(milliseconds(2));
+  EXPECT_EQ(bench.broker_.jobs().find("short"), nullptr);
+  for (int i = 0; i < 10; ++i)
+    bench.pass(seconds(1));
+  EXPECT_EQ(bench.broker_.jobs().find("long"), nullptr);
+  EXPECT_NE(bench.broker_.jobs().find("usual"), nullptr);
+  bench.pass(minutes(5));
+  EXPECT_EQ(bench.broker_.jobs().size(), 0u);
+  EXPECT_EQ(bench.broker_.memory_bytes(), 0u);
+}
+
+TEST(Broker, a_large_body_goes_by_without_a_copy) {
+  Bench bench;
+  bench.worker(1);
+  const auto owner = std::make_shared<std::string>(100'000, 'x');
+  wire::Submit fields;
+  fields.service = "s";
+  fields.id = "a";
+  bench.broker_.handle(Submitted{{.address = "c", .envelope = {}}, &fields, Blob::own(owner, *owner)},
+                       bench.now_);
+  bench.broker_.advance(bench.now_);
+
+  const auto& sends = bench.broker_.outbox().sends;
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].body.bytes().data(), owner->data());
+}
+
+TEST(Broker, the_waiters_for_one_job_are_bounded_and_the_longest_makes_way) {
+  Bench bench;
+  bench.submit("a");
+  for (int i = 0; i < 100; ++i)
+    bench.fetch("a", 60000, "waiter-" + std::to_string(i));
+  EXPECT_EQ(bench.broker_.stats().waiters_dropped, 36u);
+
+  bench.worker(1);
+  bench.result("a");
+  EXPECT_EQ(bench.sent_.size(), 1u + 64u);
+  EXPECT_THAT(bench.sent_.back(), HasSubstr("waiter-99"));
+}
+
+TEST(Broker, sleeps_when_there_is_nothing_to_wait_for) {
+  Bench bench;
+  EXPECT_FALSE(bench.broker_.next_wakeup());
+  bench.submit("a");
+  EXPECT_TRUE(bench.broker_.next_wakeup());
+}
+
+TEST(Broker, ids_that_it_makes_tell_the_time_and_differ) {
+  Options options = small_options();
+  options.wall_ms = 1'700'000'000'000;
+  Bench bench(options);
+  bench.worker(2);
+  bench.submit("", "1");
+  const std::string first = bench.last();
+  bench.submit("", "2");
+
+  // 1700000000000 in Crockford's base 32.
+  EXPECT_THAT(first, HasSubstr("\"01HF7YAT00"));
+  EXPECT_THAT(bench.last(), HasSubstr("\"01HF7YAT00"));
+  EXPECT_NE(first, bench.last());
+}
+
+TEST(Broker, equal_seeds_give_equal_bytes_and_others_do_not) {
+  const auto play = [](std::uint64_t seed) {
+    Bench bench(small_options(), seed);
+    bench.worker(1);
+    for (int i = 0; i < 20; ++i)
+      bench.submit("");
+    bench.pass(seconds(1));
+    return bench.all_;
+  };
+  EXPECT_EQ(play(7), play(7));
+  EXPECT_NE(play(7), play(8));
+}
+
+}  // namespace
+}  // namespace lanemq::core

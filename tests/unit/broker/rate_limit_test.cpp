@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "broker/core/budgets.hpp"
+#include "broker/core/sliding_window.hpp"
+
+// What an upstream would see. The checks count calls in windows and know nothing of buckets, slices or paces.
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+RateOptions per(Duration period, std::int64_t limit, std::int64_t capacity = 0) {
+  return {.name = "requests", .limit = limit, .period = period, .capacity = capacity};
+}
+
+/// An upstream that counts every window of a period, both ends included: the strictest reading.
+class StrictUpstream {
+ public:
+  StrictUpstream(Duration period, std::int64_t limit) : period_(period), limit_(limit) {}
+  /// Whether the call is within the limit.
+  bool call(TimePoint now) {
+    while (!calls_.empty() && calls_.front() < now - period_)
+      calls_.pop_front();
+    calls_.push_back(now);
+    return static_cast<std::int64_t>(calls_.size()) <= limit_;
+  }
+  void never_happened(TimePoint when) {
+    const auto place = std::find(calls_.begin(), calls_.end(), when);
+    if (place != calls_.end()) calls_.erase(place);
+  }
+
+ private:
+  Duration period_;
+  std::int64_t limit_;
+  std::deque<TimePoint> calls_;
+};
+
+TEST(RateLimit, no_window_of_a_period_ever_holds_more_than_the_limit) {
+  const bool holds = rc::check([] {
+    const Duration period =
+        *rc::gen::element(Duration(seconds(1)), Duration(minutes(1)), Duration(hours(24)));
+    const auto limit = *rc::gen::inRange<std::int64_t>(1, 300);
+    const auto capacity = *rc::gen::inRange<std::int64_t>(0, 300);
+    RateLimit rate(per(period, limit, capacity), WindowKind::sliding);
+    StrictUpstream upstream(period, limit);
+    const auto steps = *rc::gen::container<std::vector<std::pair<int, int>>>(
+        rc::gen::pair(rc::gen::inRange(0, 1000), rc::gen::inRange(0, 100)));
+    TimePoint now{};
+    std::vector<TimePoint> lately;
+    for (const auto& [gap, what] : steps) {
+      // Mostly small steps, now and then one of up to two periods.
+      now += gap < 950 ? period * gap / 100000 : period * (gap - 949) / 25;
+      if (what < 90) {
+        for (int i = 0; i < what && rate.available(now) >= 1; ++i) {
+          rate.take(1, now);
+          RC_ASSERT(upstream.call(now));
+          lately.push_back(now);
+        }
+      } else if (!lately.empty()) {
+        rate.give(1, lately.back(), now);
+        upstream.never_happened(lately.back());
+        lately.pop_back();
+      }
+    }
+  });
+  EXPECT_TRUE(holds);
+}
+
+/// What a saturated limit lets through.
+struct Use {
+  std::int64_t calls = 0;
+  bool within_limit = true;
+  Duration longest_gap{};  ///< after the first burst
+};
+
+Use saturate(const RateOptions& options, int periods) {
+  RateLimit rate(options, WindowKind::sliding);
+  StrictUpstream upstream(options.period, options.limit);
+  Use use;
+  TimePoint last{};
+  for (TimePoint now{}; now < TimePoint(options.period * periods);) {
+    while (rate.available(now) >= 1) {
+      rate.take(1, now);
+      use.within_limit &= upstream.call(now);
+      ++use.calls;
+      use.longest_gap = std::max(use.longest_gap, now - last);
+      last = now;
+    }
+    // As the broker's loop: when it is told to, and not before a tick has passed.
+    now = std::max(rate.when_available(1, now), now + milliseconds(1));
+  }
+  return use;
+}
+
+class SaturatedLimit : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(SaturatedLimit, is_used_to_95_percent_and_evenly) {
+  const auto [period_seconds, limit] = GetParam();
+  const RateOptions options = per(seconds(period_seconds), limit);
+
+  const Use use = saturate(options, 3);
+
+  EXPECT_TRUE(use.within_limit);
+  EXPECT_GE(static_cast<double>(use.calls), 0.95 * 3 * limit);
+  // Nobody stands still for much longer than the calls are apart on average; a slice is a six-hundredth.
+  const Duration mean = options.period / limit, slice = options.period / 600;
+  EXPECT_LE(use.longest_gap, 2 * mean + slice + milliseconds(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(RateLimit, SaturatedLimit,
+                         testing::Combine(testing::Values(1, 60),
+                                          testing::Values(1, 2, 3, 5, 7, 10, 20, 50, 100, 500, 600, 3000,
+                                                          10000)),
+                         [](const auto& param) {
+                           return std::to_string(std::get<1>(param.param)) + "_in_" +
+                                  std::to_string(std::get<0>(param.param)) + "s";
+                         });
+
+TEST(RateLimit, after_any_past_the_limit_is_used_again) {
+  const bool holds = rc::check([] {
+    const auto limit = *rc::gen::inRange<std::int64_t>(1, 200);
+    RateLimit rate(per(minutes(1), limit), WindowKind::sliding);
+    TimePoint now{};
+    // Some past: bursts and silences.
+    for (const int gap : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 90))) {
+      now += seconds(gap);
+      while (rate.available(now) >= 1)
+        rate.take(1, now);
+    }
+    // Then three minutes of demand, of which the first may still pay for it.
+    std::int64_t calls = 0;
+    const TimePoint from = now + minutes(1), end = now + minutes(3);
+    while (now < end) {
+      for (; rate.available(now) >= 1; rate.take(1, now))
+        calls += now >= from ? 1 : 0;
+      const TimePoint next = std::max(rate.when_available(1, now), now + milliseconds(1));
+      RC_ASSERT(next < now + minutes(2));
+      now = next;
+    }
+    RC_ASSERT(static_cast<double>(calls) >= 0.93 * 2 * static_cast<double>(limit) - 1);
+  });
+  EXPECT_TRUE(holds);
+}
+
+TEST(RateLimit, the_largest_limit_is_a_limit_like_any_other) {
+  RateLimit rate(per(hours(24), 1'000'000'000), WindowKind::sliding);
+  TimePoint now{};
+  for (int i = 0; i < 100'000; ++i, now += microseconds(100)) {
+    ASSERT_GE(rate.available(now), 1);
+    rate.take(1, now);
+  }
+}
+
+TEST(RateLimit, a_bucket_lets_its_capacity_and_its_rate_through) {
+  RateLimit rate(per(seconds(1), 100, 20), WindowKind::bucket);
+  std::int64_t calls = 0;
+  for (TimePoint now{}; now <= TimePoint(seconds(2)); now += milliseconds(1))
+    for (; rate.available(now) >= 1; rate.take(1, now))
+      ++calls;
+
+  EXPECT_EQ(calls, 20 + 200);
+}
+
+TEST(RateLimit, its_capacity_is_a_tenth_and_for_a_sliding_window_at_most_half) {
+  EXPECT_EQ(RateLimit(per(minutes(1), 500), WindowKind::sliding).capacity(), 50);
+  EXPECT_EQ(RateLimit(per(minutes(1), 5), WindowKind::sliding).capacity(), 1);
+  EXPECT_EQ(RateLimit(per(minutes(1), 500, 400), WindowKind::sliding).capacity(), 250);
+  EXPECT_EQ(RateLimit(per(minutes(1), 500, 400), WindowKind::bucket).capacity(), 400);
+}
+
+TEST(RateLimit, what_was_never_used_is_there_again) {
+  RateLimit rate(per(minutes(1), 10, 1), WindowKind::sliding);
+  const TimePoint now(seconds(100));
+  ASSERT_EQ(rate.available(now), 1);
+  rate.take(1, now);
+  ASSERT_EQ(rate.available(now), 0);
+
+  rate.give(1, now, now);
+
+  EXPECT_EQ(rate.available(now), 1);
+}
+
+TEST(SlidingWindow, forgets_what_has_left_it_and_not_before) {
+  SlidingWindow window(10, minutes(1));
+  window.record(10, TimePoint(milliseconds(50)));
+
+  window.advance(TimePoint(minutes(1) + milliseconds(50)));
+  EXPECT_EQ(window.headroom(), 0);
+  window.advance(TimePoint(minutes(1) + seconds(1)));
+  EXPECT_EQ(window.headroom(), 10);
+}
+
+TEST(SlidingWindow, takes_back_only_what_it_still_counts) {
+  SlidingWindow window(10, minutes(1));
+  window.record(4, TimePoint(seconds(1)));
+  window.record(4, TimePoint(seconds(30)));
+  window.advance(TimePoint(seconds(70)));
+  ASSERT_EQ(window.headroom(), 6);
+
+  window.unrecord(1, TimePoint(seconds(1)));
+  EXPECT_EQ(window.headroom(), 6) << "that one has left already";
+  window.unrecord(1, TimePoint(seconds(30)));
+  EXPECT_EQ(window.headroom(), 7);
+}
+
+}  // namespace
+}  // namespace lanemq::core

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/config.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lanemq {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+/// A file that is there as long as the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) : path_(testing::TempDir() + "lanemq_config_test.toml") {
+    std::ofstream(path_) << text;
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Config read(const std::string& text) {
+  const TemporaryFile file(text);
+  Config config;
+  load_config_file(file.path(), config);
+  check_config(config);
+  return config;
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string set_error(const std::string& assignment) {
+  try {
+    Config config;
+    set_config(assignment, config);
+    check_config(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Config, defaults_survive_being_printed_and_read_back) {
+  const Config config;
+
+  EXPECT_EQ(print_config(read(print_config(config))), print_config(config));
+}
+
+TEST(Config, everything_that_can_be_set_survives_being_printed_and_read_back) {
+  const std::string text = R"(drain_timeout = "1500ms"
+[[lane]]
+name = "only"
+timeout = "2h"
+depth_max = 7
+bytes_max = "3MiB"
+reserved_slots = 2
+default = true
+[[budget]]
+name = "api"
+match = { service = "chat", model = "gpt-*", client = "web", lane = "only" }
+limits = { requests_per_minute = 500, requests_per_day = 10000, concurrency = 40 }
+capacity = { requests_per_minute = 20 }
+window = "bucket")";
+  const Config config = read(text);
+
+  EXPECT_EQ(config.core.drain_timeout, milliseconds(1500));
+  ASSERT_EQ(config.core.lanes.size(), 1u);
+  EXPECT_EQ(config.core.lanes[0].reserved_slots, 2u);
+  EXPECT_EQ(config.core.lanes[0].bytes_max, std::size_t{3} << 20);
+  ASSERT_EQ(config.core.budgets.size(), 1u);
+  EXPECT_EQ(config.core.budgets[0].model, "gpt-*");
+  EXPECT_EQ(config.core.budgets[0].concurrency, 40);
+  EXPECT_EQ(config.core.budgets[0].window, core::WindowKind::bucket);
+  EXPECT_EQ(print_config(read(print_config(config))), print_config(config));
+}
+
+TEST(Config, an_unknown_key_is_named_with_its_place_and_what_was_meant) {
+  const std::string error = error_of("\ndrain_timout = \"5s\"\n");
+
+  EXPECT_THAT(error, HasSubstr("lanemq_config_test.toml:2:"));
+  EXPECT_THAT(error, HasSubstr("did you mean \"drain_timeout\"?"));
+}
+
+TEST(Config, a_duration_without_a_unit_is_refused) {
+  EXPECT_THAT(error_of("drain_timeout = 5\n"), HasSubstr("with its unit"));
+  EXPECT_THAT(set_error("drain_timeout=5"), HasSubstr("--set drain_timeout=5"));
+}
+
+TEST(Config, broken_toml_is_told_with_its_place) {
+  EXPECT_THAT(error_of("a = \n"), HasSubstr(".toml:1:"));
+}
+
+TEST(Config, lanes_need_distinct_names_and_one_default) {
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\n"), HasSubstr("default = true"));
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"a\"\n"),
+              HasSubstr("twice"));
+  EXPECT_THAT(error_of("[[lane]]\ndefault = true\n"), HasSubstr("needs a name"));
+}
+
+TEST(Config, a_budget_needs_a_limit_and_a_capacity_that_it_can_hold) {
+  EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\n"), HasSubstr("has no limits"));
+  EXPECT_THAT(set_error("budget.a.requests_per_minute=0"), HasSubstr("at least 1"));
+  EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\nlimits = { requests_per_minute = 10 }\n"
+                       "capacity = { requests_per_minute = 6 }\n"),
+              HasSubstr("at most 5"));
+}
+
+TEST(Config, limits_of_later_versions_are_refused_rather_than_ignored) {
+  EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\nlimits = { tokens_per_minute = 10 }\n"),
+              HasSubstr("tokens_per_minute"));
+}
+
+TEST(Config, lane_keys_of_later_versions_are_remembered_for_a_warning) {
+  const Config config = read("[[lane]]\nname = \"a\"\ndefault = true\nreserve = 0.2\n");
+
+  EXPECT_THAT(config.without_effect, testing::ElementsAre("lane.a.reserve"));
+}
+
+TEST(Config, one_key_is_set_from_the_command_line) {
+  Config config;
+
+  set_config("lane.batch.depth_max=2000000", config);
+  set_config("budget.api.limits.requests_per_minute=600", config);
+  set_config("budget.api.window=bucket", config);
+  set_config("heartbeat=250ms", config);
+
+  EXPECT_EQ(config.core.lanes.back().depth_max, 2000000u);
+  ASSERT_EQ(config.core.budgets.size(), 1u);
+  EXPECT_EQ(config.core.budgets[0].rates[0].limit, 600);
+  EXPECT_EQ(config.core.heartbeat, milliseconds(250));
+}
+
+TEST(Config, what_is_set_wrongly_on_the_command_line_is_named) {
+  EXPECT_THAT(set_error("lane.btch.depth_max=1"), HasSubstr("did you mean \"batch\"?"));
+  EXPECT_THAT(set_error("lane.batch.depth=1"), HasSubstr("key of a lane"));
+  EXPECT_THAT(set_error("drain_timeout"), HasSubstr("key=value"));
+  EXPECT_THAT(set_error("a.b.c=1"), HasSubstr("lane.NAME.KEY"));
+}
+
+TEST(Config, the_environment_is_read_by_the_table) {
+  ::setenv("LANEMQ_DRAIN_TIMEOUT", "3s", 1);
+  Config config;
+  load_config_environment(config);
+  ::unsetenv("LANEMQ_DRAIN_TIMEOUT");
+
+  EXPECT_EQ(config.core.drain_timeout, seconds(3));
+}
+
+TEST(Config, each_option_has_a_unit_and_a_sentence) {
+  for (const OptionRow& row : option_table()) {
+    EXPECT_FALSE(row.unit.empty()) << row.key;
+    EXPECT_TRUE(row.sentence.ends_with('.')) << row.key;
+  }
+}
+
+}  // namespace
+}  // namespace lanemq
