@@ -34,8 +34,8 @@ class TokenBucket {
   TimePoint when_level(std::int64_t tokens, TimePoint now) const;
 
  private:
-  static constexpr std::int64_t kScaledMax = std::int64_t{1}
-                                             << 61;  // leaves room for what is given and taken
+  /// Leaves room for what is given and taken.
+  static constexpr std::int64_t kScaledMax = std::int64_t{1} << 61;
 
   std::int64_t rate_;  // tokens per period
   Duration period_;

@@ -155,9 +155,13 @@ void Auditor::check_wakeup() {
   if (!fetches_.empty() && requests_[fetches_.begin()->second].open())
     wanted = std::min(wanted, fetches_.begin()->first);
   for (const ModelStream& stream : streams_) {
-    for (const ModelJob* job : stream.waiting)
-      if (job->state == ModelJob::State::delayed && job->due_max > now_)
+    for (const ModelJob* job : stream.waiting) {
+      if (job->state != ModelJob::State::delayed || job->due_max <= now_) continue;
+      // How long a retry waits is the broker's draw: it may be over already.
+      const core::Job* const record = broker_.jobs().find(core::JobNumber{job->number});
+      if (record != nullptr && record->state == core::JobState::delayed)
         wanted = std::min(wanted, job->due_max);
+    }
     if (stream.head(now_) == nullptr) continue;
     TimePoint affordable = now_;
     for (std::size_t i = 0; i < budgets_.size(); ++i)

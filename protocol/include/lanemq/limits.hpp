@@ -7,21 +7,23 @@
 namespace lanemq::limits {
 
 // What a message may hold. Each is checked while a message is read, before anything is allocated for it.
-inline constexpr std::size_t header_bytes_max = 16 * 1024;        ///< a header without the body inside it
-inline constexpr int header_depth_max = 8;                        ///< nesting; the header array is depth 1
-inline constexpr std::size_t map_entries_max = 64;                ///< entries of one map in a header
-inline constexpr std::size_t body_bytes_max = 64 * 1024 * 1024;   ///< a body; the default of the option
-inline constexpr std::size_t inline_bytes_max = 4096;             ///< bodies up to this travel inside the header
-inline constexpr std::size_t envelope_frames_max = 5;             ///< frames in front of a header
-inline constexpr std::size_t envelope_bytes_max = 1024;           ///< all envelope frames of one message
+inline constexpr std::size_t header_bytes_max =
+    std::size_t{16} * 1024;                         ///< a header without the body inside it
+inline constexpr int header_depth_max = 8;          ///< nesting; the header array is depth 1
+inline constexpr std::size_t map_entries_max = 64;  ///< entries of one map in a header
+inline constexpr std::size_t body_bytes_max =
+    std::size_t{64} * 1024 * 1024;                       ///< a body; the default of the option
+inline constexpr std::size_t inline_bytes_max = 4096;    ///< bodies up to this travel inside the header
+inline constexpr std::size_t envelope_frames_max = 5;    ///< frames in front of a header
+inline constexpr std::size_t envelope_bytes_max = 1024;  ///< all envelope frames of one message
 
 // What a field may hold.
-inline constexpr std::size_t id_bytes_max = 128;        ///< a client's job id
-inline constexpr std::size_t ref_bytes_max = 64;        ///< a ref that is a string
-inline constexpr std::size_t name_bytes_max = 128;      ///< service, lane, model, client, key, a worker's name
-inline constexpr std::size_t text_bytes_max = 4096;     ///< messages to people: error texts, reasons
-inline constexpr std::size_t list_entries_max = 256;    ///< services, lanes, ids
-inline constexpr std::size_t capacity_max = 1024;       ///< jobs one worker may hold: its inventory fits a header
+inline constexpr std::size_t id_bytes_max = 128;      ///< a client's job id
+inline constexpr std::size_t ref_bytes_max = 64;      ///< a ref that is a string
+inline constexpr std::size_t name_bytes_max = 128;    ///< service, lane, model, client, key, a worker's name
+inline constexpr std::size_t text_bytes_max = 4096;   ///< messages to people: error texts, reasons
+inline constexpr std::size_t list_entries_max = 256;  ///< services, lanes, ids
+inline constexpr std::size_t capacity_max = 1024;  ///< jobs one worker may hold: its inventory fits a header
 inline constexpr std::int64_t duration_ms_max = 365LL * 24 * 3600 * 1000;  ///< any *_ms field: one year
 
 }  // namespace lanemq::limits
