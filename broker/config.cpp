@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include <toml++/toml.h>
 
@@ -377,13 +378,14 @@ void set_option(const std::string& key, const std::string& text, Config& config)
 
 template <class T>
 void check_names(const std::vector<T>& entries, const std::string& what) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::string& name = entries[i].name;
-    if (name.empty() || name.size() > limits::name_bytes_max)
-      throw ConfigError(what + " " + std::to_string(i + 1) + " has no name, or one of more than 128 bytes");
-    for (std::size_t j = 0; j < i; ++j)
-      if (entries[j].name == name)
-        throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
+  std::set<std::string_view> names;
+  const auto refuse_twice = [&](const std::string& name) {
+    throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
+  };
+  for (const T& entry : entries) {
+    if (entry.name.empty() || entry.name.size() > limits::name_bytes_max)
+      throw ConfigError("a " + what + " has no name, or one of more than 128 bytes");
+    if (!names.insert(entry.name).second) refuse_twice(entry.name);
   }
 }
 

@@ -107,7 +107,7 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
     Duration wait = kRetryAfterMax;
     // As long as a hundredth of the lane takes to leave, at the rate of late.
     if (lane.leaving_per_second > 0) {
-      const double seconds = static_cast<double>(lane.depth() / 100 + 1) / lane.leaving_per_second;
+      const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
       wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
     }
     return Refusal{code, std::move(message), std::clamp(wait, kRetryAfterMin, kRetryAfterMax)};

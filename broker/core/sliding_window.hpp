@@ -32,9 +32,9 @@ class SlidingWindow {
 
   /// How much may still be sent now.
   std::int64_t headroom() const { return limit_ - sent_; }
-  /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a slice
-  /// ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to leave the
-  /// window goes as soon as it has left.
+  /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a
+  /// slice ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to
+  /// leave the window goes as soon as it has left.
   std::int64_t pace() const { return pace_; }
   /// When the next slice ends, so that headroom and pace may change.
   TimePoint next_change() const { return start_of(slice_ + 1); }

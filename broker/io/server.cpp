@@ -59,7 +59,7 @@ zmq::context_t make_context(int io_threads) {
 
 }  // namespace
 
-Server::Server(const ServerOptions& options, core::Options core_options, std::unique_ptr<Store> store,
+Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
                int stop_signals, std::uint64_t seed)
     : options_(options),
       broker_(core_options, seed),

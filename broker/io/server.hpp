@@ -38,7 +38,7 @@ class Server {
  public:
   /// Binds both sockets. `stop_signals` is a descriptor that becomes readable when a signal asks to stop
   /// (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be bound.
-  Server(const ServerOptions& options, core::Options core_options, std::unique_ptr<Store> store,
+  Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
          int stop_signals, std::uint64_t seed);
 
   std::string clients_endpoint() const { return clients_.endpoint(); }

@@ -119,9 +119,8 @@ class FieldIndex {
   static constexpr std::size_t kSlots = 64;  // at least twice the fields of any operation
 
   static constexpr std::size_t start(std::string_view name) {
-    return (name.size() * 13 + static_cast<unsigned char>(name.front()) * 3 +
-            static_cast<unsigned char>(name.back())) %
-           kSlots;
+    const auto byte = [](char c) { return std::size_t{static_cast<unsigned char>(c)}; };
+    return (name.size() * 13 + byte(name.front()) * 3 + byte(name.back())) % kSlots;
   }
   static constexpr std::size_t next(std::size_t at) { return (at + 1) % kSlots; }
 

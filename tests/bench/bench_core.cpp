@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one job costs inside the core, without sockets: decode, decide, encode, for a submit, its hand-over and its
-// outcome; and what a decision costs with a deep queue. Google Benchmark: bench_core --benchmark_filter=...
+// What one job costs inside the core, without sockets: decode, decide, encode, for a submit, its hand-over
+// and its outcome; and what a decision costs with a deep queue. Google Benchmark: bench_core
+// --benchmark_filter=...
 #include <string>
 
 #include <benchmark/benchmark.h>
+
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
@@ -28,7 +30,8 @@ class Bench {
 
   void submit(std::string_view lane) {
     ++next_id_;
-    for (std::uint64_t i = 0, n = next_id_; i < 12; ++i, n /= 10) id_[25 - i] = static_cast<char>('0' + n % 10);
+    for (std::uint64_t i = 0, n = next_id_; i < 12; ++i, n /= 10)
+      id_[25 - i] = static_cast<char>('0' + n % 10);
     wire::Submit submit;
     submit.service = "echo";
     submit.lane = lane;
@@ -36,8 +39,10 @@ class Bench {
     frame_.clear();
     encode(submit, body_, frame_);
     decoder_.decode(frame_.view(), request_);
-    broker_.handle(core::Submitted{{"client", {}, false}, &std::get<wire::Submit>(request_),
-                                   Blob::borrow(decoder_.body())}, now_);
+    broker_.handle(
+        core::Submitted{
+            {"client", {}, false}, &std::get<wire::Submit>(request_), Blob::borrow(decoder_.body())},
+        now_);
   }
 
   /// Answers every job that was handed over in the last turn.
@@ -48,8 +53,9 @@ class Bench {
       frame_.clear();
       encode(outcome, body_, frame_);
       decoder_.decode(frame_.view(), report_);
-      broker_.handle(core::OutcomeReported{"worker", &std::get<wire::Outcome>(report_),
-                                           Blob::borrow(decoder_.body())}, now_);
+      broker_.handle(
+          core::OutcomeReported{"worker", &std::get<wire::Outcome>(report_), Blob::borrow(decoder_.body())},
+          now_);
     }
     handed_.clear();
   }
@@ -83,7 +89,8 @@ class Bench {
 
 core::Options options() {
   core::Options options = core::default_options();
-  for (core::LaneOptions& lane : options.lanes) lane.depth_max = 2'000'000;
+  for (core::LaneOptions& lane : options.lanes)
+    lane.depth_max = 2'000'000;
   return options;
 }
 
@@ -91,7 +98,8 @@ core::Options options() {
 void round_trip(benchmark::State& state) {
   Bench bench(options());
   for (auto _ : state) {
-    for (std::size_t i = 0; i < kTurn; ++i) bench.submit("high");
+    for (std::size_t i = 0; i < kTurn; ++i)
+      bench.submit("high");
     bench.finish_turn();
     bench.answer();
     bench.finish_turn();
@@ -103,9 +111,11 @@ BENCHMARK(round_trip);
 /// The same beside a million jobs that wait in the lowest lane.
 void round_trip_over_a_million_queued(benchmark::State& state) {
   Bench bench(options());
-  for (std::size_t i = 0; i < 1'000'000; ++i) bench.submit("batch");
+  for (std::size_t i = 0; i < 1'000'000; ++i)
+    bench.submit("batch");
   for (auto _ : state) {
-    for (std::size_t i = 0; i < kTurn; ++i) bench.submit("critical");
+    for (std::size_t i = 0; i < kTurn; ++i)
+      bench.submit("critical");
     bench.finish_turn();
     bench.answer();
     bench.finish_turn();
@@ -123,7 +133,8 @@ void decode_submit(benchmark::State& state) {
   encode(submit, std::string(128, 'x'), frame);
   Decoder decoder;
   wire::ClientRequest request;
-  for (auto _ : state) benchmark::DoNotOptimize(decoder.decode(frame.view(), request));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(decoder.decode(frame.view(), request));
 }
 BENCHMARK(decode_submit);
 

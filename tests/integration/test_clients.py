@@ -411,11 +411,10 @@ class Absent(harness.Case):
         client.submit(id="a", body=b"x")
         job = worker.get("job")
         client.close()
-        gone = lambda stats: stats["counters"]["sends_undeliverable"] > 0
         worker.echo(job)
 
+        # Whether the broker knew by then that nobody was there is up to the network: the answer is kept either way.
         self.assertEqual(other.ask("fetch", {"id": "a", "wait_ms": 10000}, expect="result").body, b"x")
-        self.room.stats_when(gone, "an answer that could not be delivered")
 
     def test_a_client_that_does_not_read_harms_nobody_and_loses_nothing(self):
         count, body = 700, bytes(100 * 1024)

@@ -5,7 +5,8 @@ namespace lanemq::sim {
 namespace {
 
 constexpr std::size_t kRecentTasksMax = 60;
-constexpr auto kAskAgainAfter = std::chrono::seconds(5);
+/// Longer than any timeout of a run: on a connection that stands the answer comes before.
+constexpr auto kAskAgainAfter = std::chrono::seconds(70);
 
 }  // namespace
 

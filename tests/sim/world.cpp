@@ -10,8 +10,8 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-/// No timeout of a run is longer than a minute, and no retention: after two everything must be over.
-constexpr Duration kSettledAfter = minutes(2);
+/// No timeout and no retention of a run is longer than a minute.
+constexpr Duration kSettledAfter = minutes(4);
 constexpr Duration kForgottenAfter = minutes(2);
 /// A run ends after so much virtual time even if little happens.
 constexpr Duration kRunMax = minutes(30);

@@ -16,7 +16,8 @@
 
 namespace lanemq {
 
-/// Whether a frame is a header: it starts with `93 A4 "LMQ1"` or `94 A4 "LMQ1"`. Frames before it are envelope.
+/// Whether a frame is a header: it starts with `93 A4 "LMQ1"` or `94 A4 "LMQ1"`. Frames before it are
+/// envelope.
 bool is_header(std::string_view frame);
 /// Whether a header holds its body as a fourth element, so that no body frame may follow it.
 bool has_inline_body(std::string_view header);
@@ -33,11 +34,11 @@ namespace wire {
 struct OpSpec;  // private to the codec
 }
 
-/// Reads headers: one pass, no tree, no allocation for what the hot path carries. All limits are checked while
-/// reading (docs/protocol.md, "Limits").
+/// Reads headers: one pass, no tree, no allocation for what the hot path carries. All limits are checked
+/// while reading (docs/protocol.md, "Limits").
 ///
-/// Not thread-safe: one decoder per thread. Views in a decoded message live until the next decode() and as long
-/// as the frame.
+/// Not thread-safe: one decoder per thread. Views in a decoded message live until the next decode() and as
+/// long as the frame.
 class Decoder {
  public:
   /// `body_bytes_max` bounds a body inside the header; a body frame is for the caller to bound.
@@ -47,8 +48,8 @@ class Decoder {
   Decoder& operator=(Decoder&&) noexcept;
 
   /// A header frame that said `Message` (wire::ClientRequest, ClientReply, WorkerReport or WorkerCommand).
-  /// Returns null on success, with `message` set and `body()` the body inside the header; else the error, which
-  /// lives until the next decode().
+  /// Returns null on success, with `message` set and `body()` the body inside the header; else the error,
+  /// which lives until the next decode().
   template <class Message>
   const DecodeError* decode(std::string_view header, Message& message);
 
@@ -95,11 +96,13 @@ class Buffer {
 /// `Message` is one of the structures in messages.hpp.
 template <class Message>
 void encode(const Message& message, Buffer& out);
-/// The same with the body inside the header, as its fourth element. For bodies up to limits::inline_bytes_max.
+/// The same with the body inside the header, as its fourth element. For bodies up to
+/// limits::inline_bytes_max.
 template <class Message>
 void encode(const Message& message, std::string_view body, Buffer& out);
 
-/// Writes a document (a msgpack map, an array, ...) value by value; for `stats` and for values that pass through.
+/// Writes a document (a msgpack map, an array, ...) value by value; for `stats` and for values that pass
+/// through.
 class DocumentWriter {
  public:
   explicit DocumentWriter(Buffer& out) : out_(out) {}

@@ -9,7 +9,7 @@ namespace lanemq {
 
 // The one table of errors that a client can see: X(code, HTTP status, says when to retry, meaning).
 // The enumeration, the names on the wire, the HTTP mapping and the page docs/errors.md follow from it.
-#define LANEMQ_ERROR_TABLE(X)                                                                            \
+#define LANEMQ_ERROR_TABLE(X)                                                                           \
   X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
   X(unauthorized, 401, false, "no such key")                                                            \
   X(forbidden, 403, false, "the key may not use this lane, service or operation")                       \
@@ -25,7 +25,7 @@ namespace lanemq {
   X(internal, 500, false, "a fault of the broker")                                                      \
   X(upstream_rejected, 502, false, "the upstream's permanent error; its status and body are passed on") \
   X(upstream_failed, 502, true, "all attempts are spent")                                               \
-  X(upstream_quota, 503, false, "every key of the pool is spent")                                        \
+  X(upstream_quota, 503, false, "every key of the pool is spent")                                       \
   X(worker_lost, 502, true, "its workers died under it")                                                \
   X(draining, 503, true, "the broker is stopping and takes no work")                                    \
   X(paused, 503, true, "an operator paused this work")                                                  \
@@ -42,9 +42,9 @@ enum class ErrorCode : unsigned char {
 /// One row of the table.
 struct ErrorInfo {
   ErrorCode code;
-  std::string_view name;     ///< on the wire
+  std::string_view name;  ///< on the wire
   int http_status;
-  bool says_when_to_retry;   ///< carries retry_after_ms
+  bool says_when_to_retry;  ///< carries retry_after_ms
   std::string_view meaning;
 };
 
@@ -55,12 +55,12 @@ std::string_view name_of(ErrorCode code);
 std::optional<ErrorCode> error_code(std::string_view name);
 
 // The classes a worker puts its failures into: X(class, meaning).
-#define LANEMQ_ERROR_CLASS_TABLE(X)                                                          \
-  X(retry, "transient: try again later, at the old place; costs an attempt")                 \
-  X(limited, "the upstream's rate is used up: pause until retry_after; costs no attempt")    \
-  X(quota, "the key is spent")                                                               \
-  X(overloaded, "the upstream is short of capacity: try again later; costs an attempt")      \
-  X(permanent, "never retried")                                                              \
+#define LANEMQ_ERROR_CLASS_TABLE(X)                                                       \
+  X(retry, "transient: try again later, at the old place; costs an attempt")              \
+  X(limited, "the upstream's rate is used up: pause until retry_after; costs no attempt") \
+  X(quota, "the key is spent")                                                            \
+  X(overloaded, "the upstream is short of capacity: try again later; costs an attempt")   \
+  X(permanent, "never retried")                                                           \
   X(released, "handed back untouched; costs no attempt")
 
 /// How a worker's failure is to be taken.

@@ -10,8 +10,9 @@
 namespace lanemq::wire {
 
 // The messages of LMQ1 as values. The field names here are the names on the wire; docs/protocol.md says what
-// they mean. A text that is absent has a null data(), an optional is empty, a number or a flag has its default.
-// All views point into the frame that was decoded or into the decoder: they live until its next decode().
+// they mean. A text that is absent has a null data(), an optional is empty, a number or a flag has its
+// default. All views point into the frame that was decoded or into the decoder: they live until its next
+// decode().
 
 /// Bytes that are msgpack already and pass through untouched.
 struct Raw {
@@ -37,8 +38,10 @@ struct Usage {
 
 /// What the upstream said of its own limits.
 struct UpstreamLimits {
-  std::optional<std::int64_t> remaining_requests, remaining_tokens, remaining_input_tokens, remaining_output_tokens;
-  std::optional<std::int64_t> reset_requests_ms, reset_tokens_ms, reset_input_tokens_ms, reset_output_tokens_ms;
+  std::optional<std::int64_t> remaining_requests, remaining_tokens, remaining_input_tokens,
+      remaining_output_tokens;
+  std::optional<std::int64_t> reset_requests_ms, reset_tokens_ms, reset_input_tokens_ms,
+      reset_output_tokens_ms;
   std::optional<std::int64_t> limit_requests, limit_tokens, limit_input_tokens, limit_output_tokens;
 };
 
@@ -134,8 +137,8 @@ struct StatusReply {
   Raw error, jobs, ref;
 };
 
-/// The document that the broker knows of itself; all fields of the message, as one msgpack map. A ref is written
-/// behind the document's own entries; what was read has it in both places.
+/// The document that the broker knows of itself; all fields of the message, as one msgpack map. A ref is
+/// written behind the document's own entries; what was read has it in both places.
 struct StatsReply {
   Raw document;
   Raw ref;
