@@ -4,6 +4,10 @@ target_compile_features(lanemq_settings INTERFACE cxx_std_20)
 target_compile_options(lanemq_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
   -fno-omit-frame-pointer -fstack-protector-strong)
+if(CMAKE_UNITY_BUILD)
+  # A class may use what is private to its file; joined files are not told from headers here.
+  target_compile_options(lanemq_settings INTERFACE -Wno-subobject-linkage)
+endif()
 target_compile_definitions(lanemq_settings INTERFACE _GLIBCXX_ASSERTIONS MSGPACK_NO_BOOST TOML_HEADER_ONLY=0)
 target_include_directories(lanemq_settings INTERFACE ${PROJECT_SOURCE_DIR})
 if(LANEMQ_SANITIZE)

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 
 /// One look at the broker, written out; an exit code.
 int show_once(Client& client, const Common& common, const StatsOptions& options) {
@@ -44,7 +44,7 @@ int stats(const Common& common, const StatsOptions& options) {
   auto next = Clock::now();
   while (interrupted() == 0) {
     if (Clock::now() < next) {
-      std::this_thread::sleep_for(kTick);
+      std::this_thread::sleep_for(kLookForSignalsEvery);
       continue;
     }
     if (const int code = show_once(client, common, options); code != kExitDone) return code;

@@ -10,7 +10,7 @@ die() { say "$(basename "$0"): $*"; exit 1; }
 # Debian 12's packages. What builds and runs; what tests need besides; what only lint and fuzzing need.
 packages_build="cmake ninja-build g++ ccache pkg-config libzmq3-dev cppzmq-dev libmsgpack-cxx-dev libboost-dev
   libexpected-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libcurl4-openssl-dev libabsl-dev
-  libxxhash-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
+  libxxhash-dev libjemalloc-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
 packages_test="python3 python3-zmq python3-msgpack"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"
@@ -24,11 +24,11 @@ need() {
   [ ${#missing[@]} -eq 0 ] || "$root/scripts/deps" "${missing[@]}"
 }
 
-# configure PRESET: makes the build directory of a preset if there is none.
+# configure PRESET: makes the build directory of a preset if there is none, or an older one.
 configure() {
   local preset=$1 dir=build
   [ "$preset" = release ] || dir=build/$preset
-  if [ ! -f "$dir/build.ninja" ]; then
+  if [ ! "$dir/build.ninja" -nt CMakePresets.json ]; then
     cmake --preset "$preset" ${CXX:+-DCMAKE_CXX_COMPILER="$CXX"} -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >"/tmp/lanemq-configure.$$" 2>&1 ||
       { cat "/tmp/lanemq-configure.$$" >&2; die "the build could not be configured"; }
     rm -f "/tmp/lanemq-configure.$$"

@@ -10,9 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What advance() may be late: the tick of its timers.
-constexpr Duration kTick = milliseconds(1);
-
 }  // namespace
 
 Auditor::Auditor(const core::Options& options, const core::Broker& broker)

@@ -10,6 +10,9 @@
 
 namespace lanemq::sim {
 
+/// What advance() may be late: the tick of its timers.
+inline constexpr Duration kTick = std::chrono::milliseconds(1);
+
 /// Watches everything that goes into a broker and comes out of it, and throws Violation at the first broken
 /// promise.
 ///

@@ -12,7 +12,6 @@ namespace {
 
 /// Who may wait for one job besides its submitter; the longest waiter makes way.
 constexpr std::size_t kWaitersMax = 64;
-constexpr Duration kTick = std::chrono::milliseconds(1);
 
 bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();

@@ -29,7 +29,7 @@ constexpr std::size_t kInFlightBytesMax = std::size_t{128} * 1024 * 1024;
 constexpr std::size_t kProblemsSaidMax = 20;
 constexpr std::size_t kWriteBytes =
     std::size_t{1024} * 1024;  // lines kept back while there is more to settle
-constexpr milliseconds kTick{100};
+constexpr milliseconds kRedrawEvery{100};
 constexpr std::chrono::seconds kWordsEvery{30};
 constexpr std::chrono::seconds kRefusalSaidEvery{30};
 
@@ -244,7 +244,7 @@ void Runner::show() {
   if (options_.quiet) return;
   if (error_is_terminal()) {
     if (now < bar_at_) return;
-    bar_at_ = now + kTick;
+    bar_at_ = now + kRedrawEvery;
     return show_live(progress_.bar(counts_, error_columns()));
   }
   if (now < words_at_) return;
@@ -253,9 +253,9 @@ void Runner::show() {
 }
 
 milliseconds Runner::wait() const {
-  if (waiting_.empty()) return kTick;
+  if (waiting_.empty()) return kRedrawEvery;
   const auto left = std::chrono::ceil<milliseconds>(waiting_.begin()->first - Clock::now());
-  return std::clamp(left, milliseconds(0), kTick);
+  return std::clamp(left, milliseconds(0), kRedrawEvery);
 }
 
 // ---- the command --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
-constexpr TimePoint kStart = TimePoint() + 1h;
+constexpr TimePoint kBeginning = TimePoint() + 1h;
 constexpr std::string_view kBody =
     R"({"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]})";
 
@@ -22,7 +22,7 @@ class UpstreamTest : public testing::Test {
  protected:
   Upstream make(UpstreamOptions options) {
     options.started_unix_s = 1700;
-    return Upstream(options, kStart, [this](const CallRecord& record) { log_.push_back(record); });
+    return Upstream(options, kBeginning, [this](const CallRecord& record) { log_.push_back(record); });
   }
 
   static Request chat(std::string_view body = kBody) {
@@ -43,10 +43,10 @@ class UpstreamTest : public testing::Test {
 TEST_F(UpstreamTest, answers_a_chat_and_logs_it_when_it_ends) {
   Upstream upstream = make({.latency = {.shortest = 50ms, .longest = 50ms}});
 
-  const Call call = upstream.receive(chat(), kStart + 3s);
+  const Call call = upstream.receive(chat(), kBeginning + 3s);
   EXPECT_EQ(upstream.stats().in_flight, 1u);
   EXPECT_TRUE(log_.empty());
-  upstream.finish(call, Ending::answered, kStart + 3s + 50ms);
+  upstream.finish(call, Ending::answered, kBeginning + 3s + 50ms);
 
   EXPECT_EQ(call.delay, 50ms);
   EXPECT_EQ(call.reply.status, 200u);
@@ -70,18 +70,18 @@ TEST_F(UpstreamTest, gives_equal_answers_for_equal_seeds) {
   Upstream second = make({.seed = 4});
   Upstream other = make({.seed = 5});
 
-  const Call call = first.receive(chat(), kStart);
+  const Call call = first.receive(chat(), kBeginning);
 
-  EXPECT_EQ(second.receive(chat(), kStart).reply.body, call.reply.body);
-  EXPECT_NE(other.receive(chat(), kStart).reply.body, call.reply.body);
+  EXPECT_EQ(second.receive(chat(), kBeginning).reply.body, call.reply.body);
+  EXPECT_NE(other.receive(chat(), kBeginning).reply.body, call.reply.body);
 }
 
 TEST_F(UpstreamTest, refuses_over_the_limit_as_the_real_service_does) {
   Upstream upstream = make({.quota = {.requests_per_minute = 1}});
-  upstream.receive(chat(), kStart);
+  upstream.receive(chat(), kBeginning);
 
-  const Call call = upstream.receive(chat(), kStart + 51s + 360ms);
-  upstream.finish(call, Ending::answered, kStart + 51s + 360ms);
+  const Call call = upstream.receive(chat(), kBeginning + 51s + 360ms);
+  upstream.finish(call, Ending::answered, kBeginning + 51s + 360ms);
 
   EXPECT_EQ(call.reply.status, 429u);
   EXPECT_EQ(call.delay, Duration::zero());
@@ -104,7 +104,7 @@ TEST_F(UpstreamTest, refuses_over_the_limit_as_the_real_service_does) {
 TEST_F(UpstreamTest, says_requested_over_limit_where_waiting_would_not_help) {
   Upstream upstream = make({.quota = {.tokens_per_minute = 11}});
 
-  const Call call = upstream.receive(chat(), kStart);
+  const Call call = upstream.receive(chat(), kBeginning);
 
   EXPECT_EQ(call.reply.status, 429u);
   const Json error = Json::parse(call.reply.body)["error"];
@@ -116,8 +116,8 @@ TEST_F(UpstreamTest, says_requested_over_limit_where_waiting_would_not_help) {
 TEST_F(UpstreamTest, tells_what_remains_with_every_reply_to_a_chat) {
   Upstream upstream = make({.quota = {.requests_per_minute = 60, .tokens_per_minute = 1000}});
 
-  const Call good = upstream.receive(chat(), kStart);
-  const Call bad = upstream.receive(chat("{}"), kStart + 20s);
+  const Call good = upstream.receive(chat(), kBeginning);
+  const Call bad = upstream.receive(chat("{}"), kBeginning + 20s);
 
   EXPECT_EQ(headers(good)["x-ratelimit-remaining-requests"], "59");
   EXPECT_EQ(headers(good)["x-ratelimit-remaining-tokens"], "988");
@@ -133,23 +133,23 @@ TEST_F(UpstreamTest, knows_its_paths_methods_and_key) {
   Request keyed = chat();
   keyed.authorization = "Bearer secret";
 
-  EXPECT_EQ(upstream.receive(chat(), kStart).reply.status, 401u);
-  EXPECT_EQ(upstream.receive(keyed, kStart).reply.status, 200u);
-  EXPECT_EQ(upstream.receive(get("/v1/models"), kStart).reply.status, 200u);
-  EXPECT_EQ(upstream.receive(get("/healthz?deep=1"), kStart).reply.status, 200u);
-  EXPECT_EQ(upstream.receive(get("/v2/models"), kStart).reply.status, 404u);
-  const Call wrong = upstream.receive(get("/v1/chat/completions"), kStart);
+  EXPECT_EQ(upstream.receive(chat(), kBeginning).reply.status, 401u);
+  EXPECT_EQ(upstream.receive(keyed, kBeginning).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/v1/models"), kBeginning).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/healthz?deep=1"), kBeginning).reply.status, 200u);
+  EXPECT_EQ(upstream.receive(get("/v2/models"), kBeginning).reply.status, 404u);
+  const Call wrong = upstream.receive(get("/v1/chat/completions"), kBeginning);
   EXPECT_EQ(wrong.reply.status, 405u);
   EXPECT_EQ(headers(wrong)["allow"], "POST");
-  EXPECT_EQ(upstream.receive_oversized(chat(""), 100, kStart).reply.status, 413u);
-  EXPECT_EQ(upstream.receive_malformed(kStart).reply.status, 400u);
+  EXPECT_EQ(upstream.receive_oversized(chat(""), 100, kBeginning).reply.status, 413u);
+  EXPECT_EQ(upstream.receive_malformed(kBeginning).reply.status, 400u);
 }
 
 TEST_F(UpstreamTest, counts_faults_and_charges_them) {
   Upstream upstream = make({.quota = {.requests_per_minute = 100}, .faults = {.stall = 1}, .stall = 5s});
 
-  const Call call = upstream.receive(chat(), kStart);
-  upstream.finish(call, Ending::answered, kStart + 5s);
+  const Call call = upstream.receive(chat(), kBeginning);
+  upstream.finish(call, Ending::answered, kBeginning + 5s);
 
   EXPECT_EQ(call.fault, Fault::stall);
   EXPECT_EQ(call.delay, 5s);
@@ -165,8 +165,8 @@ TEST_F(UpstreamTest, counts_faults_and_charges_them) {
 TEST_F(UpstreamTest, a_server_error_carries_a_json_body_and_no_usage) {
   Upstream upstream = make({.faults = {.http_5xx = 1}});
 
-  const Call call = upstream.receive(chat(), kStart);
-  upstream.finish(call, Ending::answered, kStart + 1s);
+  const Call call = upstream.receive(chat(), kBeginning);
+  upstream.finish(call, Ending::answered, kBeginning + 1s);
 
   EXPECT_GE(call.reply.status, 500u);
   EXPECT_LE(call.reply.status, 503u);
@@ -177,11 +177,11 @@ TEST_F(UpstreamTest, a_server_error_carries_a_json_body_and_no_usage) {
 
 TEST_F(UpstreamTest, logs_calls_whose_client_left_and_calls_that_the_stop_cut) {
   Upstream upstream = make({});
-  const Call left = upstream.receive(chat(), kStart);
-  const Call cut = upstream.receive(chat(), kStart);
+  const Call left = upstream.receive(chat(), kBeginning);
+  const Call cut = upstream.receive(chat(), kBeginning);
 
-  upstream.finish(left, Ending::hung_up, kStart + 1s);
-  upstream.finish(cut, Ending::cut, kStart + 2s);
+  upstream.finish(left, Ending::hung_up, kBeginning + 1s);
+  upstream.finish(cut, Ending::cut, kBeginning + 2s);
 
   ASSERT_EQ(log_.size(), 2u);
   EXPECT_EQ(log_[0].status, 499u);
@@ -197,9 +197,9 @@ TEST_F(UpstreamTest, notices_a_job_that_is_called_for_twice) {
   Request job = chat();
   job.job = "a-1";
 
-  upstream.receive(job, kStart);
-  upstream.receive(job, kStart);
-  upstream.receive(chat(), kStart);
+  upstream.receive(job, kBeginning);
+  upstream.receive(job, kBeginning);
+  upstream.receive(chat(), kBeginning);
 
   EXPECT_EQ(upstream.stats().duplicate_jobs, 1u);
 }
@@ -207,9 +207,9 @@ TEST_F(UpstreamTest, notices_a_job_that_is_called_for_twice) {
 TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
   Upstream upstream = make({.quota = {.requests_per_minute = 100}});
   upstream.connection_opened();
-  upstream.finish(upstream.receive(chat(), kStart), Ending::answered, kStart + 1s);
+  upstream.finish(upstream.receive(chat(), kBeginning), Ending::answered, kBeginning + 1s);
 
-  const Json stats = Json::parse(upstream.receive(get("/stats"), kStart + 2s).reply.body);
+  const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning + 2s).reply.body);
 
   EXPECT_EQ(stats["calls"], 1);
   EXPECT_EQ(stats["ok"], 1);

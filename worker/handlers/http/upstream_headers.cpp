@@ -110,22 +110,22 @@ std::optional<int> take_number(std::string_view& text, std::size_t digits) {
   return value;
 }
 
-struct Clock {
+struct TimeOfDay {
   int hour = 0, minute = 0, second = 0;
 };
 
 /// `08:49:37`. A leap second counts as the one before it.
-std::optional<Clock> take_clock(std::string_view& text) {
+std::optional<TimeOfDay> take_time_of_day(std::string_view& text) {
   const auto hour = take_number(text, 2);
   if (!hour || !take(text, ":")) return std::nullopt;
   const auto minute = take_number(text, 2);
   if (!minute || !take(text, ":")) return std::nullopt;
   const auto second = take_number(text, 2);
   if (!second || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  return Clock{*hour, *minute, std::min(*second, 59)};
+  return TimeOfDay{*hour, *minute, std::min(*second, 59)};
 }
 
-std::optional<WallTime> wall_time(int year, int month, int day, Clock clock) {
+std::optional<WallTime> wall_time(int year, int month, int day, TimeOfDay clock) {
   const std::chrono::year_month_day date{std::chrono::year(year),
                                          std::chrono::month(static_cast<unsigned>(month)),
                                          std::chrono::day(static_cast<unsigned>(day))};
@@ -155,7 +155,7 @@ std::optional<WallTime> parse_day_first(std::string_view text) {
     if (year) *year += *year < 70 ? 2000 : 1900;
   }
   if (!year || !take(text, " ")) return std::nullopt;
-  const auto clock = take_clock(text);
+  const auto clock = take_time_of_day(text);
   if (!clock || text != " GMT") return std::nullopt;
   return wall_time(*year, *month, *day, *clock);
 }
@@ -166,7 +166,7 @@ std::optional<WallTime> parse_asctime(std::string_view text) {
   if (!month || !take(text, " ")) return std::nullopt;
   const auto day = take(text, " ") ? take_number(text, 1) : take_number(text, 2);
   if (!day || !take(text, " ")) return std::nullopt;
-  const auto clock = take_clock(text);
+  const auto clock = take_time_of_day(text);
   if (!clock || !take(text, " ")) return std::nullopt;
   const auto year = take_number(text, 4);
   if (!year || !text.empty()) return std::nullopt;
@@ -222,7 +222,7 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
   if (!month || !take(text, "-")) return std::nullopt;
   const auto day = take_number(text, 2);
   if (!day || !(take(text, "T") || take(text, "t") || take(text, " "))) return std::nullopt;
-  const auto clock = take_clock(text);
+  const auto clock = take_time_of_day(text);
   if (!clock) return std::nullopt;
   std::optional<WallTime> time = wall_time(*year, *month, *day, *clock);
   if (!time) return std::nullopt;
