@@ -14,9 +14,9 @@
 namespace lanemq::io {
 namespace {
 
-/// Messages that one turn takes from one socket: long enough to pay for a turn, short enough to keep waits
-/// small.
-constexpr std::size_t kMessagesPerTurn = 1000;
+/// Messages that one turn takes from one socket: enough to pay for a turn, and few enough that the other ends
+/// have something to do while it goes on.
+constexpr std::size_t kMessagesPerTurn = 96;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
 /// How soon a client that reads slowly is tried again.
