@@ -14,6 +14,9 @@ constexpr char kTooManyFrames[] = "too many frames: at most 5 before the header 
 constexpr char kEnvelopeTooLarge[] = "the frames before the header hold more than 1024 bytes";
 constexpr char kBodyTwice[] = "the header holds a body and a body frame follows it; send one of them";
 
+/// How long a peer may say nothing whole: longer than the largest body takes on a slow link.
+constexpr int kSilenceMaxMs = 300000;
+
 /// Peers whose outstanding bytes are counted at a time before those at rest are forgotten.
 constexpr std::size_t kOutstandingSweep = 1024;
 
@@ -68,12 +71,18 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::backlog, 1024);
   // With it, an IPv4 endpoint would be named as ::ffff:127.0.0.1, which not every peer can connect to.
   socket_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
-  socket_.set(zmq::sockopt::tcp_keepalive, 1);
   socket_.set(zmq::sockopt::handshake_ivl, 5000);
-  // Only this side asks: it finds connections that a network has dropped without a word.
-  socket_.set(zmq::sockopt::heartbeat_ivl, 1000);
-  socket_.set(zmq::sockopt::heartbeat_timeout, 3000);
-  socket_.set(zmq::sockopt::heartbeat_ttl, 3000);
+  // Connections that a network has dropped without a word are found by the kernel, which sees every packet:
+  // within 15 s when they are idle, 20 s with data on the way.
+  socket_.set(zmq::sockopt::tcp_keepalive, 1);
+  socket_.set(zmq::sockopt::tcp_keepalive_idle, 5);
+  socket_.set(zmq::sockopt::tcp_keepalive_intvl, 5);
+  socket_.set(zmq::sockopt::tcp_keepalive_cnt, 2);
+  socket_.set(zmq::sockopt::tcp_maxrt, 20000);
+  // libzmq's own heartbeat counts whole messages alone: a short one would cut a large body on a slow link.
+  socket_.set(zmq::sockopt::heartbeat_ivl, 10000);
+  socket_.set(zmq::sockopt::heartbeat_timeout, kSilenceMaxMs);
+  socket_.set(zmq::sockopt::heartbeat_ttl, kSilenceMaxMs);
   socket_.bind(options.endpoint);
 }
 
