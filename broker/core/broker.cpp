@@ -11,6 +11,8 @@ namespace lanemq::core {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
+/// Of a kept result with a small answer.
+constexpr std::size_t kResultLines = 4;
 
 }  // namespace
 
@@ -48,7 +50,7 @@ void Broker::advance(TimePoint now) {
 std::optional<TimePoint> Broker::next_wakeup() const {
   TimePoint wakeup = timers_.next_wakeup().value_or(kNever);
   if (budget_wakeup_) wakeup = std::min(wakeup, *budget_wakeup_);
-  if (const Job* oldest = kept_.front()) wakeup = std::min(wakeup, oldest->due);
+  if (const KeptResult* oldest = kept_.front()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
 
@@ -70,6 +72,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
       return tick(*static_cast<Worker*>(timer.object), now);
+    case TimerOwner::result:
+      return forget(*static_cast<KeptResult*>(timer.object));
     case TimerOwner::waiter: {
       // A fetch has waited long enough: it hears how far the job is.
       auto& waiter = *static_cast<Waiter*>(timer.object);
@@ -86,7 +90,6 @@ void Broker::fire(Timer& timer, TimePoint now) {
       break;
   }
   Job& job = *static_cast<Job*>(timer.object);
-  if (job.ended()) return forget(job);
   if (now >= job.deadline) return expire(job, now);
   LANEMQ_CHECK(job.state == JobState::delayed);
   leave_queue(job);
@@ -130,7 +133,9 @@ void Broker::leave_queue(Job& job) {
 
 void Broker::leave_place(Job& job) {
   workers_.free_place(job);
-  if (job.forgotten) forget(job);
+  if (!job.ended()) return;
+  bytes_ -= job.bytes;
+  jobs_.erase(job);
 }
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
@@ -168,64 +173,79 @@ void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string mess
   end(job, state, std::move(ending), {}, now);
 }
 
-/// The one way in which a job ends: whoever waits for it is told, once, and it is kept for those who ask
-/// later. A job that ends while it runs keeps its place until its worker says so.
+/// The one way in which a job ends: whoever waits for it is told, once, and its result is kept for those who
+/// ask later. A job that ends while it runs keeps its place until its worker says so; any other is gone.
 void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(!job.ended());
   const bool ran = job.state == JobState::running;
+  Terminal how{.id = job.id(),
+               .client_named_it = job.client_named_it,
+               .lane = job.lane,
+               .state = state,
+               .attempts = job.attempts,
+               .queued_ms = job.queued_ms,
+               .ran_ms = 0,
+               .ending = ending.get(),
+               .body = body};
   if (ran) {
     --lane.running;
-    job.ran_ms = static_cast<std::uint32_t>(to_ms(now - job.dispatched_at));
+    how.ran_ms = static_cast<std::uint32_t>(to_ms(now - job.dispatched_at));
     lane.run.record(now - job.dispatched_at);
   } else {
     leave_queue(job);
-    job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+    how.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   }
   if (job.worker != nullptr)
     tell(*job.worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
                                       ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
-  job.state = state;
-  job.ending = std::move(ending);
-  JobText::Parts parts{};
-  for (const auto part : {JobText::id, JobText::envelope, JobText::ref, JobText::model})
-    parts[part] = job.text.get(part);
-  const bool small = body.size() <= JobText::kBodyBytesMax;
-  if (small) parts[JobText::body] = body.bytes();
-  job.text.assign(parts);
-  job.body = small ? Blob{} : body.owned();
-  job.cost.reset();
-
   const Origin submitter{.address = job.client->address, .envelope = job.text.get(JobText::envelope)};
-  if (job.reply != ReplyMode::accepted) say_terminal(job, submitter, {job.text.get(JobText::ref)});
+  if (job.reply != ReplyMode::accepted) say_terminal(how, submitter, {job.text.get(JobText::ref)});
   if (job.waiters)
     for (const auto& waiter : *job.waiters)
-      say_terminal(job, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
+      say_terminal(how, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
   drop_waiters(job);
   clients_.drop_reference(*job.client);
   job.client = nullptr;
-  keep(job, now);
+  timers_.clear(job.timer);
+
+  job.state = state;
+  const std::uint32_t retain_ms = job.retain_ms;
+  KeptResult* const result =
+      jobs_.replace(job, retain_ms > 0 ? KeptResult::make(job, how, std::move(ending)) : nullptr);
+  bytes_ -= job.bytes;
+  if (job.worker == nullptr) {
+    jobs_.erase(job);
+  } else {
+    job.text.assign({});
+    job.body = {};
+    job.cost.reset();
+    job.bytes = Job::kRecordBytes;
+    bytes_ += job.bytes;
+  }
+  if (result != nullptr) keep(*result, retain_ms, now);
 }
 
-void Broker::keep(Job& job, TimePoint now) {
-  bytes_ -= job.bytes;
-  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + job.body.size());
-  bytes_ += job.bytes;
-  kept_bytes_ += job.bytes;
-  job.due = now + std::chrono::milliseconds(job.retain_ms);
+void Broker::keep(KeptResult& result, std::uint32_t retain_ms, TimePoint now) {
+  const auto retain = std::chrono::milliseconds(retain_ms);
+  result.due = now + retain;
   // Results kept for the usual time leave in the order in which they came: they need no timers of their own.
-  job.kept_apart = std::chrono::milliseconds(job.retain_ms) != options_.retain;
-  timers_.clear(job.timer);
-  kept_list(job).push_back(job);
-  if (job.retain_ms == 0) return forget(job);
-  if (job.kept_apart) timers_.set(job.timer, job.due);
+  if (retain == options_.retain) {
+    kept_.push_back(result);
+  } else {
+    kept_apart_.push_back(result);
+    timers_.set(result.own_timer(), result.due);
+  }
+  const std::size_t bytes = result.bytes();
+  bytes_ += bytes;
+  kept_bytes_ += bytes;
   evict_results();
 }
 
 bool Broker::evict_result() {
-  Job* const oldest = kept_.empty() ? kept_apart_.front() : kept_.front();
+  KeptResult* const oldest = kept_.empty() ? kept_apart_.front() : kept_.front();
   if (oldest == nullptr) return false;
   ++stats_.results_evicted;
   forget(*oldest);
@@ -236,20 +256,22 @@ void Broker::evict_results() {
   while (kept_results() > options_.results_max || kept_bytes_ > options_.results_bytes_max)
     evict_result();
   // The next to go has not been touched for long: it is fetched while something else is done.
-  if (const Job* next = kept_.front())
-    for (std::size_t byte = 0; byte < sizeof(Job); byte += kCacheLine)
+  if (const KeptResult* next = kept_.front())
+    for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)
       __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
 }
 
-void Broker::forget(Job& job) {
-  if (!job.forgotten) {
-    kept_list(job).remove(job);
-    kept_bytes_ -= job.bytes;
-    bytes_ -= job.bytes;
-    timers_.clear(job.timer);
-    job.forgotten = true;
+void Broker::forget(KeptResult& result) {
+  const std::size_t bytes = result.bytes();
+  kept_bytes_ -= bytes;
+  bytes_ -= bytes;
+  if (result.has_timer()) {
+    timers_.clear(result.own_timer());
+    kept_apart_.remove(result);
+  } else {
+    kept_.remove(result);
   }
-  if (job.worker == nullptr) jobs_.erase(job);
+  jobs_.erase(result);
 }
 
 void Broker::dispatch(TimePoint now) {

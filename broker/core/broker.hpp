@@ -15,6 +15,7 @@
 #include "broker/core/clients.hpp"
 #include "broker/core/event.hpp"
 #include "broker/core/job_table.hpp"
+#include "broker/core/kept_result.hpp"
 #include "broker/core/lanes.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
@@ -84,17 +85,19 @@ class Broker {
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
-  void join(Job& job, const Submitted& event, ReplyMode mode);
+  void join(Record& known, const Submitted& event, ReplyMode mode);
   void accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
-  void say_accepted(const Job& job, const Origin& to, wire::Raw ref, bool duplicate);
-  void say_status(const Job& job, const Origin& to, wire::Raw ref, TimePoint now);
-  void say_terminal(const Job& job, const Origin& to, wire::Raw ref);
+  void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
+                    const Origin& to, wire::Raw ref);
+  void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
+  void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
+  void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
   void drop_waiters(Job& job);
   std::string make_id(TimePoint now);
   std::string blocked_by(const Job& job, TimePoint now);
-  bool same_content(const Job& job, const Submitted& event, const Lane& lane) const;
+  bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);
@@ -130,11 +133,10 @@ class Broker {
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
-  void keep(Job& job, TimePoint now);
-  void forget(Job& job);
+  void keep(KeptResult& result, std::uint32_t retain_ms, TimePoint now);
+  void forget(KeptResult& result);
   bool evict_result();
   void evict_results();
-  IntrusiveList<Job, &Job::hook>& kept_list(const Job& job) { return job.kept_apart ? kept_apart_ : kept_; }
   void expire(Job& job, TimePoint now);
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
@@ -151,9 +153,9 @@ class Broker {
   Budgets budgets_;
   JobTable jobs_;
   TimerWheel timers_;
-  IntrusiveList<Job, &Job::hook> delayed_;     // jobs that wait for a retry
-  IntrusiveList<Job, &Job::hook> kept_;        // ended jobs kept for the usual time, the oldest first
-  IntrusiveList<Job, &Job::hook> kept_apart_;  // those kept for a time of their own, by timers
+  IntrusiveList<Job, &Job::hook> delayed_;                   // jobs that wait for a retry
+  IntrusiveList<KeptResult, &KeptResult::hook> kept_;        // for the usual time, the oldest first
+  IntrusiveList<KeptResult, &KeptResult::hook> kept_apart_;  // for a time of their own, by timers
   std::size_t kept_bytes_ = 0, bytes_ = 0;
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0;

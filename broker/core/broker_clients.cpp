@@ -77,7 +77,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   }
   Lane& lane = *lane_named(fields.lane);
   const ReplyMode mode = *reply_mode(fields.reply);
-  if (Job* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
+  if (Record* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
     ++lane.counters.duplicates;
     if (same_content(*known, event, lane)) return join(*known, event, mode);
     return refuse(
@@ -132,12 +132,17 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
 
 /// Whether a submit says what an earlier one of the same id said. The body may be gone by now: its hash is
 /// kept.
-bool Broker::same_content(const Job& job, const Submitted& event, const Lane& lane) const {
+bool Broker::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
   const wire::Submit& fields = *event.fields;
-  const std::string_view body = event.body.bytes();
-  return job.client_named_it && job.lane == lane.index() && job.stream->service().name == fields.service &&
-         job.text.get(JobText::model) == fields.model &&
-         job.body_hash == XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
+  const auto same = [&](const auto& of, const Service& service, std::string_view model) {
+    const std::string_view body = event.body.bytes();
+    return of.client_named_it && of.lane == lane.index() && service.name == fields.service &&
+           model == fields.model &&
+           of.body_hash == XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
+  };
+  if (const KeptResult* result = known.result()) return same(*result, *result->service, result->model());
+  const Job& job = *known.job();
+  return same(job, job.stream->service(), job.text.get(JobText::model));
 }
 
 void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now) {
@@ -190,18 +195,20 @@ void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyM
   job.stream =
       &lane.stream(service, budgets_.match(service.name, fields.model, client_name, lane.options().name));
   ++lane.counters.accepted;
-  if (mode != ReplyMode::result) say_accepted(job, event.from, fields.ref, false);
+  // Said before the job is queued: the jobs that stand before it are all that are queued now.
+  if (mode != ReplyMode::result) say_accepted(job.id(), lane, job.stream->depth(), event.from, fields.ref);
   enqueue(job);
   set_timer(job);
 }
 
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
-void Broker::join(Job& job, const Submitted& event, ReplyMode mode) {
+void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
   const wire::Raw ref = event.fields->ref;
-  if (mode != ReplyMode::result) say_accepted(job, event.from, ref, true);
+  if (mode != ReplyMode::result)
+    say_accepted(known.id(), *lane_named(event.fields->lane), std::nullopt, event.from, ref);
   if (mode == ReplyMode::accepted) return;
-  if (job.ended()) return say_terminal(job, event.from, ref);
-  add_waiter(job, event.from, ref, std::nullopt);
+  if (const KeptResult* result = known.result()) return say_terminal(result->terminal(), event.from, ref);
+  add_waiter(*known.job(), event.from, ref, std::nullopt);
 }
 
 void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until) {
@@ -235,21 +242,20 @@ void Broker::drop_waiters(Job& job) {
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
-  const auto say_state = [&](std::string_view state) {
-    wire::StatusReply reply;
-    reply.id = event.fields->id;
-    reply.state = state;
-    reply.ref = event.fields->ref;
-    outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
-  };
-  Job* const job = jobs_.find(event.fields->id);
-  if (job == nullptr) return say_state("unknown");
-  if (!job->ended()) {
-    end_with(*job, JobState::cancelled, ErrorCode::cancelled, "cancelled by its client", now);
-    // One that is not to be kept is gone by now.
-    if (jobs_.find(event.fields->id) == nullptr) return say_state(name_of(JobState::cancelled));
+  const wire::Cancel& fields = *event.fields;
+  Record* record = jobs_.find(fields.id);
+  if (record == nullptr) return say_unknown(fields.id, event.from, fields.ref);
+  if (record->result() == nullptr) {
+    end_with(*record->job(), JobState::cancelled, ErrorCode::cancelled, "cancelled by its client", now);
+    record = jobs_.find(fields.id);
   }
-  say_status(*job, event.from, event.fields->ref, now);
+  if (record != nullptr) return say_status(*record, event.from, fields.ref, now);
+  // It is not to be kept, and gone by now.
+  wire::StatusReply reply;
+  reply.id = fields.id;
+  reply.state = name_of(JobState::cancelled);
+  reply.ref = fields.ref;
+  outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
 }
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
@@ -257,27 +263,24 @@ void Broker::on(const StatusAsked& event, TimePoint now) {
   if (fields.id.empty())
     return refuse(event.from, fields.ref, {},
                   bad_request("field \"id\" is missing; lists of ids are not in this version"));
-  if (const Job* job = jobs_.find(fields.id)) return say_status(*job, event.from, fields.ref, now);
-  wire::StatusReply unknown;
-  unknown.id = fields.id;
-  unknown.state = "unknown";
-  unknown.ref = fields.ref;
-  outbox_.add(Peer::client, event.from.address, event.from.envelope, unknown);
+  if (const Record* record = jobs_.find(fields.id)) return say_status(*record, event.from, fields.ref, now);
+  say_unknown(fields.id, event.from, fields.ref);
 }
 
 void Broker::on(const FetchAsked& event, TimePoint now) {
   const wire::Fetch& fields = *event.fields;
-  Job* const job = jobs_.find(fields.id);
+  Record* const record = jobs_.find(fields.id);
   if (fields.from_seq)
     return refuse(
         event.from, fields.ref, fields.id,
         bad_request("field \"from_seq\" is set: streamed answers are not in this version; leave it out"));
-  if (job == nullptr)
+  if (record == nullptr)
     return refuse(event.from, fields.ref, fields.id,
                   {ErrorCode::not_found, "no job with id \"" + std::string(fields.id) + "\" is known", {}});
-  if (job->ended()) return say_terminal(*job, event.from, fields.ref);
-  if (fields.wait_ms == 0) return say_status(*job, event.from, fields.ref, now);
-  add_waiter(*job, event.from, fields.ref, now + std::chrono::milliseconds(fields.wait_ms));
+  if (const KeptResult* result = record->result())
+    return say_terminal(result->terminal(), event.from, fields.ref);
+  if (fields.wait_ms == 0) return say_status(*record, event.from, fields.ref, now);
+  add_waiter(*record->job(), event.from, fields.ref, now + std::chrono::milliseconds(fields.wait_ms));
 }
 
 void Broker::on(const DrainAsked&, TimePoint now) {
@@ -305,38 +308,56 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
 
-void Broker::say_accepted(const Job& job, const Origin& to, wire::Raw ref, bool duplicate) {
-  const Lane& lane = *lanes_[job.lane];
+/// `position`: of the job in its queue; none for one that was known before.
+void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
+                          const Origin& to, wire::Raw ref) {
   wire::Accepted reply;
-  reply.id = job.id();
+  reply.id = id;
   if (&lane != default_lane_) reply.lane = lane.options().name;
-  reply.duplicate = duplicate;
-  // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  reply.position = duplicate ? 0 : static_cast<std::int64_t>(job.stream->depth());
+  reply.duplicate = !position;
+  reply.position = static_cast<std::int64_t>(position.value_or(0));
   reply.ref = ref;
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
 
-void Broker::say_status(const Job& job, const Origin& to, wire::Raw ref, TimePoint now) {
-  const Lane& lane = *lanes_[job.lane];
+void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
   wire::StatusReply reply;
-  reply.id = job.id();
-  reply.state = name_of(job.state);
-  if (&lane != default_lane_) reply.lane = lane.options().name;
-  reply.attempts = job.attempts;
-  const std::string blocked = job.state == JobState::queued ? blocked_by(job, now) : std::string();
-  if (!blocked.empty()) reply.blocked_by = blocked;
-  if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
+  reply.id = id;
+  reply.state = "unknown";
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now) {
+  wire::StatusReply reply;
+  reply.id = record.id();
+  LaneIndex lane = 0;
+  std::string blocked;
   scratch_.clear();
-  if (job.ending) {
-    DocumentWriter(scratch_)
-        .map(2)
-        .text("code")
-        .text(name_of(job.ending->code))
-        .text("message")
-        .text(job.ending->message);
-    reply.error = {scratch_.view()};
+  if (const KeptResult* result = record.result()) {
+    lane = result->lane;
+    reply.state = name_of(result->state);
+    reply.attempts = result->attempts;
+    const Ending* const ending = result->terminal().ending;
+    if (ending != nullptr && result->state != JobState::succeeded) {
+      DocumentWriter(scratch_)
+          .map(2)
+          .text("code")
+          .text(name_of(ending->code))
+          .text("message")
+          .text(ending->message);
+      reply.error = {scratch_.view()};
+    }
+  } else {
+    const Job& job = *record.job();
+    lane = job.lane;
+    reply.state = name_of(job.state);
+    reply.attempts = job.attempts;
+    if (job.state == JobState::queued) blocked = blocked_by(job, now);
+    if (!blocked.empty()) reply.blocked_by = blocked;
+    if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
   }
+  if (lanes_[lane].get() != default_lane_) reply.lane = lanes_[lane]->options().name;
   reply.ref = ref;
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
@@ -348,31 +369,29 @@ std::string Broker::blocked_by(const Job& job, TimePoint now) {
   return "lane " + lanes_[job.lane]->options().name;
 }
 
-void Broker::say_terminal(const Job& job, const Origin& to, wire::Raw ref) {
-  LANEMQ_CHECK(job.ended());
-  const Blob body = job.body.empty() ? Blob::borrow(job.text.get(JobText::body)) : job.body;
+void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) {
   // Without a ref or a name of its own, the id is all the client can know the job by.
-  const std::string_view id = job.client_named_it || !ref.present() ? job.id() : std::string_view{};
-  if (job.state == JobState::succeeded) {
-    const Lane& lane = *lanes_[job.lane];
+  const std::string_view id = end.client_named_it || !ref.present() ? end.id : std::string_view{};
+  if (end.state == JobState::succeeded) {
+    const Lane& lane = *lanes_[end.lane];
     wire::JobResult reply;
     reply.id = id;
     if (&lane != default_lane_) reply.lane = lane.options().name;
-    reply.attempts = job.attempts;
-    reply.queued_ms = job.queued_ms;
-    reply.ran_ms = job.ran_ms;
-    if (job.ending) reply.usage = job.ending->usage;
+    reply.attempts = end.attempts;
+    reply.queued_ms = end.queued_ms;
+    reply.ran_ms = end.ran_ms;
+    if (end.ending != nullptr) reply.usage = end.ending->usage;
     reply.ref = ref;
-    return outbox_.add(Peer::client, to.address, to.envelope, reply, body);
+    return outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
   }
   wire::ErrorReply reply;
   reply.id = id;
-  reply.code = name_of(job.ending->code);
-  reply.message = job.ending->message;
-  if (job.ending->retry_after) reply.retry_after_ms = to_ms(*job.ending->retry_after);
-  reply.attempts = job.attempts;
+  reply.code = name_of(end.ending->code);
+  reply.message = end.ending->message;
+  if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
+  reply.attempts = end.attempts;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply, body);
+  outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
 }
 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).

@@ -184,9 +184,10 @@ void Broker::flush_acks(Worker& worker) {
 /// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
 /// answered here: an outcome that was taken before is acknowledged again, another one is stale.
 Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint) {
-  Job* const job = jobs_.find(JobNumber{number});
+  Record* const record = jobs_.find(JobNumber{number});
+  Job* const job = record != nullptr ? record->job() : nullptr;
   if (job != nullptr && job->worker == &worker && job->attempt == attempt) return job;
-  if (job != nullptr && job->ended() && job->worker == nullptr && job->attempt == attempt) {
+  if (record != nullptr && job == nullptr && record->result()->attempt == attempt) {
     ++stats_.outcomes_repeated;
     ack(worker, {number, attempt});
     return nullptr;
@@ -305,13 +306,14 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
   for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job))
     ++job->missing;
   for (const wire::Lease& lease : inventory.jobs) {
-    Job* const job = jobs_.find(JobNumber{lease.job});
+    Record* const record = jobs_.find(JobNumber{lease.job});
+    Job* const job = record != nullptr ? record->job() : nullptr;
     if (job != nullptr && job->worker == &worker && job->attempt == lease.attempt) {
       job->missing = 0;
       continue;
     }
     // An outcome on its way lists its job too: one that was taken before needs no cancel.
-    if (job != nullptr && job->ended() && job->worker == nullptr && job->attempt == lease.attempt) continue;
+    if (record != nullptr && job == nullptr && record->result()->attempt == lease.attempt) continue;
     tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
   }
   for (Job* job = worker.leases.front(); job != nullptr;) {

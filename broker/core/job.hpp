@@ -14,6 +14,7 @@
 #include "broker/core/budgets.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
+#include "broker/core/record.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
 
@@ -21,12 +22,10 @@ namespace lanemq::core {
 
 struct Client;
 struct Job;
+struct KeptResult;
 struct Worker;
+class Service;
 class Stream;
-
-/// The number by which the broker and its workers speak of a job: its slot, and how often the slot was used,
-/// so that a number never means another job later. 0 is no job.
-enum class JobNumber : std::uint64_t {};
 
 using LaneIndex = std::uint8_t;
 
@@ -54,18 +53,14 @@ struct Ending {
   std::optional<wire::Usage> usage;
 };
 
-/// One job, from its acceptance until its kept result is forgotten. Lives in a slot of the JobTable.
-struct Job {
+/// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
+struct Job final : Record {
   using Waiters = std::vector<std::unique_ptr<Waiter>>;
-  /// What a record counts for in the byte bounds, besides its texts: the slot and its share of the indexes.
+  /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 448;
 
-  // What finding, ending and forgetting a job touch comes first: a kept result is cold when its turn comes.
-  JobNumber number{};
-  std::size_t id_hash = 0;     ///< of its id, for the index
-  ListHook<Job> hook;          ///< in its stream, among the delayed or among the kept results
-  Worker* worker = nullptr;    ///< set while it holds a place
-  std::uint32_t bytes = 0;     ///< what it counts for in the byte bounds
+  Job() : Record(false) {}
+
   std::uint32_t attempt = 0;   ///< hand-overs, the fence
   std::uint16_t attempts = 0;  ///< hand-overs that cost one
   LaneIndex lane = 0;
@@ -77,31 +72,31 @@ struct Job {
   bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
   bool returned : 1 = false;        ///< stands among its stream's returned jobs
   bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
-  bool forgotten : 1 = false;       ///< kept no longer, but its place is not free yet
-  bool kept_apart : 1 = false;      ///< kept for a time of its own
+  std::uint16_t attempts_max = 0;
+  std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds
+  ListHook<Job> hook;            ///< in its stream, or among the delayed
+  Worker* worker = nullptr;      ///< set while it holds a place
+  KeptResult* result = nullptr;  ///< set when it has ended, while its result is kept
 
   Timer timer{.owner = TimerOwner::job, .object = this};
   std::unique_ptr<wire::Cost> cost;  ///< as the client stated it
-  std::unique_ptr<Ending> ending;
-  Blob body;                         ///< the request, later the answer, where too large for `text`
+  Blob body;                         ///< the request's, where too large for `text`
   std::unique_ptr<Waiters> waiters;  ///< null while there are none
   std::uint64_t arrival = 0;         ///< its place: lower numbers first, kept through every retry
   TimePoint accepted_at{}, deadline{};
-  TimePoint due{};            ///< delayed: when it may be queued again; ended: when it is forgotten
+  TimePoint due{};            ///< delayed: when it may be queued again
   TimePoint dispatched_at{};  ///< the last hand-over
   ListHook<Job> lease_hook;   ///< among its worker's leases
   Client* client = nullptr;   ///< of the first submit; holds a reference while set
-  Stream* stream = nullptr;   ///< set until it has ended and its place is free
+  Stream* stream = nullptr;
   Reservation reservation;
   std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
-  std::uint16_t attempts_max = 0;
-  std::uint32_t queued_ms = 0, ran_ms = 0;
+  std::uint32_t queued_ms = 0;
   std::uint32_t retain_ms = 0;
   JobText text;
 
   bool ended() const { return state >= JobState::succeeded; }
   std::string_view id() const { return text.get(JobText::id); }
-  std::string_view body_bytes() const { return body.empty() ? text.get(JobText::body) : body.bytes(); }
 };
 
 }  // namespace lanemq::core

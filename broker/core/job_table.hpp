@@ -10,10 +10,14 @@
 #include <xxhash.h>
 
 #include "broker/core/job.hpp"
+#include "broker/core/kept_result.hpp"
 
 namespace lanemq::core {
 
-/// All jobs: slots that are used again, found by number in O(1), and an index by id. Jobs never move.
+/// All jobs and kept results: found by number in O(1), and by an index of ids. Neither ever moves.
+///
+/// Jobs live in slots that are used again, the last one left first: what is in flight stays in few cache
+/// lines, however many results are kept.
 class JobTable {
  public:
   /// Numbers begin at a generation below 2^28 that the caller draws, so that a worker's late words about a
@@ -21,23 +25,39 @@ class JobTable {
   /// which is as far as the integers of some languages go.
   explicit JobTable(std::size_t jobs_max, std::uint64_t first_generation = 0, std::uint64_t hash_seed = 0)
       : jobs_max_(jobs_max), first_generation_(first_generation), by_id_(0, IdHash{hash_seed}) {}
+  ~JobTable();
+  JobTable(const JobTable&) = delete;
+  JobTable& operator=(const JobTable&) = delete;
 
   bool full() const { return size_ >= jobs_max_; }
+  /// Jobs and kept results; one that has both counts once.
   std::size_t size() const { return size_; }
 
   /// A fresh job with a number. Requires: !full().
   Job& create();
-  /// Makes the job findable by its id. Requires: no other job has it.
+  /// Makes the job findable by its id. Requires: nothing else has it.
   void index(Job& job);
-  Job* find(std::string_view id) const;
-  /// Null for a number that is not, or no longer, a job's.
-  Job* find(JobNumber number) const;
-  /// Ends the job's record: it leaves the index and its slot may be used again.
+  Record* find(std::string_view id) const;
+  /// Null for a number that is not, or no longer, a job's. Of one that has a job and a result: the job.
+  Record* find(JobNumber number) const;
+
+  /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
+  /// stays, under its number, until it is erased.
+  KeptResult* replace(Job& job, KeptResult::Ptr result);
+  /// Ends a job's record. Requires: it was replaced. Its number means its result from now on, where it has
+  /// one.
   void erase(Job& job);
+  void erase(KeptResult& result);
 
  private:
   static constexpr std::size_t kChunk = 1024;
   static constexpr int kSlotBits = 24;  // of a number; the rest is the generation
+
+  /// What a number stands for.
+  struct Place {
+    JobNumber number{};
+    Record* record = nullptr;
+  };
 
   /// Ids come from strangers: with a seed that they do not know, nobody can aim at one bucket.
   struct IdHash {
@@ -46,30 +66,34 @@ class JobTable {
     std::size_t operator()(std::string_view id) const {
       return XXH3_64bits_withSeed(id.data(), id.size(), seed);
     }
-    std::size_t operator()(const Job* job) const { return job->id_hash; }
+    std::size_t operator()(const Record* record) const { return (*this)(record->id()); }
   };
   struct IdEqual {
     using is_transparent = void;
     static std::string_view id(std::string_view text) { return text; }
-    static std::string_view id(const Job* job) { return job->id(); }
+    static std::string_view id(const Record* record) { return record->id(); }
     template <class A, class B>
     bool operator()(const A& a, const B& b) const {
       if constexpr (std::is_same_v<A, B>)
-        return a == b;  // two records: a job is only ever indexed once
+        return a == b;  // two records: an id is only ever indexed once
       else
         return id(a) == id(b);
     }
   };
 
-  Job& slot(std::size_t index) const { return chunks_[index / kChunk][index % kChunk]; }
+  static std::size_t index_of(JobNumber number) {
+    return static_cast<std::uint64_t>(number) & ((std::uint64_t{1} << kSlotBits) - 1);
+  }
+  void leave(JobNumber number);
 
   std::size_t jobs_max_;
   std::uint64_t first_generation_;
   std::size_t size_ = 0;
+  std::vector<Place> places_;
+  std::vector<std::uint32_t> free_places_;
   std::vector<std::unique_ptr<Job[]>> chunks_;
-  std::vector<std::uint64_t> generations_;  // by slot
-  std::vector<std::uint32_t> free_;
-  absl::flat_hash_set<Job*, IdHash, IdEqual> by_id_;
+  std::vector<Job*> free_jobs_;
+  absl::flat_hash_set<Record*, IdHash, IdEqual> by_id_;
 };
 
 }  // namespace lanemq::core

@@ -97,13 +97,13 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
 
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
 void Auditor::expire_silently() {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
-    ModelJob& job = *deadlines_.begin()->second;
+  for (auto place = deadlines_.begin(); place != deadlines_.end() && place->first <= now_;) {
+    ModelJob& job = *(place++)->second;
     if (job.deadline + kTick > now_) {
-      // Within the tick the broker may or may not have looked: ask it.
-      const core::Job* record = job.id.empty() ? nullptr : broker_.jobs().find(job.id);
+      // Within the tick the broker may or may not have looked, at this job or at a later one: ask it.
+      const core::Record* record = job.id.empty() ? nullptr : broker_.jobs().find(job.id);
       const bool open = job.submit_ref != 0 || !job.waiters.empty();
-      if (open || (record != nullptr && !record->ended())) return;
+      if (open || (record != nullptr && record->result() == nullptr)) continue;
     }
     end(job, "deadline", {});
   }

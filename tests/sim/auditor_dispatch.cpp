@@ -158,8 +158,8 @@ void Auditor::check_wakeup() {
     for (const ModelJob* job : stream.waiting) {
       if (job->state != ModelJob::State::delayed || job->due_max <= now_) continue;
       // How long a retry waits is the broker's draw: it may be over already.
-      const core::Job* const record = broker_.jobs().find(core::JobNumber{job->number});
-      if (record != nullptr && record->state == core::JobState::delayed)
+      const core::Record* const record = broker_.jobs().find(core::JobNumber{job->number});
+      if (record != nullptr && record->job() != nullptr && record->job()->state == core::JobState::delayed)
         wanted = std::min(wanted, job->due_max);
     }
     if (stream.head(now_) == nullptr) continue;

@@ -109,7 +109,7 @@ void SimClient::submit(const Task& task, bool remember) {
 }
 
 void SimClient::submit_again(bool with_other_body) {
-  if (stage_.recent_tasks.empty()) return;
+  if (stage_.recent_tasks.empty() || pending_.size() >= stage_.swarm.pending_max) return;
   Task task = stage_.recent_tasks[stage_.random.below(stage_.recent_tasks.size())];
   task.reply = stage_.random.one_of<const char*>({"", "both", "accepted"});
   if (with_other_body) task.body = "q" + std::to_string(stage_.next_task++) + ".";

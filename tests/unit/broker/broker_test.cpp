@@ -53,7 +53,9 @@ class Bench {
     turn();
   }
   void result(const std::string& id, const std::string& body = "") {
-    Job* const job = broker_.jobs().find(id);
+    Record* const record = broker_.jobs().find(id);
+    ASSERT_NE(record, nullptr);
+    const Job* const job = record->job();
     ASSERT_NE(job, nullptr);
     wire::Outcome fields;
     fields.job = static_cast<std::uint64_t>(job->number);

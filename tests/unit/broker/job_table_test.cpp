@@ -2,11 +2,14 @@
 #include "broker/core/job_table.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+
+#include "broker/core/workers.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -20,36 +23,107 @@ Job& add(JobTable& table, const std::string& id) {
   return job;
 }
 
-TEST(JobTable, finds_jobs_by_id_and_by_number_until_they_are_erased) {
+/// Ends a job; keeps its result with `answer` where there is one.
+KeptResult* end(JobTable& table, Job& job, std::optional<std::string> answer) {
+  static const LaneOptions options;
+  static Lane lane(options, 0);
+  static Service service("s");
+  job.stream = &lane.stream(service, 0);
+  const Terminal how{.id = job.id(),
+                     .client_named_it = true,
+                     .attempts = 3,
+                     .body = answer ? Blob::borrow(*answer) : Blob()};
+  return table.replace(job, answer ? KeptResult::make(job, how, nullptr) : nullptr);
+}
+
+/// What a model of the table knows of an id.
+struct Known {
+  JobNumber number{};
+  Job* job = nullptr;
+  KeptResult* result = nullptr;
+};
+
+TEST(JobTable, finds_jobs_and_results_by_id_and_by_number_until_they_are_erased) {
   const bool holds = rc::check([](const std::vector<std::uint8_t>& steps) {
     JobTable table(1000);
-    std::map<std::string, JobNumber> model;
+    std::map<std::string, Known> model;
+    std::vector<Known> nameless;  // ended without a result, not erased yet
     std::set<JobNumber> used;
     for (const std::uint8_t step : steps) {
       const std::string id = "job-" + std::to_string(step % 16);
-      if (model.count(id) == 0) {
+      const bool bit = (step & 16) != 0;
+      const auto known = model.find(id);
+      if (known == model.end()) {
         Job& job = add(table, id);
         RC_ASSERT(used.insert(job.number).second);  // a number never means another job
-        model[id] = job.number;
+        model[id] = {job.number, &job, nullptr};
+      } else if (Known& it = known->second; it.result == nullptr) {
+        it.result = end(table, *it.job, bit ? std::optional("answer of " + id) : std::nullopt);
+        if (it.result == nullptr) {
+          nameless.push_back(it);
+          model.erase(known);
+        }
+      } else if (it.job != nullptr && bit) {
+        table.erase(*it.job);
+        it.job = nullptr;
       } else {
-        table.erase(*table.find(id));
-        model.erase(id);
+        table.erase(*it.result);
+        if (it.job != nullptr) nameless.push_back({it.number, it.job, nullptr});
+        model.erase(known);
       }
-      RC_ASSERT(table.size() == model.size());
+      if (nameless.size() > 3) {
+        table.erase(*nameless.front().job);
+        nameless.erase(nameless.begin());
+      }
+      RC_ASSERT(table.size() == model.size() + nameless.size());
+      std::map<JobNumber, Job*> running;
       for (int i = 0; i < 16; ++i) {
         const std::string name = "job-" + std::to_string(i);
-        const auto known = model.find(name);
-        Job* const found = table.find(name);
-        RC_ASSERT((found != nullptr) == (known != model.end()));
-        if (found != nullptr) RC_ASSERT(found->number == known->second);
+        const auto expected = model.find(name);
+        const Record* const found = table.find(name);
+        RC_ASSERT((found != nullptr) == (expected != model.end()));
+        if (found == nullptr) continue;
+        const Known& it = expected->second;
+        RC_ASSERT(found->id() == name && found->number == it.number);
+        RC_ASSERT(found->job() == it.job && found->result() == it.result);
+        RC_ASSERT(table.find(it.number)->job() == it.job && table.find(it.number)->result() == it.result);
+        if (it.result != nullptr) RC_ASSERT(it.result->terminal().body.bytes() == "answer of " + name);
+        if (it.job != nullptr) running[it.number] = it.job;
       }
+      for (const Known& it : nameless)
+        running[it.number] = it.job;
       for (const JobNumber number : used) {
-        Job* const found = table.find(number);
-        if (found != nullptr) RC_ASSERT(found->number == number);
+        const Record* const found = table.find(number);
+        if (running.count(number) != 0)
+          RC_ASSERT(found != nullptr && found->job() == running[number]);
+        else if (found != nullptr)
+          RC_ASSERT(found->number == number && found->job() == nullptr);
       }
     }
   });
   EXPECT_TRUE(holds);
+}
+
+TEST(JobTable, a_result_tells_how_its_job_ended) {
+  for (const std::size_t size : {std::size_t{0}, JobText::kBodyBytesMax, JobText::kBodyBytesMax + 1}) {
+    JobTable table(10);
+    Job& job = add(table, "a");
+    job.attempt = 4;
+    job.body_hash = 99;
+    const std::string answer(size, 'x');
+    KeptResult& result = *end(table, job, answer);
+    table.erase(job);
+    const Terminal how = result.terminal();
+    EXPECT_EQ(how.id, "a");
+    EXPECT_EQ(how.body.bytes(), answer);
+    EXPECT_EQ(how.attempts, 3);
+    EXPECT_TRUE(how.client_named_it);
+    EXPECT_EQ(result.attempt, 4u);
+    EXPECT_EQ(result.body_hash, 99u);
+    EXPECT_EQ(result.service->name, "s");
+    EXPECT_GE(result.bytes(), size);
+    EXPECT_EQ(table.find(result.number), &result);
+  }
 }
 
 TEST(JobTable, knows_no_job_by_a_number_that_it_never_gave) {
@@ -68,7 +142,9 @@ TEST(JobTable, is_full_at_its_bound_and_not_after) {
   add(table, "b");
   add(table, "c");
   EXPECT_TRUE(table.full());
-  table.erase(*table.find("b"));
+  Job& b = *table.find("b")->job();
+  end(table, b, std::nullopt);
+  table.erase(b);
   EXPECT_FALSE(table.full());
 }
 
@@ -86,6 +162,7 @@ TEST(JobTable, a_used_slot_is_as_new) {
   job.attempts = 7;
   job.state = JobState::failed;
   job.crashes = 1;
+  end(table, job, std::nullopt);
   table.erase(job);
 
   Job& again = table.create();

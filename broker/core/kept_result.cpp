@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/kept_result.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "broker/core/lanes.hpp"
+
+namespace lanemq::core {
+
+Job* Record::job() {
+  return is_result ? static_cast<KeptResult*>(this)->job : static_cast<Job*>(this);
+}
+
+const Job* Record::job() const {
+  return const_cast<Record*>(this)->job();
+}
+
+KeptResult* Record::result() {
+  return is_result ? static_cast<KeptResult*>(this) : static_cast<Job*>(this)->result;
+}
+
+const KeptResult* Record::result() const {
+  return const_cast<Record*>(this)->result();
+}
+
+std::string_view Record::id() const {
+  return is_result ? static_cast<const KeptResult*>(this)->id() : static_cast<const Job*>(this)->id();
+}
+
+void KeptResult::Deleter::operator()(KeptResult* result) const {
+  result->~KeptResult();
+  ::operator delete(result);
+}
+
+KeptResult::Ptr KeptResult::make(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending) {
+  const std::string_view model = job.text.get(JobText::model);
+  const bool small = end.body.size() <= JobText::kBodyBytesMax;
+  const std::size_t texts = end.id.size() + model.size() + (small ? end.body.size() : 0);
+  Ptr kept(::new (::operator new(sizeof(KeptResult) + texts)) KeptResult);
+  kept->number = job.number;
+  kept->attempt = job.attempt;
+  kept->attempts = end.attempts;
+  kept->lane = end.lane;
+  kept->state = end.state;
+  kept->service = &job.stream->service();
+  kept->body_hash = job.body_hash;
+  kept->queued_ms = end.queued_ms;
+  kept->ran_ms = end.ran_ms;
+  kept->client_named_it = end.client_named_it;
+  kept->id_size = static_cast<std::uint16_t>(end.id.size());
+  kept->model_size = static_cast<std::uint16_t>(model.size());
+  char* place = kept->texts();
+  const auto put = [&](std::string_view text) {
+    if (!text.empty()) std::memcpy(place, text.data(), text.size());
+    place += text.size();
+  };
+  put(end.id);
+  put(model);
+  if (small) {
+    kept->body_size = static_cast<std::uint16_t>(end.body.size());
+    put(end.body.bytes());
+  }
+  if (!small || ending) {
+    kept->extra = std::make_unique<Extra>();
+    kept->extra->ending = std::move(ending);
+    if (!small) kept->extra->body = end.body.owned();
+  }
+  return kept;
+}
+
+Terminal KeptResult::terminal() const {
+  Terminal end{.id = id(),
+               .client_named_it = client_named_it,
+               .lane = lane,
+               .state = state,
+               .attempts = attempts,
+               .queued_ms = queued_ms,
+               .ran_ms = ran_ms,
+               .ending = extra ? extra->ending.get() : nullptr,
+               .body = Blob::borrow({texts() + id_size + model_size, body_size})};
+  if (extra && !extra->body.empty()) end.body = extra->body;
+  return end;
+}
+
+Timer& KeptResult::own_timer() {
+  if (!extra) extra = std::make_unique<Extra>();
+  extra->timer.object = this;
+  return extra->timer;
+}
+
+std::size_t KeptResult::bytes() const {
+  return kRecordBytes + id_size + model_size + body_size + (extra ? sizeof(Extra) + extra->body.size() : 0);
+}
+
+}  // namespace lanemq::core

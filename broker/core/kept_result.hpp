@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/error_table.hpp>
+#include <lanemq/messages.hpp>
+
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/job.hpp"
+#include "broker/core/record.hpp"
+#include "broker/core/time.hpp"
+#include "broker/core/timer_wheel.hpp"
+
+namespace lanemq::core {
+
+/// How a job ended, as those who ask are told. Views: good for as long as what it was taken from.
+struct Terminal {
+  std::string_view id;
+  bool client_named_it = false;
+  LaneIndex lane = 0;
+  JobState state = JobState::succeeded;
+  std::uint16_t attempts = 0;
+  std::uint32_t queued_ms = 0, ran_ms = 0;
+  const Ending* ending = nullptr;
+  Blob body;
+};
+
+/// What is kept of a job that has ended, for those who ask later. One block with its texts behind it, written
+/// once: results are many and cold, and each is read once more at most when it is forgotten.
+struct KeptResult final : Record {
+  struct Deleter {
+    void operator()(KeptResult* result) const;
+  };
+  using Ptr = std::unique_ptr<KeptResult, Deleter>;
+
+  /// What a result counts for in the byte bounds, besides its texts: this and its share of the indexes.
+  static constexpr std::size_t kRecordBytes = 128;
+
+  /// Keeps how `job` ended. A large body is shared where it owns its bytes, else copied.
+  static Ptr make(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending);
+
+  Terminal terminal() const;
+  std::string_view id() const { return {texts(), id_size}; }
+  std::string_view model() const { return {texts() + id_size, model_size}; }
+  /// What it counts for in the byte bounds. Does not change once it is kept.
+  std::size_t bytes() const;
+
+  /// The timer of one that is kept for a time of its own; made when it is first asked for.
+  Timer& own_timer();
+  bool has_timer() const { return extra && extra->timer.object != nullptr; }
+
+  /// What few of them have.
+  struct Extra {
+    std::unique_ptr<Ending> ending;
+    Blob body;                                 ///< where too large to stand behind the record
+    Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is in use
+  };
+
+  std::uint32_t attempt = 0;  ///< the last hand-over
+  std::uint16_t attempts = 0;
+  LaneIndex lane = 0;
+  JobState state = JobState::succeeded;
+  ListHook<KeptResult> hook;  ///< among those that leave at their turn, or those that leave by timers
+  TimePoint due{};            ///< when it is forgotten
+  const Service* service = nullptr;
+  Job* job = nullptr;  ///< set while the job's place is not free yet
+  std::uint64_t body_hash = 0;
+  std::unique_ptr<Extra> extra;
+  std::uint32_t queued_ms = 0, ran_ms = 0;
+  std::uint16_t id_size = 0, model_size = 0, body_size = 0;
+  bool client_named_it = false;
+
+ private:
+  KeptResult() : Record(true) {}
+  ~KeptResult() = default;
+
+  const char* texts() const { return reinterpret_cast<const char*>(this + 1); }
+  char* texts() { return reinterpret_cast<char*>(this + 1); }
+};
+
+}  // namespace lanemq::core
