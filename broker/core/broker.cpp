@@ -11,8 +11,8 @@ namespace lanemq::core {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
-/// Of a kept result with a small answer.
-constexpr std::size_t kResultLines = 4;
+/// Of a kept result: what is read when it is forgotten.
+constexpr std::size_t kResultLines = 2;
 
 }  // namespace
 
@@ -42,15 +42,17 @@ void Broker::advance(TimePoint now) {
   // Expire before dispatch, so that a place that is freed is used in the same turn.
   while (Timer* timer = timers_.pop_due(now))
     fire(*timer, now);
-  while (!kept_.empty() && kept_.front()->due <= now)
-    forget(*kept_.front());
+  while (KeptResult* const oldest = kept_.oldest()) {
+    if (oldest->due > now) break;
+    forget(*oldest);
+  }
   dispatch(now);
 }
 
 std::optional<TimePoint> Broker::next_wakeup() const {
   TimePoint wakeup = timers_.next_wakeup().value_or(kNever);
   if (budget_wakeup_) wakeup = std::min(wakeup, *budget_wakeup_);
-  if (const KeptResult* oldest = kept_.front()) wakeup = std::min(wakeup, oldest->due);
+  if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
 
@@ -78,12 +80,13 @@ void Broker::fire(Timer& timer, TimePoint now) {
       // A fetch has waited long enough: it hears how far the job is.
       auto& waiter = *static_cast<Waiter*>(timer.object);
       Job& job = *waiter.job;
-      const auto place = std::find_if(job.waiters->begin(), job.waiters->end(),
+      auto& waiters = job.extra->waiters;
+      const auto place = std::find_if(waiters.begin(), waiters.end(),
                                       [&](const auto& other) { return other.get() == &waiter; });
-      LANEMQ_CHECK(place != job.waiters->end());
+      LANEMQ_CHECK(place != waiters.end());
       say_status(job, {.address = waiter.client->address, .envelope = waiter.envelope}, {waiter.ref}, now);
       clients_.drop_reference(*waiter.client);
-      job.waiters->erase(place);
+      waiters.erase(place);
       return;
     }
     case TimerOwner::job:
@@ -203,8 +206,8 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
 
   const Origin submitter{.address = job.client->address, .envelope = job.text.get(JobText::envelope)};
   if (job.reply != ReplyMode::accepted) say_terminal(how, submitter, {job.text.get(JobText::ref)});
-  if (job.waiters)
-    for (const auto& waiter : *job.waiters)
+  if (job.extra)
+    for (const auto& waiter : job.extra->waiters)
       say_terminal(how, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
   drop_waiters(job);
   clients_.drop_reference(*job.client);
@@ -212,40 +215,32 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   timers_.clear(job.timer);
 
   job.state = state;
-  const std::uint32_t retain_ms = job.retain_ms;
-  KeptResult* const result =
-      jobs_.replace(job, retain_ms > 0 ? KeptResult::make(job, how, std::move(ending)) : nullptr);
+  if (job.retain_ms > 0) {
+    const auto retain = std::chrono::milliseconds(job.retain_ms);
+    // Results kept for the usual time leave in the order in which they came: they need no timers of their
+    // own.
+    const bool apart = retain != options_.retain;
+    KeptResult& result = kept_.add(job, how, std::move(ending), apart);
+    result.due = now + retain;
+    if (apart) timers_.set(result.extra->timer, result.due);
+    jobs_.replace(job, &result);
+  } else {
+    jobs_.replace(job, nullptr);
+  }
   bytes_ -= job.bytes;
   if (job.worker == nullptr) {
     jobs_.erase(job);
   } else {
     job.text.assign({});
-    job.body = {};
-    job.cost.reset();
+    job.extra.reset();
     job.bytes = Job::kRecordBytes;
     bytes_ += job.bytes;
   }
-  if (result != nullptr) keep(*result, retain_ms, now);
-}
-
-void Broker::keep(KeptResult& result, std::uint32_t retain_ms, TimePoint now) {
-  const auto retain = std::chrono::milliseconds(retain_ms);
-  result.due = now + retain;
-  // Results kept for the usual time leave in the order in which they came: they need no timers of their own.
-  if (retain == options_.retain) {
-    kept_.push_back(result);
-  } else {
-    kept_apart_.push_back(result);
-    timers_.set(result.own_timer(), result.due);
-  }
-  const std::size_t bytes = result.bytes();
-  bytes_ += bytes;
-  kept_bytes_ += bytes;
   evict_results();
 }
 
 bool Broker::evict_result() {
-  KeptResult* const oldest = kept_.empty() ? kept_apart_.front() : kept_.front();
+  KeptResult* const oldest = kept_.oldest() != nullptr ? kept_.oldest() : kept_.oldest_apart();
   if (oldest == nullptr) return false;
   ++stats_.results_evicted;
   forget(*oldest);
@@ -253,25 +248,18 @@ bool Broker::evict_result() {
 }
 
 void Broker::evict_results() {
-  while (kept_results() > options_.results_max || kept_bytes_ > options_.results_bytes_max)
+  while (kept_.size() > options_.results_max || kept_.bytes() > options_.results_bytes_max)
     evict_result();
   // The next to go has not been touched for long: it is fetched while something else is done.
-  if (const KeptResult* next = kept_.front())
+  if (const KeptResult* next = kept_.oldest())
     for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)
       __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
 }
 
 void Broker::forget(KeptResult& result) {
-  const std::size_t bytes = result.bytes();
-  kept_bytes_ -= bytes;
-  bytes_ -= bytes;
-  if (result.has_timer()) {
-    timers_.clear(result.own_timer());
-    kept_apart_.remove(result);
-  } else {
-    kept_.remove(result);
-  }
-  jobs_.erase(result);
+  if (result.apart()) timers_.clear(result.extra->timer);
+  jobs_.forget(result);
+  kept_.remove(result);
 }
 
 void Broker::dispatch(TimePoint now) {
@@ -338,12 +326,12 @@ void Broker::hand_over(Job& job, Place& place, TimePoint now) {
   offer.client = named(JobText::client);
   // The deadline is kept here in any case: a worker is told of it only where the client stated one.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
-  if (job.cost) offer.cost = *job.cost;
+  if (job.extra) offer.cost = job.extra->cost;
   offer.meta.bytes = named(JobText::meta);
   offer.trace.bytes = named(JobText::trace);
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
-  tell(worker, offer, job.body.empty() ? Blob::borrow(job.text.get(JobText::body)) : job.body);
+  tell(worker, offer, job.body());
 }
 
 void Broker::give_up_running(TimePoint now) {

@@ -67,9 +67,9 @@ class Broker {
   Budgets& budgets() { return budgets_; }
   const JobTable& jobs() const { return jobs_; }
   std::size_t running() const;
-  std::size_t kept_results() const { return kept_.size() + kept_apart_.size(); }
+  std::size_t kept_results() const { return kept_.size(); }
   /// Bytes of all jobs and kept results, as the bounds count them.
-  std::size_t memory_bytes() const { return bytes_; }
+  std::size_t memory_bytes() const { return bytes_ + kept_.bytes(); }
   /// Age of the job that has been queued longest.
   Duration oldest(const Lane& lane, TimePoint now) const;
 
@@ -133,7 +133,6 @@ class Broker {
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
-  void keep(KeptResult& result, std::uint32_t retain_ms, TimePoint now);
   void forget(KeptResult& result);
   bool evict_result();
   void evict_results();
@@ -153,10 +152,9 @@ class Broker {
   Budgets budgets_;
   JobTable jobs_;
   TimerWheel timers_;
-  IntrusiveList<Job, &Job::hook> delayed_;                   // jobs that wait for a retry
-  IntrusiveList<KeptResult, &KeptResult::hook> kept_;        // for the usual time, the oldest first
-  IntrusiveList<KeptResult, &KeptResult::hook> kept_apart_;  // for a time of their own, by timers
-  std::size_t kept_bytes_ = 0, bytes_ = 0;
+  IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
+  KeptResults kept_;
+  std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0;
   std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room

@@ -119,14 +119,14 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
     return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.bytes) +
                                           " bytes (lane." + name + ".bytes_max); retry later");
   // Kept results make way for new work.
-  while (jobs_.full() || bytes_ + bytes + Job::kRecordBytes > options_.memory_max)
+  while (jobs_.full() || memory_bytes() + bytes + Job::kRecordBytes > options_.memory_max)
     if (!evict_result()) break;
   if (jobs_.full())
     return full(ErrorCode::bytes_full,
                 "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max); retry later");
-  if (bytes_ + bytes + Job::kRecordBytes > options_.memory_max)
+  if (memory_bytes() + bytes + Job::kRecordBytes > options_.memory_max)
     return full(ErrorCode::bytes_full,
-                "the broker holds " + std::to_string(bytes_) + " bytes (memory_max); retry later");
+                "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max); retry later");
   return std::nullopt;
 }
 
@@ -160,7 +160,7 @@ void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyM
       std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
   job.lane = lane.index();
   job.reply = mode;
-  if (fields.cost) job.cost = std::make_unique<wire::Cost>(*fields.cost);
+  if (fields.cost) job.need_extra().cost = fields.cost;
   if (job.client_named_it)
     job.body_hash = XXH3_64bits_withSeed(event.body.bytes().data(), event.body.size(), body_hash_seed_);
 
@@ -183,9 +183,10 @@ void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyM
   if (small)
     parts[JobText::body] = event.body.bytes();
   else
-    job.body = event.body.owned();
+    job.need_extra().body = event.body.owned();
   job.text.assign(parts);
-  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + job.body.size());
+  job.bytes =
+      static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : event.body.size()));
   bytes_ += job.bytes;
   jobs_.index(job);
 
@@ -220,25 +221,25 @@ void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::option
   waiter->envelope = from.envelope;
   waiter->ref = ref.bytes;
   if (until) timers_.set(waiter->timer, *until);
-  if (!job.waiters) job.waiters = std::make_unique<Job::Waiters>();
-  if (job.waiters->size() >= kWaitersMax) {
+  auto& waiters = job.need_extra().waiters;
+  if (waiters.size() >= kWaitersMax) {
     // The longest waiter makes way: most likely its connection is gone and came back as this one.
-    Waiter& oldest = *job.waiters->front();
+    Waiter& oldest = *waiters.front();
     timers_.clear(oldest.timer);
     clients_.drop_reference(*oldest.client);
-    job.waiters->erase(job.waiters->begin());
+    waiters.erase(waiters.begin());
     ++stats_.waiters_dropped;
   }
-  job.waiters->push_back(std::move(waiter));
+  waiters.push_back(std::move(waiter));
 }
 
 void Broker::drop_waiters(Job& job) {
-  if (!job.waiters) return;
-  for (const auto& waiter : *job.waiters) {
+  if (!job.extra) return;
+  for (const auto& waiter : job.extra->waiters) {
     timers_.clear(waiter->timer);
     clients_.drop_reference(*waiter->client);
   }
-  job.waiters.reset();
+  job.extra->waiters.clear();
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {

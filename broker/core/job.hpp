@@ -55,7 +55,12 @@ struct Ending {
 
 /// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
 struct Job final : Record {
-  using Waiters = std::vector<std::unique_ptr<Waiter>>;
+  /// What few of them have.
+  struct Extra {
+    std::optional<wire::Cost> cost;  ///< as the client stated it
+    Blob body;                       ///< where too large for `text`
+    std::vector<std::unique_ptr<Waiter>> waiters;
+  };
   /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 448;
 
@@ -79,10 +84,8 @@ struct Job final : Record {
   KeptResult* result = nullptr;  ///< set when it has ended, while its result is kept
 
   Timer timer{.owner = TimerOwner::job, .object = this};
-  std::unique_ptr<wire::Cost> cost;  ///< as the client stated it
-  Blob body;                         ///< the request's, where too large for `text`
-  std::unique_ptr<Waiters> waiters;  ///< null while there are none
-  std::uint64_t arrival = 0;         ///< its place: lower numbers first, kept through every retry
+  std::unique_ptr<Extra> extra;
+  std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
   TimePoint accepted_at{}, deadline{};
   TimePoint due{};            ///< delayed: when it may be queued again
   TimePoint dispatched_at{};  ///< the last hand-over
@@ -95,6 +98,14 @@ struct Job final : Record {
   std::uint32_t retain_ms = 0;
   JobText text;
 
+  Extra& need_extra() {
+    if (!extra) extra = std::make_unique<Extra>();
+    return *extra;
+  }
+  /// The request's body; good for as long as the job is not changed.
+  Blob body() const {
+    return extra && !extra->body.empty() ? extra->body : Blob::borrow(text.get(JobText::body));
+  }
   bool ended() const { return state >= JobState::succeeded; }
   std::string_view id() const { return text.get(JobText::id); }
 };

@@ -28,28 +28,23 @@ std::string_view name_of(JobState state) {
   return "unknown";
 }
 
-JobTable::~JobTable() {
-  for (const Place& place : places_)
-    if (place.record != nullptr)
-      if (KeptResult* const result = place.record->result()) KeptResult::Deleter()(result);
-}
-
 Job& JobTable::create() {
   LANEMQ_CHECK(!full());
   if (free_places_.empty()) {
-    const std::size_t first = places_.size();
+    const std::size_t first = places_.size() * kChunk;
     LANEMQ_CHECK(first + kChunk <= std::size_t{1} << kSlotBits);
-    for (std::size_t i = 0; i < kChunk; ++i)
-      places_.push_back({JobNumber{first_generation_ << kSlotBits | (first + i)}, nullptr});
-    for (std::size_t i = kChunk; i-- > 0;)
-      free_places_.push_back(static_cast<std::uint32_t>(first + i));
+    places_.push_back(std::make_unique<Place[]>(kChunk));
+    for (std::size_t i = first + kChunk; i-- > first;) {
+      place(i).number = JobNumber{first_generation_ << kSlotBits | i};
+      free_places_.push_back(static_cast<std::uint32_t>(i));
+    }
   }
   if (free_jobs_.empty()) {
     chunks_.push_back(std::make_unique_for_overwrite<Job[]>(kChunk));
     for (std::size_t i = kChunk; i-- > 0;)
       free_jobs_.push_back(&chunks_.back()[i]);
   }
-  Place& place = places_[free_places_.back()];
+  Place& place = this->place(free_places_.back());
   free_places_.pop_back();
   Job& job = *free_jobs_.back();
   free_jobs_.pop_back();
@@ -66,34 +61,33 @@ void JobTable::index(Job& job) {
 }
 
 Record* JobTable::find(std::string_view id) const {
-  const auto place = by_id_.find(id);
-  return place == by_id_.end() ? nullptr : *place;
+  const auto entry = by_id_.find(id);
+  return entry == by_id_.end() ? nullptr : *entry;
 }
 
 Record* JobTable::find(JobNumber number) const {
   const std::size_t index = index_of(number);
-  if (index >= places_.size() || places_[index].number != number) return nullptr;
-  return places_[index].record;
+  if (index >= places_.size() * kChunk || place(index).number != number) return nullptr;
+  return place(index).record;
 }
 
-KeptResult* JobTable::replace(Job& job, KeptResult::Ptr result) {
-  const auto place = by_id_.find(static_cast<Record*>(&job));
-  LANEMQ_CHECK(place != by_id_.end() && job.result == nullptr);
+void JobTable::replace(Job& job, KeptResult* result) {
+  const auto entry = by_id_.find(static_cast<Record*>(&job));
+  LANEMQ_CHECK(entry != by_id_.end() && job.result == nullptr);
   if (result == nullptr) {
-    by_id_.erase(place);
-    return nullptr;
+    by_id_.erase(entry);
+    return;
   }
   // The key changes to another of the same id, so to its equal.
-  const_cast<Record*&>(*place) = result.get();
-  job.result = result.get();
+  const_cast<Record*&>(*entry) = result;
+  job.result = result;
   result->job = &job;
-  return result.release();
 }
 
 void JobTable::erase(Job& job) {
   if (KeptResult* const result = job.result) {
     result->job = nullptr;
-    places_[index_of(job.number)].record = result;
+    place(index_of(job.number)).record = result;
   } else {
     leave(job.number);
   }
@@ -103,19 +97,18 @@ void JobTable::erase(Job& job) {
   free_jobs_.push_back(&job);
 }
 
-void JobTable::erase(KeptResult& result) {
+void JobTable::forget(KeptResult& result) {
   by_id_.erase(static_cast<Record*>(&result));
   if (result.job != nullptr)
     result.job->result = nullptr;
   else
     leave(result.number);
-  KeptResult::Deleter()(&result);
 }
 
 /// Nothing has the number any more.
 void JobTable::leave(JobNumber number) {
   const std::size_t index = index_of(number);
-  places_[index].record = nullptr;
+  place(index).record = nullptr;
   free_places_.push_back(static_cast<std::uint32_t>(index));
   --size_;
 }

@@ -14,7 +14,8 @@
 
 namespace lanemq::core {
 
-/// All jobs and kept results: found by number in O(1), and by an index of ids. Neither ever moves.
+/// All jobs, and all kept results in the place of their jobs: found by number in O(1), and by an index of
+/// ids. Owns the jobs, which never move.
 ///
 /// Jobs live in slots that are used again, the last one left first: what is in flight stays in few cache
 /// lines, however many results are kept.
@@ -25,7 +26,6 @@ class JobTable {
   /// which is as far as the integers of some languages go.
   explicit JobTable(std::size_t jobs_max, std::uint64_t first_generation = 0, std::uint64_t hash_seed = 0)
       : jobs_max_(jobs_max), first_generation_(first_generation), by_id_(0, IdHash{hash_seed}) {}
-  ~JobTable();
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
 
@@ -43,11 +43,12 @@ class JobTable {
 
   /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
   /// stays, under its number, until it is erased.
-  KeptResult* replace(Job& job, KeptResult::Ptr result);
+  void replace(Job& job, KeptResult* result);
   /// Ends a job's record. Requires: it was replaced. Its number means its result from now on, where it has
   /// one.
   void erase(Job& job);
-  void erase(KeptResult& result);
+  /// Forgets a result that is about to be destroyed.
+  void forget(KeptResult& result);
 
  private:
   static constexpr std::size_t kChunk = 1024;
@@ -84,12 +85,13 @@ class JobTable {
   static std::size_t index_of(JobNumber number) {
     return static_cast<std::uint64_t>(number) & ((std::uint64_t{1} << kSlotBits) - 1);
   }
+  Place& place(std::size_t index) const { return places_[index / kChunk][index % kChunk]; }
   void leave(JobNumber number);
 
   std::size_t jobs_max_;
   std::uint64_t first_generation_;
   std::size_t size_ = 0;
-  std::vector<Place> places_;
+  std::vector<std::unique_ptr<Place[]>> places_;
   std::vector<std::uint32_t> free_places_;
   std::vector<std::unique_ptr<Job[]>> chunks_;
   std::vector<Job*> free_jobs_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "broker/core/check.hpp"
 #include "broker/core/lanes.hpp"
 
 namespace lanemq::core {
@@ -28,47 +29,6 @@ std::string_view Record::id() const {
   return is_result ? static_cast<const KeptResult*>(this)->id() : static_cast<const Job*>(this)->id();
 }
 
-void KeptResult::Deleter::operator()(KeptResult* result) const {
-  result->~KeptResult();
-  ::operator delete(result);
-}
-
-KeptResult::Ptr KeptResult::make(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending) {
-  const std::string_view model = job.text.get(JobText::model);
-  const bool small = end.body.size() <= JobText::kBodyBytesMax;
-  const std::size_t texts = end.id.size() + model.size() + (small ? end.body.size() : 0);
-  Ptr kept(::new (::operator new(sizeof(KeptResult) + texts)) KeptResult);
-  kept->number = job.number;
-  kept->attempt = job.attempt;
-  kept->attempts = end.attempts;
-  kept->lane = end.lane;
-  kept->state = end.state;
-  kept->service = &job.stream->service();
-  kept->body_hash = job.body_hash;
-  kept->queued_ms = end.queued_ms;
-  kept->ran_ms = end.ran_ms;
-  kept->client_named_it = end.client_named_it;
-  kept->id_size = static_cast<std::uint16_t>(end.id.size());
-  kept->model_size = static_cast<std::uint16_t>(model.size());
-  char* place = kept->texts();
-  const auto put = [&](std::string_view text) {
-    if (!text.empty()) std::memcpy(place, text.data(), text.size());
-    place += text.size();
-  };
-  put(end.id);
-  put(model);
-  if (small) {
-    kept->body_size = static_cast<std::uint16_t>(end.body.size());
-    put(end.body.bytes());
-  }
-  if (!small || ending) {
-    kept->extra = std::make_unique<Extra>();
-    kept->extra->ending = std::move(ending);
-    if (!small) kept->extra->body = end.body.owned();
-  }
-  return kept;
-}
-
 Terminal KeptResult::terminal() const {
   Terminal end{.id = id(),
                .client_named_it = client_named_it,
@@ -83,14 +43,68 @@ Terminal KeptResult::terminal() const {
   return end;
 }
 
-Timer& KeptResult::own_timer() {
-  if (!extra) extra = std::make_unique<Extra>();
-  extra->timer.object = this;
-  return extra->timer;
-}
-
 std::size_t KeptResult::bytes() const {
   return kRecordBytes + id_size + model_size + body_size + (extra ? sizeof(Extra) + extra->body.size() : 0);
+}
+
+KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending,
+                             bool apart) {
+  const std::string_view model = job.text.get(JobText::model);
+  const bool small = end.body.size() <= JobText::kBodyBytesMax;
+  const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() + (small ? end.body.size() : 0);
+  KeptResult& kept = *::new (apart ? ::operator new(size) : arena_.allocate(size)) KeptResult;
+  kept.number = job.number;
+  kept.attempt = job.attempt;
+  kept.attempts = end.attempts;
+  kept.lane = end.lane;
+  kept.state = end.state;
+  kept.service = &job.stream->service();
+  kept.body_hash = job.body_hash;
+  kept.queued_ms = end.queued_ms;
+  kept.ran_ms = end.ran_ms;
+  kept.client_named_it = end.client_named_it;
+  kept.id_size = static_cast<std::uint16_t>(end.id.size());
+  kept.model_size = static_cast<std::uint16_t>(model.size());
+  char* place = kept.texts();
+  const auto put = [&](std::string_view text) {
+    if (!text.empty()) std::memcpy(place, text.data(), text.size());
+    place += text.size();
+  };
+  put(end.id);
+  put(model);
+  if (small) {
+    kept.body_size = static_cast<std::uint16_t>(end.body.size());
+    put(end.body.bytes());
+  }
+  if (!small || ending || apart) {
+    kept.extra = std::make_unique<KeptResult::Extra>();
+    kept.extra->ending = std::move(ending);
+    if (!small) kept.extra->body = end.body.owned();
+    if (apart) kept.extra->timer.object = &kept;
+  }
+  (apart ? apart_ : usual_).push_back(kept);
+  bytes_ += kept.bytes();
+  return kept;
+}
+
+void KeptResults::remove(KeptResult& result) {
+  const bool apart = result.apart();
+  LANEMQ_CHECK(apart || &result == usual_.front());
+  const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size;
+  bytes_ -= result.bytes();
+  (apart ? apart_ : usual_).remove(result);
+  result.~KeptResult();
+  if (apart)
+    ::operator delete(&result);
+  else
+    arena_.free_oldest(size);
+}
+
+KeptResults::~KeptResults() {
+  while (KeptResult* const result = usual_.front())
+    remove(*result);
+  while (KeptResult* const result = apart_.front())
+    remove(*result);
 }
 
 }  // namespace lanemq::core

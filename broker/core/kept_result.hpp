@@ -11,6 +11,7 @@
 #include <lanemq/error_table.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/fifo_arena.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/record.hpp"
@@ -32,18 +33,10 @@ struct Terminal {
 };
 
 /// What is kept of a job that has ended, for those who ask later. One block with its texts behind it, written
-/// once: results are many and cold, and each is read once more at most when it is forgotten.
+/// once: results are many and cold. Made by KeptResults.
 struct KeptResult final : Record {
-  struct Deleter {
-    void operator()(KeptResult* result) const;
-  };
-  using Ptr = std::unique_ptr<KeptResult, Deleter>;
-
   /// What a result counts for in the byte bounds, besides its texts: this and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 128;
-
-  /// Keeps how `job` ended. A large body is shared where it owns its bytes, else copied.
-  static Ptr make(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending);
 
   Terminal terminal() const;
   std::string_view id() const { return {texts(), id_size}; }
@@ -51,22 +44,21 @@ struct KeptResult final : Record {
   /// What it counts for in the byte bounds. Does not change once it is kept.
   std::size_t bytes() const;
 
-  /// The timer of one that is kept for a time of its own; made when it is first asked for.
-  Timer& own_timer();
-  bool has_timer() const { return extra && extra->timer.object != nullptr; }
+  /// Kept for a time of its own, not for the usual one.
+  bool apart() const { return extra && extra->timer.object != nullptr; }
 
   /// What few of them have.
   struct Extra {
     std::unique_ptr<Ending> ending;
     Blob body;                                 ///< where too large to stand behind the record
-    Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is in use
+    Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is for the holder to use
   };
 
   std::uint32_t attempt = 0;  ///< the last hand-over
   std::uint16_t attempts = 0;
   LaneIndex lane = 0;
   JobState state = JobState::succeeded;
-  ListHook<KeptResult> hook;  ///< among those that leave at their turn, or those that leave by timers
+  ListHook<KeptResult> hook;  ///< among those of its kind
   TimePoint due{};            ///< when it is forgotten
   const Service* service = nullptr;
   Job* job = nullptr;  ///< set while the job's place is not free yet
@@ -77,11 +69,40 @@ struct KeptResult final : Record {
   bool client_named_it = false;
 
  private:
+  friend class KeptResults;
   KeptResult() : Record(true) {}
   ~KeptResult() = default;
 
   const char* texts() const { return reinterpret_cast<const char*>(this + 1); }
   char* texts() { return reinterpret_cast<char*>(this + 1); }
+};
+
+/// The results that are kept, the oldest first: those for the usual time, which leave in the order in which
+/// they came, and those for a time of their own. Owns them.
+class KeptResults {
+ public:
+  KeptResults() = default;
+  ~KeptResults();
+  KeptResults(const KeptResults&) = delete;
+  KeptResults& operator=(const KeptResults&) = delete;
+
+  /// Keeps how `job` ended; with `apart`, for a time of its own. A large body is shared where it owns its
+  /// bytes, else copied.
+  KeptResult& add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending, bool apart);
+  /// Destroys a result. Requires: it is apart, or the oldest of the others.
+  void remove(KeptResult& result);
+
+  /// The oldest of those for the usual time, null when there is none.
+  KeptResult* oldest() const { return usual_.front(); }
+  KeptResult* oldest_apart() const { return apart_.front(); }
+  std::size_t size() const { return usual_.size() + apart_.size(); }
+  /// What they count for in the byte bounds.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  IntrusiveList<KeptResult, &KeptResult::hook> usual_, apart_;
+  FifoArena arena_;  // of the usual ones
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace lanemq::core

@@ -23,18 +23,32 @@ Job& add(JobTable& table, const std::string& id) {
   return job;
 }
 
-/// Ends a job; keeps its result with `answer` where there is one.
-KeptResult* end(JobTable& table, Job& job, std::optional<std::string> answer) {
-  static const LaneOptions options;
-  static Lane lane(options, 0);
-  static Service service("s");
-  job.stream = &lane.stream(service, 0);
-  const Terminal how{.id = job.id(),
-                     .client_named_it = true,
-                     .attempts = 3,
-                     .body = answer ? Blob::borrow(*answer) : Blob()};
-  return table.replace(job, answer ? KeptResult::make(job, how, nullptr) : nullptr);
-}
+/// A table with what is kept of its jobs.
+struct TableBench {
+  explicit TableBench(std::size_t jobs_max) : table(jobs_max) {}
+
+  /// Ends a job; keeps its result with `answer` where there is one.
+  KeptResult* end(Job& job, std::optional<std::string> answer) {
+    job.stream = &lane.stream(service, 0);
+    KeptResult* result = nullptr;
+    if (answer) {
+      const Terminal how{
+          .id = job.id(), .client_named_it = true, .attempts = 3, .body = Blob::borrow(*answer)};
+      result = &results.add(job, how, nullptr, true);
+    }
+    table.replace(job, result);
+    return result;
+  }
+  void forget(KeptResult& result) {
+    table.forget(result);
+    results.remove(result);
+  }
+
+  Lane lane{LaneOptions{}, 0};
+  Service service{"s"};
+  KeptResults results;
+  JobTable table;
+};
 
 /// What a model of the table knows of an id.
 struct Known {
@@ -45,7 +59,8 @@ struct Known {
 
 TEST(JobTable, finds_jobs_and_results_by_id_and_by_number_until_they_are_erased) {
   const bool holds = rc::check([](const std::vector<std::uint8_t>& steps) {
-    JobTable table(1000);
+    TableBench bench(1000);
+    JobTable& table = bench.table;
     std::map<std::string, Known> model;
     std::vector<Known> nameless;  // ended without a result, not erased yet
     std::set<JobNumber> used;
@@ -58,7 +73,7 @@ TEST(JobTable, finds_jobs_and_results_by_id_and_by_number_until_they_are_erased)
         RC_ASSERT(used.insert(job.number).second);  // a number never means another job
         model[id] = {job.number, &job, nullptr};
       } else if (Known& it = known->second; it.result == nullptr) {
-        it.result = end(table, *it.job, bit ? std::optional("answer of " + id) : std::nullopt);
+        it.result = bench.end(*it.job, bit ? std::optional("answer of " + id) : std::nullopt);
         if (it.result == nullptr) {
           nameless.push_back(it);
           model.erase(known);
@@ -67,7 +82,7 @@ TEST(JobTable, finds_jobs_and_results_by_id_and_by_number_until_they_are_erased)
         table.erase(*it.job);
         it.job = nullptr;
       } else {
-        table.erase(*it.result);
+        bench.forget(*it.result);
         if (it.job != nullptr) nameless.push_back({it.number, it.job, nullptr});
         model.erase(known);
       }
@@ -106,12 +121,13 @@ TEST(JobTable, finds_jobs_and_results_by_id_and_by_number_until_they_are_erased)
 
 TEST(JobTable, a_result_tells_how_its_job_ended) {
   for (const std::size_t size : {std::size_t{0}, JobText::kBodyBytesMax, JobText::kBodyBytesMax + 1}) {
-    JobTable table(10);
+    TableBench bench(10);
+    JobTable& table = bench.table;
     Job& job = add(table, "a");
     job.attempt = 4;
     job.body_hash = 99;
     const std::string answer(size, 'x');
-    KeptResult& result = *end(table, job, answer);
+    KeptResult& result = *bench.end(job, answer);
     table.erase(job);
     const Terminal how = result.terminal();
     EXPECT_EQ(how.id, "a");
@@ -137,13 +153,14 @@ TEST(JobTable, knows_no_job_by_a_number_that_it_never_gave) {
 }
 
 TEST(JobTable, is_full_at_its_bound_and_not_after) {
-  JobTable table(3);
+  TableBench bench(3);
+  JobTable& table = bench.table;
   add(table, "a");
   add(table, "b");
   add(table, "c");
   EXPECT_TRUE(table.full());
   Job& b = *table.find("b")->job();
-  end(table, b, std::nullopt);
+  bench.end(b, std::nullopt);
   table.erase(b);
   EXPECT_FALSE(table.full());
 }
@@ -157,12 +174,13 @@ TEST(JobTable, jobs_stay_where_they_are) {
 }
 
 TEST(JobTable, a_used_slot_is_as_new) {
-  JobTable table(10);
+  TableBench bench(10);
+  JobTable& table = bench.table;
   Job& job = add(table, "a");
   job.attempts = 7;
   job.state = JobState::failed;
   job.crashes = 1;
-  end(table, job, std::nullopt);
+  bench.end(job, std::nullopt);
   table.erase(job);
 
   Job& again = table.create();

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/kept_result.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "broker/core/workers.hpp"
+
+namespace lanemq::core {
+namespace {
+
+struct ResultsBench {
+  ResultsBench() { job.stream = &lane.stream(service, 0); }
+  KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
+    return results.add(job, {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
+  }
+  Lane lane{LaneOptions{}, 0};
+  Service service{"s"};
+  Job job;
+  KeptResults results;
+};
+
+TEST(KeptResults, leave_in_their_order_or_by_themselves) {
+  ResultsBench bench;
+  KeptResult& apart = bench.add("apart", "A", true);
+  KeptResult& first = bench.add("first", "1");
+  KeptResult& second = bench.add("second", std::string(JobText::kBodyBytesMax + 1, '2'));
+  EXPECT_EQ(bench.results.size(), 3u);
+  EXPECT_EQ(bench.results.oldest(), &first);
+  EXPECT_EQ(bench.results.oldest_apart(), &apart);
+  EXPECT_FALSE(second.apart());
+
+  bench.results.remove(first);
+  EXPECT_EQ(bench.results.oldest(), &second);
+  bench.results.remove(apart);
+  EXPECT_EQ(bench.results.oldest_apart(), nullptr);
+  EXPECT_EQ(second.terminal().body.bytes(), std::string(JobText::kBodyBytesMax + 1, '2'));
+  bench.results.remove(second);
+  EXPECT_EQ(bench.results.size(), 0u);
+  EXPECT_EQ(bench.results.bytes(), 0u);
+}
+
+TEST(KeptResults, are_destroyed_with_their_holder) {
+  ResultsBench bench;
+  for (int i = 0; i < 1000; ++i)
+    bench.add("job-" + std::to_string(i), std::string(static_cast<std::size_t>(i) * 10, 'x'), i % 3 == 0);
+}
+
+TEST(FifoArena, blocks_do_not_overlap_and_their_memory_is_used_again) {
+  const bool holds = rc::check([](const std::vector<std::uint16_t>& steps) {
+    FifoArena arena;
+    std::deque<std::pair<char*, std::size_t>> blocks;
+    std::size_t live = 0;
+    char mark = 0;
+    for (const std::uint16_t step : steps) {
+      if (step % 3 == 0 && !blocks.empty()) {
+        const auto [block, size] = blocks.front();
+        RC_ASSERT(block[0] == block[size - 1]);  // nobody wrote over it
+        arena.free_oldest(size);
+        blocks.pop_front();
+        live -= size;
+      } else {
+        const std::size_t size = 1 + std::size_t{step} * 3;
+        auto* const block = static_cast<char*>(arena.allocate(size));
+        RC_ASSERT(reinterpret_cast<std::uintptr_t>(block) % alignof(std::max_align_t) == 0);
+        std::memset(block, ++mark, size);
+        blocks.emplace_back(block, size);
+        live += size;
+      }
+    }
+    while (!blocks.empty()) {
+      const auto [block, size] = blocks.front();
+      RC_ASSERT(block[0] == block[size - 1]);
+      arena.free_oldest(size);
+      blocks.pop_front();
+    }
+    RC_ASSERT(arena.reserved() <= 2 * std::max(FifoArena::kChunkBytes, std::size_t{3} * 65536 + 16));
+  });
+  EXPECT_TRUE(holds);
+}
+
+}  // namespace
+}  // namespace lanemq::core
