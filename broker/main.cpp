@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +51,20 @@ void require_local(const Config& config, const std::string& endpoint) {
       "bind to 127.0.0.1, or say --insecure where the network is trusted");
 }
 
+/// libzmq takes the port of tcp://127.0.0.1:99999 modulo 65536.
+void require_port(const std::string& endpoint) {
+  constexpr std::string_view kTcp = "tcp://";
+  const std::size_t colon = endpoint.rfind(':');
+  if (!endpoint.starts_with(kTcp) || colon < kTcp.size()) return;  // the rest is libzmq's to refuse
+  const std::string_view port = std::string_view(endpoint).substr(colon + 1);
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool is_number = error == std::errc() && end == port.data() + port.size() && number <= 65535;
+  if (port == "*" || is_number) return;
+  throw ConfigError("endpoint " + endpoint +
+                    " names no port; it ends in :PORT, 1 to 65535, or in :* for a free one");
+}
+
 /// Blocks the stop signals for all threads to come and returns the descriptor that tells of them.
 int stop_signals() {
   sigset_t signals;
@@ -77,8 +92,10 @@ int serve(const Config& config) {
   if (!lanemq::io::set_log_level(config.log_level))
     throw ConfigError("log_level \"" + config.log_level +
                       "\" is not known; write debug, info, warn, error or off");
-  require_local(config, config.server.clients);
-  require_local(config, config.server.workers);
+  for (const std::string& endpoint : {config.server.clients, config.server.workers}) {
+    require_port(endpoint);
+    require_local(config, endpoint);
+  }
   auto store = lanemq::io::open_store(config.store);
   if (!store) throw ConfigError(store.error().message);
   for (const std::string& key : config.without_effect)

@@ -118,13 +118,15 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
     return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.bytes) +
                                           " bytes (lane." + name + ".bytes_max); retry later");
-  // Kept results make way for new work.
-  while (jobs_.full() || memory_bytes() + bytes + Job::kRecordBytes > options_.memory_max)
-    if (!evict_result()) break;
+  // Kept results make way for new work, where that makes room enough.
+  const std::size_t needed = bytes + Job::kRecordBytes;
+  if (bytes_ + needed <= options_.memory_max)
+    while (jobs_.full() || memory_bytes() + needed > options_.memory_max)
+      if (!evict_result()) break;
   if (jobs_.full())
     return full(ErrorCode::bytes_full,
                 "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max); retry later");
-  if (memory_bytes() + bytes + Job::kRecordBytes > options_.memory_max)
+  if (memory_bytes() + needed > options_.memory_max)
     return full(ErrorCode::bytes_full,
                 "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max); retry later");
   return std::nullopt;

@@ -115,7 +115,8 @@ class Program(unittest.TestCase):
         self.assert_refused(3, "cannot bind", "--clients", arguments=["--clients", f"tcp://127.0.0.1:{port}"])
 
     def test_what_is_no_endpoint_exits_with_3_or_2(self):
-        for endpoint in ("127.0.0.1:5570", "tcp://127.0.0.1", "smoke://signal", "tcp://no-such-interface:*"):
+        for endpoint in ("127.0.0.1:5570", "tcp://127.0.0.1", "smoke://signal", "tcp://no-such-interface:*",
+                         "tcp://127.0.0.1:99999", "tcp://127.0.0.1:80x"):
             with self.subTest(endpoint=endpoint):
                 code, output, errors = run("--clients", endpoint)
                 self.assertIn(code, (2, 3), errors)

@@ -140,6 +140,19 @@ TEST(Broker, kept_results_make_way_for_new_work) {
   EXPECT_GT(bench.broker_.stats().results_evicted, 0u);
 }
 
+TEST(Broker, kept_results_do_not_make_way_in_vain) {
+  Options options = small_options();
+  options.memory_max = 8000;
+  Bench bench(options);
+  bench.worker(1);
+  bench.submit("kept");
+  bench.result("kept", "answer");
+  bench.submit("large", std::string(9000, 'x'));
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("bytes_full"), HasSubstr("memory_max")));
+  EXPECT_NE(bench.broker_.jobs().find("kept"), nullptr);
+  EXPECT_EQ(bench.broker_.stats().results_evicted, 0u);
+}
+
 TEST(Broker, a_body_over_its_limit_is_refused_by_name) {
   Options options = small_options();
   options.body_bytes_max = 10;
