@@ -100,6 +100,8 @@ class KeptResults {
   std::size_t bytes() const { return bytes_; }
 
  private:
+  void destroy(KeptResult& result);
+
   IntrusiveList<KeptResult, &KeptResult::hook> usual_, apart_;
   FifoArena arena_;  // of the usual ones
   std::size_t bytes_ = 0;
