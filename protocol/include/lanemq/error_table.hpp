@@ -39,8 +39,8 @@ enum class ErrorCode : unsigned char {
 #undef LANEMQ_ERROR_ENUMERATOR
 };
 
-/// One row of the table.
-struct ErrorInfo {
+/// One row of the table, in the order of the page's columns.
+struct ErrorInfo {  // NOLINT(clang-analyzer-optin.performance.Padding): there are few
   ErrorCode code;
   std::string_view name;  ///< on the wire
   int http_status;
