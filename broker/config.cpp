@@ -17,6 +17,7 @@ using core::BudgetOptions;
 using core::Duration;
 using core::LaneOptions;
 using core::RateOptions;
+using core::Resource;
 
 // ---- values with units --------------------------------------------------------------------------------
 
@@ -126,6 +127,10 @@ const OptionRow kOptions[] = {
     LANEMQ_DURATION("retain", core.retain, "How long a result stays fetchable where a job states nothing."),
     LANEMQ_COUNT("results_max", core.results_max, "Results that are kept; the oldest go first."),
     LANEMQ_SIZE("results_bytes_max", core.results_bytes_max, "Bytes of kept results; the oldest go first."),
+    LANEMQ_COUNT("media_tokens", core.media_tokens,
+                 "Tokens that an image, a sound or a file in a body is taken to cost."),
+    LANEMQ_COUNT("output_tokens_default", core.output_default,
+                 "Tokens of an answer, of a model that has not answered yet."),
     LANEMQ_COUNT("services_max", core.services_max, "Distinct services."),
     LANEMQ_COUNT("workers_max", core.workers_max, "Connected workers."),
     LANEMQ_COUNT("clients_idle_max", core.clients_idle_max, "Connections remembered without a job."),
@@ -174,11 +179,23 @@ constexpr std::string_view kLaneKeysLater[] = {"reserve", "share_min", "boost_af
 
 struct RateKey {
   std::string_view key;
+  Resource resource;
   Duration period;
 };
-constexpr RateKey kRateKeys[] = {{"requests_per_second", std::chrono::seconds(1)},
-                                 {"requests_per_minute", std::chrono::minutes(1)},
-                                 {"requests_per_day", std::chrono::hours(24)}};
+constexpr Duration kSecond = std::chrono::seconds(1), kMinute = std::chrono::minutes(1),
+                   kDay = std::chrono::hours(24);
+constexpr RateKey kRateKeys[] = {{"requests_per_second", Resource::requests, kSecond},
+                                 {"requests_per_minute", Resource::requests, kMinute},
+                                 {"requests_per_day", Resource::requests, kDay},
+                                 {"tokens_per_second", Resource::tokens, kSecond},
+                                 {"tokens_per_minute", Resource::tokens, kMinute},
+                                 {"tokens_per_day", Resource::tokens, kDay},
+                                 {"input_tokens_per_second", Resource::input_tokens, kSecond},
+                                 {"input_tokens_per_minute", Resource::input_tokens, kMinute},
+                                 {"input_tokens_per_day", Resource::input_tokens, kDay},
+                                 {"output_tokens_per_second", Resource::output_tokens, kSecond},
+                                 {"output_tokens_per_minute", Resource::output_tokens, kMinute},
+                                 {"output_tokens_per_day", Resource::output_tokens, kDay}};
 
 const RateKey* rate_key(std::string_view key) {
   const auto* place = std::find_if(std::begin(kRateKeys), std::end(kRateKeys),
@@ -189,7 +206,7 @@ const RateKey* rate_key(std::string_view key) {
 RateOptions& rate_of(BudgetOptions& budget, const RateKey& key) {
   for (RateOptions& rate : budget.rates)
     if (rate.name == key.key) return rate;
-  return budget.rates.emplace_back(RateOptions{std::string(key.key), 0, key.period, 0});
+  return budget.rates.emplace_back(RateOptions{std::string(key.key), 0, key.period, 0, key.resource});
 }
 
 void set_limit(BudgetOptions& budget, const std::string& key, const std::string& text) {
@@ -199,8 +216,8 @@ void set_limit(BudgetOptions& budget, const std::string& key, const std::string&
     rate_of(budget, *rate).limit = parse_count(text, 1);
   } else {
     throw ConfigError("limit \"" + key +
-                      "\" is not known; this version has requests_per_second, requests_per_minute, "
-                      "requests_per_day and concurrency");
+                      "\" is not known; there are concurrency, and requests, tokens, input_tokens and "
+                      "output_tokens each _per_second, _per_minute and _per_day");
   }
 }
 
@@ -514,7 +531,8 @@ std::string print_config(const Config& config) {
     out +=
         "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n# match = { "
         "service = \"openai\" }\n"
-        "# limits = { requests_per_minute = 500, concurrency = 40 }\n# window = \"sliding\"   # or "
+        "# limits = { requests_per_minute = 500, tokens_per_minute = 30000, concurrency = 40 }\n# window = "
+        "\"sliding\"   # or "
         "\"bucket\"\n";
   for (const BudgetOptions& budget : config.core.budgets) {
     out += "\n[[budget]]\nname = \"" + budget.name + "\"\n";

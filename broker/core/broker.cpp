@@ -22,6 +22,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       workers_(options_.lanes),
       clients_(options_.clients_idle_max),
       budgets_(options_.budgets),
+      estimates_(options_.media_tokens, options_.output_default),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
@@ -271,30 +272,37 @@ void Broker::dispatch(TimePoint now) {
 }
 
 /// Hands over the oldest job of the lane that has a place and a budget. A stream that cannot run blocks no
-/// other.
+/// other, but its oldest job saves for itself what it is short of: else small jobs would pass a large one for
+/// ever.
 bool Broker::dispatch_from(Lane& lane, TimePoint now) {
-  Job* best = nullptr;
-  Place* best_place = nullptr;
-  for (Stream* stream : lane.ready()) {
-    Job* const head = stream->head();
-    if (best != nullptr && best->arrival < head->arrival) continue;
-    if (stream->unaffordable_in_turn == turn_) continue;
-    Place* const place = workers_.find_place(stream->service(), lane.index());
-    if (place == nullptr) continue;
-    if (!budgets_.affordable(stream->budgets(), now)) {
-      stream->unaffordable_in_turn = turn_;
-      const TimePoint when = budgets_.when_affordable(stream->budgets(), now);
-      // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
-      if (when != kNever)
-        budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
-      continue;
+  while (true) {
+    Job* oldest = nullptr;
+    Place* place = nullptr;
+    for (Stream* stream : lane.ready()) {
+      Job* const head = stream->head();
+      if (oldest != nullptr && oldest->arrival < head->arrival) continue;
+      if (stream->unaffordable_in_turn == turn_) continue;
+      Place* const free = workers_.find_place(stream->service(), lane.index());
+      if (free == nullptr) continue;
+      oldest = head;
+      place = free;
     }
-    best = head;
-    best_place = place;
+    if (oldest == nullptr) return false;
+    Stream& stream = *oldest->stream;
+    const Obstacle obstacle = budgets_.obstacle(stream.budgets(), oldest->expected(), turn_, now);
+    if (!obstacle) {
+      hand_over(*oldest, *place, now);
+      return true;
+    }
+    stream.unaffordable_in_turn = turn_;
+    const TimePoint when = budgets_.when_affordable(stream.budgets(), oldest->expected(), now);
+    budgets_.save(stream.budgets(), oldest->expected(), turn_, now);
+    // What others save comes free when they go: their own wake-up is enough.
+    if (when == kNever || (when <= now && obstacle.rate != nullptr && obstacle.rate->saved_in_turn == turn_))
+      continue;
+    // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+    budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
   }
-  if (best == nullptr) return false;
-  hand_over(*best, *best_place, now);
-  return true;
 }
 
 void Broker::hand_over(Job& job, Place& place, TimePoint now) {
@@ -309,7 +317,7 @@ void Broker::hand_over(Job& job, Place& place, TimePoint now) {
   job.missing = 0;
   job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(job.stream->budgets(), now);
+  job.reservation = budgets_.reserve(job.stream->budgets(), job.expected(), now);
   workers_.take_place(worker, job);
 
   wire::JobOffer offer;

@@ -13,6 +13,7 @@
 
 #include "broker/core/budgets.hpp"
 #include "broker/core/clients.hpp"
+#include "broker/core/estimates.hpp"
 #include "broker/core/event.hpp"
 #include "broker/core/job_table.hpp"
 #include "broker/core/kept_result.hpp"
@@ -86,7 +87,8 @@ class Broker {
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   void join(Record& known, const Submitted& event, ReplyMode mode);
-  void accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now);
+  void accept(const Submitted& event, Stream& stream, Client& client, const Estimate& estimate,
+              ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
                     const Origin& to, wire::Raw ref);
@@ -96,7 +98,12 @@ class Broker {
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
   void drop_waiters(Job& job);
   std::string make_id(TimePoint now);
-  std::string blocked_by(const Job& job, TimePoint now);
+  /// What a queued job waits for, and when that may be over.
+  struct Wait {
+    std::string what;
+    std::optional<TimePoint> until;
+  };
+  Wait wait_of(const Job& job, TimePoint now);
   bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
 
   // ---- workers (broker_workers.cpp)
@@ -109,6 +116,7 @@ class Broker {
   void on(const WorkerUnreachable& event, TimePoint now);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);
+  void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
   Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
   void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
   void retry_later(Job& job, const FailureReported& event, TimePoint now);
@@ -150,6 +158,7 @@ class Broker {
   Workers workers_;
   Clients clients_;
   Budgets budgets_;
+  Estimates estimates_;
   JobTable jobs_;
   TimerWheel timers_;
   IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry

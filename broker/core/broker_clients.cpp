@@ -98,7 +98,24 @@ void Broker::on(const Submitted& event, TimePoint now) {
     ++lane.counters.refused;
     return refuse(event.from, fields.ref, fields.id, *why);
   }
-  accept(event, lane, *service, mode, now);
+  Client& client = clients_.at(event.from.address);
+  const std::string_view client_name = fields.client.empty() ? std::string_view(client.name) : fields.client;
+  const BudgetSet budgets = budgets_.match(service->name, fields.model, client_name, lane.options().name);
+  Estimate estimate;
+  if (budgets_.counts_tokens(budgets)) {
+    estimate = estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
+    if (!fields.cost || !fields.cost->output_tokens) budgets_.cut_output(budgets, estimate.amounts);
+    if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts)) {
+      ++lane.counters.refused;
+      return refuse(event.from, fields.ref, fields.id,
+                    {ErrorCode::unsatisfiable,
+                     "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
+                         ", and " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
+                         " in all; send less, or raise the limit if the upstream allows it",
+                     {}});
+    }
+  }
+  accept(event, lane.stream(*service, budgets), client, estimate, mode, now);
 }
 
 std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
@@ -147,9 +164,10 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   return same(job, job.stream->service(), job.text.get(JobText::model));
 }
 
-void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyMode mode, TimePoint now) {
+void Broker::accept(const Submitted& event, Stream& stream, Client& client, const Estimate& estimate,
+                    ReplyMode mode, TimePoint now) {
   const wire::Submit& fields = *event.fields;
-  Client& client = clients_.at(event.from.address);
+  Lane& lane = stream.lane();
   Job& job = jobs_.create();
   job.arrival = next_arrival_++;
   job.accepted_at = now;
@@ -194,9 +212,10 @@ void Broker::accept(const Submitted& event, Lane& lane, Service& service, ReplyM
 
   job.client = &client;
   clients_.take_reference(client);
-  const std::string_view client_name = fields.client.empty() ? std::string_view(client.name) : fields.client;
-  job.stream =
-      &lane.stream(service, budgets_.match(service.name, fields.model, client_name, lane.options().name));
+  job.stream = &stream;
+  job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
+  job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
+  job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
   if (mode != ReplyMode::result) say_accepted(job.id(), lane, job.stream->depth(), event.from, fields.ref);
@@ -335,7 +354,7 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
   wire::StatusReply reply;
   reply.id = record.id();
   LaneIndex lane = 0;
-  std::string blocked;
+  Wait wait;
   scratch_.clear();
   if (const KeptResult* result = record.result()) {
     lane = result->lane;
@@ -356,8 +375,11 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
     lane = job.lane;
     reply.state = name_of(job.state);
     reply.attempts = job.attempts;
-    if (job.state == JobState::queued) blocked = blocked_by(job, now);
-    if (!blocked.empty()) reply.blocked_by = blocked;
+    if (job.state == JobState::queued || job.state == JobState::delayed) {
+      wait = wait_of(job, now);
+      reply.blocked_by = wait.what;
+      if (wait.until) reply.eta_ms = std::max<std::int64_t>(to_ms(*wait.until - now), 0);
+    }
     if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
   }
   if (lanes_[lane].get() != default_lane_) reply.lane = lanes_[lane]->options().name;
@@ -365,11 +387,17 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
 
-std::string Broker::blocked_by(const Job& job, TimePoint now) {
+Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
+  if (job.state == JobState::delayed) return {"retry", job.due};
   Service& service = job.stream->service();
-  if (workers_.find_place(service, job.lane) == nullptr) return "worker " + service.name;
-  if (std::string budget = budgets_.blocked_by(job.stream->budgets(), now); !budget.empty()) return budget;
-  return "lane " + lanes_[job.lane]->options().name;
+  if (workers_.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
+  const BudgetSet set = job.stream->budgets();
+  const Obstacle obstacle = budgets_.obstacle(set, job.expected(), turn_, now);
+  if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
+  const TimePoint until = budgets_.when_affordable(set, job.expected(), now);
+  // A limit that has enough for this job is saved by one before it.
+  if (until == kNever || until <= now) return {obstacle.name(), {}};
+  return {obstacle.name(), until};
 }
 
 void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) {

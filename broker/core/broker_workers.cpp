@@ -140,7 +140,7 @@ void Broker::lose(Worker& worker, TimePoint now) {
   worker.draining = true;
   workers_.update(worker);
   while (Job* job = worker.leases.front()) {
-    budgets_.settle(job->reservation);
+    settle(*job, std::nullopt, now);
     const bool ended = job->ended();
     leave_place(*job);
     if (ended) continue;
@@ -181,6 +181,19 @@ void Broker::flush_acks(Worker& worker) {
   acked.jobs.swap(worker.acks);  // keeps its memory for the next ones
 }
 
+/// The attempt is over. What it used takes the place of what it was expected to, as far as that is known;
+/// what is not known is taken to have been used.
+void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now) {
+  if (!usage) return budgets_.settle(job.reservation, std::nullopt, now);
+  Amounts used = job.reservation.amounts();
+  used.requests = usage->requests.value_or(used.requests);
+  used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
+  used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
+  if (budgets_.counts_tokens(job.reservation.set) && !job.ended())
+    estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
+  budgets_.settle(job.reservation, used, now);
+}
+
 /// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
 /// answered here: an outcome that was taken before is acknowledged again, another one is stale.
 Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint) {
@@ -211,7 +224,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   Job* const job = leased(*worker, event.fields->job, event.fields->attempt, now);
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
-  budgets_.settle(job->reservation);
+  settle(*job, event.fields->usage, now);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   leave_place(*job);
@@ -240,7 +253,7 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   if (error_class == ErrorClass::released)
     budgets_.release(job->reservation, now);
   else
-    budgets_.settle(job->reservation);
+    settle(*job, fields.usage, now);
   const bool ended = job->ended();
   leave_place(*job);
   if (!ended) take_failure(*job, error_class, event, now);
@@ -321,7 +334,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
     if (job->missing >= kMissingMax) {
       ++stats_.jobs_requeued_missing;
       // It may have reached the upstream all the same: its request stays spent.
-      budgets_.settle(job->reservation);
+      settle(*job, std::nullopt, now);
       const bool ended = job->ended();
       leave_place(*job);
       if (!ended) requeue(*job, Requeue::free, now, now);

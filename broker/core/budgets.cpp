@@ -36,6 +36,7 @@ bool matches(const std::string& pattern, std::string_view value) {
 
 RateLimit::RateLimit(const RateOptions& options, WindowKind window)
     : name_(options.name),
+      resource_(options.resource),
       limit_(options.limit),
       scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
       bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_) {
@@ -57,10 +58,23 @@ std::int64_t RateLimit::available(TimePoint now) {
   return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
 }
 
+bool RateLimit::affordable(std::int64_t amount, TimePoint now) {
+  advance(now);
+  if (amount <= 0) return true;
+  if (window_ && window_->headroom() < amount) return false;
+  return floor_divide(bucket_.level(), scale_) >= std::min(amount, capacity());
+}
+
 void RateLimit::take(std::int64_t amount, TimePoint now) {
   advance(now);
   bucket_.take(amount * scale_);
   if (window_) window_->record(amount, now);
+}
+
+void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  bucket_.take(amount * scale_);
+  if (window_) window_->record_late(amount, taken_at);
 }
 
 void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
@@ -69,9 +83,9 @@ void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   if (window_) window_->unrecord(amount, taken_at);
 }
 
-TimePoint RateLimit::when_available(std::int64_t amount, TimePoint now) {
+TimePoint RateLimit::when_affordable(std::int64_t amount, TimePoint now) {
   advance(now);
-  const TimePoint refilled = bucket_.when_level(amount * scale_, now);
+  const TimePoint refilled = bucket_.when_level(std::min(amount, capacity()) * scale_, now);
   if (!window_) return refilled;
   if (window_->headroom() < amount) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));
@@ -80,6 +94,13 @@ TimePoint RateLimit::when_available(std::int64_t amount, TimePoint now) {
 Budget::Budget(const BudgetOptions& budget_options) : options(budget_options) {
   for (const RateOptions& rate : options.rates)
     rates.emplace_back(rate, options.window);
+}
+
+std::string Obstacle::name() const {
+  if (budget == nullptr) return {};
+  std::string name = "budget " + budget->options.name;
+  if (paused) return name + " paused by its upstream";
+  return name + " " + (rate != nullptr ? rate->name() : "concurrency");
 }
 
 Budgets::Budgets(const std::vector<BudgetOptions>& options) {
@@ -92,85 +113,113 @@ Budgets::Budgets(const std::vector<BudgetOptions>& options) {
 BudgetSet Budgets::match(std::string_view service, std::string_view model, std::string_view client,
                          std::string_view lane) {
   if (budgets_.empty()) return 0;
-  std::vector<std::size_t> set;
+  Set set;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     const BudgetOptions& budget = budgets_[i].options;
-    if (matches(budget.service, service) && matches(budget.model, model) && matches(budget.client, client) &&
-        matches(budget.lane, lane))
-      set.push_back(i);
+    if (!matches(budget.service, service) || !matches(budget.model, model) ||
+        !matches(budget.client, client) || !matches(budget.lane, lane))
+      continue;
+    set.budgets.push_back(i);
+    for (const RateLimit& rate : budgets_[i].rates)
+      if (rate.resource() != Resource::requests) set.counts_tokens = true;
   }
-  const auto [place, fresh] = interned_.try_emplace(set, static_cast<BudgetSet>(sets_.size()));
-  if (fresh) sets_.push_back(set);
+  const auto [place, fresh] = interned_.try_emplace(set.budgets, static_cast<BudgetSet>(sets_.size()));
+  if (fresh) sets_.push_back(std::move(set));
   return place->second;
 }
 
-bool Budgets::affordable(BudgetSet set, TimePoint now) {
-  for (const std::size_t i : sets_[set]) {
-    Budget& budget = budgets_[i];
-    if (now < budget.paused_until) return false;
-    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return false;
-    for (RateLimit& rate : budget.rates)
-      if (rate.available(now) < 1) return false;
-  }
-  return true;
+Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
+  for (const std::size_t i : sets_[set].budgets)
+    for (const RateLimit& rate : budgets_[i].rates)
+      if (amounts.of(rate.resource()) > rate.limit()) return {.budget = &budgets_[i], .rate = &rate};
+  return {};
 }
 
-Reservation Budgets::reserve(BudgetSet set, TimePoint now) {
-  for (const std::size_t i : sets_[set]) {
+void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
+  for (const std::size_t i : sets_[set].budgets) {
+    for (const RateLimit& rate : budgets_[i].rates) {
+      if (rate.resource() != Resource::tokens && rate.resource() != Resource::output_tokens) continue;
+      const std::int64_t rest =
+          rate.limit() - (rate.resource() == Resource::tokens ? amounts.input_tokens : 0);
+      amounts.output_tokens = std::clamp<std::int64_t>(rest, 0, amounts.output_tokens);
+    }
+  }
+}
+
+Obstacle Budgets::obstacle(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now) {
+  for (const std::size_t i : sets_[set].budgets) {
+    Budget& budget = budgets_[i];
+    if (now < budget.paused_until) return {.budget = &budget, .paused = true};
+    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency)
+      return {.budget = &budget};
+    for (RateLimit& rate : budget.rates)
+      if ((turn != 0 && rate.saved_in_turn == turn) || !rate.affordable(amounts.of(rate.resource()), now))
+        return {.budget = &budget, .rate = &rate};
+  }
+  return {};
+}
+
+void Budgets::save(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now) {
+  for (const std::size_t i : sets_[set].budgets)
+    for (RateLimit& rate : budgets_[i].rates)
+      if (!rate.affordable(amounts.of(rate.resource()), now)) rate.saved_in_turn = turn;
+}
+
+Reservation Budgets::reserve(BudgetSet set, const Amounts& amounts, TimePoint now) {
+  for (const std::size_t i : sets_[set].budgets) {
     ++budgets_[i].running;
     for (RateLimit& rate : budgets_[i].rates)
-      rate.take(1, now);
+      rate.take(amounts.of(rate.resource()), now);
   }
-  return {.set = set, .held = true, .taken_at = now};
+  return {.set = set,
+          .held = true,
+          .taken_at = now,
+          .input_tokens = static_cast<std::uint32_t>(amounts.input_tokens),
+          .output_tokens = static_cast<std::uint32_t>(amounts.output_tokens)};
 }
 
-void Budgets::settle(Reservation& reservation) {
+void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
-  for (const std::size_t i : sets_[reservation.set])
+  const Amounts expected = reservation.amounts();
+  for (const std::size_t i : sets_[reservation.set].budgets) {
     --budgets_[i].running;
+    if (!used) continue;
+    for (RateLimit& rate : budgets_[i].rates) {
+      const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
+      if (more > 0) rate.take_late(more, reservation.taken_at, now);
+      if (more < 0) rate.give(-more, reservation.taken_at, now);
+    }
+  }
 }
 
 void Budgets::release(Reservation& reservation, TimePoint now) {
-  settle(reservation);
-  for (const std::size_t i : sets_[reservation.set])
-    for (RateLimit& rate : budgets_[i].rates)
-      rate.give(1, reservation.taken_at, now);
+  settle(reservation, Amounts{.requests = 0}, now);
 }
 
-TimePoint Budgets::when_affordable(BudgetSet set, TimePoint now) {
+TimePoint Budgets::when_affordable(BudgetSet set, const Amounts& amounts, TimePoint now) {
   TimePoint latest = now;
-  for (const std::size_t i : sets_[set]) {
+  for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return kNever;
     latest = std::max(latest, budget.paused_until);
-    for (RateLimit& rate : budget.rates)
-      if (rate.available(now) < 1) latest = std::max(latest, rate.when_available(1, now));
+    for (RateLimit& rate : budget.rates) {
+      const std::int64_t amount = amounts.of(rate.resource());
+      if (!rate.affordable(amount, now)) latest = std::max(latest, rate.when_affordable(amount, now));
+    }
   }
   return latest;
 }
 
 bool Budgets::pause(BudgetSet set, TimePoint until) {
   bool any = false;
-  for (const std::size_t i : sets_[set]) {
+  for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (budget.rates.empty()) continue;
     budget.paused_until = std::max(budget.paused_until, until);
     any = true;
   }
   return any;
-}
-
-std::string Budgets::blocked_by(BudgetSet set, TimePoint now) {
-  for (const std::size_t i : sets_[set]) {
-    Budget& budget = budgets_[i];
-    if (now < budget.paused_until) return "budget " + budget.options.name + " paused by its upstream";
-    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency)
-      return "budget " + budget.options.name + " concurrency";
-    for (RateLimit& rate : budget.rates)
-      if (rate.available(now) < 1) return "budget " + budget.options.name + " " + rate.name();
-  }
-  return {};
 }
 
 }  // namespace lanemq::core

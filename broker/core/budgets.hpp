@@ -23,19 +23,29 @@ class RateLimit {
   const std::string& name() const { return name_; }
   std::int64_t limit() const { return limit_; }
   std::int64_t capacity() const { return bucket_.capacity() / scale_; }
+  Resource resource() const { return resource_; }
   /// What could be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
-  /// Requires: available(now) >= amount, or debt is meant.
+  /// Whether `amount` may be taken. One that is larger than the burst may when the bucket is full, and leaves
+  /// debt.
+  bool affordable(std::int64_t amount, TimePoint now);
+  /// Requires: affordable(amount, now), or debt is meant.
   void take(std::int64_t amount, TimePoint now);
+  /// What was taken at `taken_at` turned out to be more.
+  void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
   /// Takes back what take() took at `taken_at` and was never used.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// When `amount` may be available; an estimate on the early side. Requires: it is not at `now`.
-  TimePoint when_available(std::int64_t amount, TimePoint now);
+  /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
+  TimePoint when_affordable(std::int64_t amount, TimePoint now);
+
+  /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
+  std::uint64_t saved_in_turn = 0;
 
  private:
   void advance(TimePoint now);
 
   std::string name_;
+  Resource resource_;
   std::int64_t limit_;
   std::int64_t scale_;  // the bucket's and the pace's units to one request
   TokenBucket bucket_;
@@ -60,6 +70,20 @@ struct Reservation {
   BudgetSet set = 0;
   bool held = false;
   TimePoint taken_at{};
+  std::uint32_t input_tokens = 0, output_tokens = 0;
+
+  Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
+};
+
+/// Why a job cannot have what it asks of its budgets.
+struct Obstacle {
+  const Budget* budget = nullptr;   ///< null: nothing stands in the way
+  const RateLimit* rate = nullptr;  ///< null: it is paused, or its concurrency is used up
+  bool paused = false;
+
+  explicit operator bool() const { return budget != nullptr; }
+  /// For people: `budget openai tokens_per_minute`.
+  std::string name() const;
 };
 
 /// Everything that is somebody else's quota. All or nothing: a job takes from every budget that matches it or
@@ -71,28 +95,43 @@ class Budgets {
   /// The set of budgets that match. Sets are few: a combination of configured budgets each.
   BudgetSet match(std::string_view service, std::string_view model, std::string_view client,
                   std::string_view lane);
+  /// Whether some limit of the set counts tokens, so that a job's are worth estimating.
+  bool counts_tokens(BudgetSet set) const { return sets_[set].counts_tokens; }
+  /// The limit of the set that `amounts` is more than, even of an empty window; null when there is none.
+  Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
+  /// As much of an estimate of the output as the limits of the set could ever grant.
+  void cut_output(BudgetSet set, Amounts& amounts) const;
 
-  /// Whether every budget of the set can afford one more job.
-  bool affordable(BudgetSet set, TimePoint now);
-  /// Debits one job. Requires: affordable(set, now).
-  Reservation reserve(BudgetSet set, TimePoint now);
-  /// The job is over and was sent: its place is free again.
-  void settle(Reservation& reservation);
-  /// The job was handed back untouched: its place is free and its request is given back.
+  /// What keeps a job from having `amounts` now; what others save for themselves in this turn counts as gone.
+  Obstacle obstacle(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now);
+  /// Nobody who asks later in this turn takes from the limits that are too low for `amounts`: a large job
+  /// would else wait for ever while small ones pass it.
+  void save(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now);
+  /// Debits one job. Requires: no obstacle.
+  Reservation reserve(BudgetSet set, const Amounts& amounts, TimePoint now);
+  /// The attempt is over and was sent: its place is free again, and what it used, where that is known, takes
+  /// the place of what it was expected to. Unknown, it is taken to have used all of that.
+  void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
+  /// The job was handed back untouched: its place is free and all of it is given back.
   void release(Reservation& reservation, TimePoint now);
+  /// When a job may be affordable, an estimate on the early side; kNever when only a settle can tell.
+  TimePoint when_affordable(BudgetSet set, const Amounts& amounts, TimePoint now);
 
-  /// When the set may afford a job again. Requires: it does not at `now`. kNever: only an outcome can tell.
-  TimePoint when_affordable(BudgetSet set, TimePoint now);
-  /// Stops every rate budget of the set until then; never shortens a pause. Returns whether there was one.
+  /// The upstream asks for a pause: every budget of the set that counts something over time rests until then.
+  /// A pause is only ever lengthened. False when the set has no such budget.
   bool pause(BudgetSet set, TimePoint until);
-  /// The one limit that stands in the way, as `budget NAME LIMIT`, or nothing.
-  std::string blocked_by(BudgetSet set, TimePoint now);
 
+  /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
 
  private:
+  struct Set {
+    std::vector<std::size_t> budgets;
+    bool counts_tokens = false;
+  };
+
   std::vector<Budget> budgets_;
-  std::vector<std::vector<std::size_t>> sets_;  // by BudgetSet
+  std::vector<Set> sets_;
   std::map<std::vector<std::size_t>, BudgetSet> interned_;
 };
 

@@ -93,6 +93,8 @@ struct Job final : Record {
   Client* client = nullptr;   ///< of the first submit; holds a reference while set
   Stream* stream = nullptr;
   Reservation reservation;
+  std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take
+  std::uint32_t raw_input = 0;                        ///< the guess before its correction, to learn from
   std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
   std::uint32_t queued_ms = 0;
   std::uint32_t retain_ms = 0;
@@ -106,6 +108,7 @@ struct Job final : Record {
   Blob body() const {
     return extra && !extra->body.empty() ? extra->body : Blob::borrow(text.get(JobText::body));
   }
+  Amounts expected() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
   bool ended() const { return state >= JobState::succeeded; }
   std::string_view id() const { return text.get(JobText::id); }
 };

@@ -8,6 +8,7 @@
 
 #include <lanemq/limits.hpp>
 
+#include "broker/core/amounts.hpp"
 #include "broker/core/time.hpp"
 
 namespace lanemq::core {
@@ -28,12 +29,13 @@ enum class WindowKind : std::uint8_t {
   bucket,   ///< a bucket that refills continuously
 };
 
-/// One limit of a budget: so many requests in a period.
+/// One limit of a budget: so much of a resource in a period.
 struct RateOptions {
   std::string name;  ///< as configured: requests_per_minute, ...
   std::int64_t limit = 0;
   Duration period{};
   std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
+  Resource resource = Resource::requests;
 };
 
 /// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
@@ -66,6 +68,9 @@ struct Options {
   Duration backoff_base = std::chrono::milliseconds(500);
   Duration backoff_max = std::chrono::seconds(30);
   Duration drain_timeout = std::chrono::seconds(10);
+
+  std::int64_t media_tokens = 1600;   ///< what an image, a sound or a file in a body is taken to cost
+  std::int64_t output_default = 512;  ///< tokens of an answer, of a model nobody has seen
 
   std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero; for the ids the broker makes
 };

@@ -42,6 +42,13 @@ void SlidingWindow::record(std::int64_t amount, TimePoint now) {
   sent_ += amount;
 }
 
+void SlidingWindow::record_late(std::int64_t amount, TimePoint recorded_at) {
+  const std::int64_t slice = recorded_at.time_since_epoch() / slice_length_;
+  if (slice <= slice_ - kept_) return;
+  count_of(slice) += amount;
+  sent_ += amount;
+}
+
 void SlidingWindow::unrecord(std::int64_t amount, TimePoint recorded_at) {
   const std::int64_t slice = recorded_at.time_since_epoch() / slice_length_;
   if (slice <= slice_ - kept_) return;

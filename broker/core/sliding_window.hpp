@@ -27,6 +27,8 @@ class SlidingWindow {
   /// Forgets what has left the window.
   void advance(TimePoint now);
   void record(std::int64_t amount, TimePoint now);
+  /// Adds to what was recorded at an earlier time: it turned out to be more.
+  void record_late(std::int64_t amount, TimePoint recorded_at);
   /// Takes back what was recorded but never sent.
   void unrecord(std::int64_t amount, TimePoint recorded_at);
 

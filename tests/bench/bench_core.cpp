@@ -8,6 +8,7 @@
 
 #include <lanemq/codec.hpp>
 
+#include "broker/core/body_estimate.hpp"
 #include "broker/core/broker.hpp"
 
 namespace {
@@ -137,6 +138,22 @@ void decode_submit(benchmark::State& state) {
     benchmark::DoNotOptimize(decoder.decode(frame.view(), request));
 }
 BENCHMARK(decode_submit);
+
+/// A request of 256 KiB of text in JSON, as many messages; what the estimate of its tokens costs.
+void estimate_request(benchmark::State& state) {
+  std::string body = R"({"model":"m","max_tokens":500,"messages":[)";
+  while (body.size() < 256 * 1024)
+    body +=
+        R"({"role":"user","content":"Natalia sold clips to 48 of her friends in April, and then she sold )"
+        R"(half as many clips in May.\nHow many clips did Natalia sell altogether in April and May? )"
+        R"(She also asked "how many of them were blue", and nobody could tell her that."},)";
+  body.back() = ']';
+  body += '}';
+  for (auto _ : state)
+    benchmark::DoNotOptimize(core::estimate_body(body));
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * body.size()));
+}
+BENCHMARK(estimate_request);
 
 void encode_job(benchmark::State& state) {
   wire::JobOffer job;

@@ -41,12 +41,22 @@ void Stage::add_budget(Words words) {
   budget.lane = words.take("lane").value_or("");
   if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
   if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
-  static const std::pair<const char*, core::Duration> kRates[] = {
-      {"requests_per_second", std::chrono::seconds(1)}, {"requests_per_minute", std::chrono::minutes(1)}};
+  struct Rate {
+    const char* name;
+    core::Duration period;
+    core::Resource resource;
+  };
+  static constexpr core::Duration kSecond = std::chrono::seconds(1), kMinute = std::chrono::minutes(1);
+  static constexpr Rate kRates[] = {{"requests_per_second", kSecond, core::Resource::requests},
+                                    {"requests_per_minute", kMinute, core::Resource::requests},
+                                    {"tokens_per_minute", kMinute, core::Resource::tokens},
+                                    {"input_tokens_per_minute", kMinute, core::Resource::input_tokens},
+                                    {"output_tokens_per_minute", kMinute, core::Resource::output_tokens}};
   const auto capacity = words.take("capacity");
-  for (const auto& [name, period] : kRates)
-    if (const auto value = words.take(name))
-      budget.rates.push_back({name, parse_number(*value), period, capacity ? parse_number(*capacity) : 0});
+  for (const Rate& rate : kRates)
+    if (const auto value = words.take(rate.name))
+      budget.rates.push_back({rate.name, parse_number(*value), rate.period,
+                              capacity ? parse_number(*capacity) : 0, rate.resource});
   words.require_all_taken();
   options_.budgets.push_back(std::move(budget));
 }

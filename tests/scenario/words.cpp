@@ -84,6 +84,7 @@ struct Describer {
     add(words, "attempts", message.attempts, 0);
     add(words, "position", message.position);
     add(words, "blocked_by", message.blocked_by);
+    add(words, "eta_ms", message.eta_ms);
     add(words, "worker", message.worker);
     if (message.error.present()) words.add("error", "yes");
     add(words, "ref", message.ref);
@@ -278,6 +279,9 @@ std::string client_frame(Words words, const Names& names) {
     message.timeout_ms = fields.number("timeout_ms");
     message.attempts_max = fields.number("attempts_max");
     message.retain_ms = fields.number("retain_ms");
+    const wire::Cost cost{.input_tokens = fields.number("input_tokens"),
+                          .output_tokens = fields.number("output_tokens")};
+    if (cost.input_tokens || cost.output_tokens) message.cost = cost;
     message.ref = fields.ref();
     const std::string_view body = fields.text("body");
     return frame(message, body, words);
@@ -325,6 +329,7 @@ std::string worker_frame(Words words, const Names& names) {
     if (message.message.data() == nullptr) message.message = "failed";
     message.retry_after_ms = fields.number("retry_after_ms");
     const std::string_view body = fields.text("body");
+    message.usage = fields.usage();
     return frame(message, body, words);
   }
   if (op == "heartbeat") return frame(wire::Heartbeat{fields.leases("jobs")}, {}, words);

@@ -98,7 +98,7 @@ Use saturate(const RateOptions& options, int periods) {
       last = now;
     }
     // As the broker's loop: when it is told to, and not before a tick has passed.
-    now = std::max(rate.when_available(1, now), now + milliseconds(1));
+    now = std::max(rate.when_affordable(1, now), now + milliseconds(1));
   }
   return use;
 }
@@ -144,7 +144,7 @@ TEST(RateLimit, after_any_past_the_limit_is_used_again) {
     while (now < end) {
       for (; rate.available(now) >= 1; rate.take(1, now))
         calls += now >= from ? 1 : 0;
-      const TimePoint next = std::max(rate.when_available(1, now), now + milliseconds(1));
+      const TimePoint next = std::max(rate.when_affordable(1, now), now + milliseconds(1));
       RC_ASSERT(next < now + minutes(2));
       now = next;
     }

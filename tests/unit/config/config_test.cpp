@@ -121,9 +121,24 @@ TEST(Config, a_budget_needs_a_limit_and_a_capacity_that_it_can_hold) {
               HasSubstr("at most 5"));
 }
 
-TEST(Config, limits_of_later_versions_are_refused_rather_than_ignored) {
-  EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\nlimits = { tokens_per_minute = 10 }\n"),
-              HasSubstr("tokens_per_minute"));
+TEST(Config, limits_count_what_their_names_say) {
+  const Config config = read(
+      "[[budget]]\nname = \"a\"\nlimits = { tokens_per_minute = 10, input_tokens_per_day = 20, "
+      "output_tokens_per_second = 30 }\n");
+
+  const auto& rates = config.core.budgets.at(0).rates;
+  ASSERT_EQ(rates.size(), 3u);
+  for (const core::RateOptions& rate : rates) {
+    const auto resource = rate.name == "tokens_per_minute"      ? core::Resource::tokens
+                          : rate.name == "input_tokens_per_day" ? core::Resource::input_tokens
+                                                                : core::Resource::output_tokens;
+    EXPECT_EQ(rate.resource, resource) << rate.name;
+  }
+}
+
+TEST(Config, limits_that_nobody_knows_are_refused_rather_than_ignored) {
+  EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\nlimits = { dollars_per_minute = 10 }\n"),
+              HasSubstr("dollars_per_minute"));
 }
 
 TEST(Config, lane_keys_of_later_versions_are_remembered_for_a_warning) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace lanemq::core {
+
+/// What a limit counts.
+enum class Resource : std::uint8_t { requests, tokens, input_tokens, output_tokens };
+
+/// What a job takes, or took, of what its upstream allows.
+struct Amounts {
+  std::int64_t requests = 1, input_tokens = 0, output_tokens = 0;
+
+  std::int64_t of(Resource resource) const {
+    switch (resource) {
+      case Resource::requests:
+        return requests;
+      case Resource::tokens:
+        return input_tokens + output_tokens;
+      case Resource::input_tokens:
+        return input_tokens;
+      case Resource::output_tokens:
+        return output_tokens;
+    }
+    return requests;
+  }
+};
+
+}  // namespace lanemq::core

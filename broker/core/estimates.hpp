@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/amounts.hpp"
+#include "broker/core/string_hash.hpp"
+
+namespace lanemq::core {
+
+/// What a job is expected to take before anybody knows.
+struct Estimate {
+  Amounts amounts;
+  std::uint32_t raw_input = 0;  ///< before correction; 0: the client stated it, nothing is learned from it
+};
+
+/// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
+/// client of it, how far the guess of the input is off (a moving ratio), and how long answers are (a decaying
+/// histogram, of which the 90th percentile is taken).
+class Estimates {
+ public:
+  /// Models and clients of models about which something is kept; beyond it only what is known is corrected.
+  static constexpr std::size_t kSeriesMax = 4096;
+
+  /// `media_tokens`: for each image, sound or file in a body; `output_default`: of a model nobody has seen.
+  Estimates(std::int64_t media_tokens, std::int64_t output_default)
+      : media_tokens_(media_tokens), output_default_(output_default) {}
+
+  /// What a client states counts as it stands.
+  Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
+                    const std::optional<wire::Cost>& stated) const;
+  /// What an attempt of a job so estimated really used.
+  void learn(std::string_view model, std::string_view client, std::uint32_t raw_input,
+             const wire::Usage& usage);
+  std::size_t size() const { return series_.size(); }
+
+ private:
+  /// Output lengths by size class, four to each doubling.
+  static constexpr std::size_t kClasses = 96;
+
+  struct Series {
+    double ratio = 1;
+    std::uint32_t samples = 0;
+    std::uint32_t outputs = 0;  ///< the sum of the classes
+    std::array<std::uint16_t, kClasses> classes{};
+
+    void learn_input(double actual, double raw);
+    void learn_output(std::int64_t tokens);
+    std::int64_t output_p90() const;
+  };
+
+  static std::string key(std::string_view model, std::string_view client);
+  const Series* find(std::string_view model, std::string_view client) const;
+  Series* series(std::string_view model, std::string_view client);
+
+  std::int64_t media_tokens_, output_default_;
+  absl::flat_hash_map<std::string, Series, StringHash, StringEqual> series_;
+};
+
+}  // namespace lanemq::core
