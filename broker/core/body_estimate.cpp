@@ -11,19 +11,23 @@ namespace {
 
 /// Weights in 1/256 token by the class of a byte: first guesses, measured on English prose, code and JSON.
 constexpr std::int64_t kTokenWeight = 256;
+constexpr std::int64_t kLetter = 54, kDigit = 90, kSpace = 6, kNewline = 48, kPunctuation = 120;
+/// A character of so many bytes in UTF-8; the bytes behind its first weigh nothing.
+constexpr std::int64_t kLead2 = 150, kLead3 = 230, kLead4 = 420;
+
 constexpr std::array<std::uint16_t, 256> make_weights() {
   std::array<std::uint16_t, 256> weights{};
   for (int c = 0; c < 256; ++c) {
-    std::uint16_t weight = 120;  // punctuation
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) weight = 54;
-    if (c >= '0' && c <= '9') weight = 90;
-    if (c == ' ' || c == '\t' || c == '\r') weight = 6;
-    if (c == '\n') weight = 48;
-    if (c >= 0x80 && c < 0xC0) weight = 0;  // continues a character
-    if (c >= 0xC0 && c < 0xE0) weight = 150;
-    if (c >= 0xE0 && c < 0xF0) weight = 230;
-    if (c >= 0xF0) weight = 420;
-    weights[static_cast<std::size_t>(c)] = weight;
+    std::int64_t weight = kPunctuation;
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) weight = kLetter;
+    if (c >= '0' && c <= '9') weight = kDigit;
+    if (c == ' ' || c == '\t' || c == '\r') weight = kSpace;
+    if (c == '\n') weight = kNewline;
+    if (c >= 0x80 && c < 0xC0) weight = 0;
+    if (c >= 0xC0 && c < 0xE0) weight = kLead2;
+    if (c >= 0xE0 && c < 0xF0) weight = kLead3;
+    if (c >= 0xF0) weight = kLead4;
+    weights[static_cast<std::size_t>(c)] = static_cast<std::uint16_t>(weight);
   }
   return weights;
 }
@@ -34,16 +38,44 @@ constexpr std::int64_t kPerMessage = 4, kPerTool = 8, kReplyPrime = 3;
 /// A string of at least so many bytes that holds nothing but base64 is media, not text.
 constexpr std::size_t kBase64Min = 256;
 
+/// Bytes of a text that are counted at once: fewer than a byte can count.
+constexpr std::size_t kStride = 240;
+
+/// The weight of kStride bytes. Counts classes instead of looking weights up: the compiler makes 16
+/// comparisons at a time of it.
+[[gnu::optimize("O3")]] std::int64_t weigh_stride(const char* text) {
+  std::uint8_t letters = 0, digits = 0, spaces = 0, newlines = 0, high = 0;
+  for (std::size_t i = 0; i < kStride; ++i) {
+    const auto c = static_cast<std::uint8_t>(text[i]);
+    letters = static_cast<std::uint8_t>(letters + (static_cast<std::uint8_t>((c | 0x20) - 'a') < 26));
+    digits = static_cast<std::uint8_t>(digits + (static_cast<std::uint8_t>(c - '0') < 10));
+    spaces = static_cast<std::uint8_t>(spaces + ((c == ' ') | (c == '\t') | (c == '\r')));
+    newlines = static_cast<std::uint8_t>(newlines + (c == '\n'));
+    high = static_cast<std::uint8_t>(high | c);
+  }
+  std::int64_t weight = std::int64_t{letters} * kLetter + std::int64_t{digits} * kDigit +
+                        std::int64_t{spaces} * kSpace + std::int64_t{newlines} * kNewline;
+  const int rest = static_cast<int>(kStride) - letters - digits - spaces - newlines;
+  if (high < 0x80) return weight + rest * kPunctuation;
+  std::uint8_t inner = 0, lead2 = 0, lead3 = 0, lead4 = 0;
+  for (std::size_t i = 0; i < kStride; ++i) {
+    const auto c = static_cast<std::uint8_t>(text[i]);
+    inner = static_cast<std::uint8_t>(inner + ((c & 0xC0) == 0x80));
+    lead2 = static_cast<std::uint8_t>(lead2 + ((c & 0xE0) == 0xC0));
+    lead3 = static_cast<std::uint8_t>(lead3 + ((c & 0xF0) == 0xE0));
+    lead4 = static_cast<std::uint8_t>(lead4 + (c >= 0xF0));
+  }
+  return weight + (rest - inner - lead2 - lead3 - lead4) * kPunctuation + lead2 * kLead2 + lead3 * kLead3 +
+         lead4 * kLead4;
+}
+
 std::int64_t weigh(std::string_view text) {
-  // Four sums, so that no addition waits for the one before.
-  std::array<std::int64_t, 4> sums{};
-  std::size_t i = 0;
-  for (; i + 4 <= text.size(); i += 4)
-    for (std::size_t lane = 0; lane < 4; ++lane)
-      sums[lane] += kWeights[static_cast<unsigned char>(text[i + lane])];
-  for (; i < text.size(); ++i)
-    sums[0] += kWeights[static_cast<unsigned char>(text[i])];
-  return sums[0] + sums[1] + sums[2] + sums[3];
+  std::int64_t sum = 0;
+  for (; text.size() >= kStride; text.remove_prefix(kStride))
+    sum += weigh_stride(text.data());
+  for (const char c : text)
+    sum += kWeights[static_cast<unsigned char>(c)];
+  return sum;
 }
 
 bool is_base64(std::string_view text) {

@@ -15,6 +15,9 @@ std::int64_t text_tokens(const std::string& body) {
   return estimate_body(body).text_tokens;
 }
 
+/// The tokens that begin an answer.
+constexpr std::int64_t kReplyPrime = 3;
+
 std::string chat(const std::string& content, const std::string& rest = "") {
   return R"({"model":"gpt-4.1","messages":[{"role":"user","content":)" + content + "}]" + rest + "}";
 }
@@ -29,6 +32,19 @@ TEST(BodyEstimate, english_is_weighed_at_about_four_bytes_a_token) {
   const double per_token = static_cast<double>(prose.size()) / static_cast<double>(text_tokens(prose));
   EXPECT_GT(per_token, 3.5);
   EXPECT_LT(per_token, 6);
+}
+
+TEST(BodyEstimate, a_long_text_weighs_what_its_parts_weigh) {
+  const bool holds = rc::check([](const std::string& seed) {
+    std::string text = "z" + seed + "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 9,\n";
+    while (text.size() < 3000)
+      text += text;
+    std::int64_t parts = 0;
+    for (const char c : text)  // 256 of them, so that a byte's weight is a whole number; % is no base64
+      parts += text_tokens("%" + std::string(256, c)) - kReplyPrime;
+    RC_ASSERT(text_tokens(text) - kReplyPrime == parts / 256);
+  });
+  EXPECT_TRUE(holds);
 }
 
 TEST(BodyEstimate, in_json_only_texts_count) {
