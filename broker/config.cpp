@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -56,6 +57,24 @@ std::int64_t parse_count(const std::string& text, std::int64_t min = 0) {
     throw ConfigError("\"" + text + "\" is not understood; write a whole number of at least " +
                       std::to_string(min));
   return number;
+}
+
+/// Thousandths.
+int parse_share(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && std::string_view(end) == "%")
+    value /= 100;
+  else if (error != std::errc() || *end != '\0')
+    value = -1;
+  if (!(value >= 0 && value <= 1))
+    throw ConfigError("\"" + text + "\" is no share; write 0 to 1, as in 0.2, or 0% to 100%");
+  return static_cast<int>(std::lround(value * 1000));
+}
+std::string show_share(int thousandths) {
+  std::string text = std::to_string(thousandths);
+  text.insert(0, text.size() < 4 ? 4 - text.size() : 0, '0');
+  return text.insert(text.size() - 3, ".");
 }
 
 bool parse_switch(const std::string& text) {
@@ -171,11 +190,17 @@ const KeyRow<LaneOptions> kLaneKeys[] = {
      [](LaneOptions& lane, const std::string& text) {
        lane.reserved_slots = static_cast<std::size_t>(parse_count(text));
      }},
+    {"reserve", "share of each budget's burst that lower lanes leave",
+     [](LaneOptions& lane, const std::string& text) { lane.reserve = parse_share(text); }},
+    {"share_min", "share of what a service hands over that this lane gets at least",
+     [](LaneOptions& lane, const std::string& text) { lane.share_min = parse_share(text); }},
+    {"boost_after", "a job that waited so long competes a lane higher",
+     [](LaneOptions& lane, const std::string& text) { lane.boost_after = parse_duration(text); }},
     {"default", "takes jobs that name no lane",
      [](LaneOptions& lane, const std::string& text) { lane.is_default = parse_switch(text); }},
 };
 /// Part of the documented lane table that a later version enforces.
-constexpr std::string_view kLaneKeysLater[] = {"reserve", "share_min", "boost_after", "durable"};
+constexpr std::string_view kLaneKeysLater[] = {"durable"};
 
 struct RateKey {
   std::string_view key;
@@ -487,9 +512,17 @@ void check_config(const Config& config) {
   if (defaults != 1)
     throw ConfigError("there are " + std::to_string(defaults) +
                       " default lanes; mark exactly one with default = true");
-  for (const LaneOptions& lane : lanes)
+  int reserves = 0, shares = 0;
+  for (const LaneOptions& lane : lanes) {
     if (lane.timeout.count() == 0)
       throw ConfigError("lane." + lane.name + ".timeout is 0; a job needs some time");
+    reserves += lane.reserve;
+    shares += lane.share_min;
+    if (reserves > 1000)
+      throw ConfigError("lane." + lane.name + ".reserve: the reserves of all lanes add up to more than 1");
+    if (shares > 1000)
+      throw ConfigError("lane." + lane.name + ".share_min: the shares of all lanes add up to more than 1");
+  }
   for (const BudgetOptions& budget : config.core.budgets) {
     if (budget.rates.empty() && budget.concurrency == 0)
       throw ConfigError("budget \"" + budget.name +
@@ -525,6 +558,9 @@ std::string print_config(const Config& config) {
            "\"\ndepth_max = " + std::to_string(lane.depth_max) + "\n";
     if (lane.bytes_max > 0) out += "bytes_max = \"" + show_size(lane.bytes_max) + "\"\n";
     if (lane.reserved_slots > 0) out += "reserved_slots = " + std::to_string(lane.reserved_slots) + "\n";
+    if (lane.reserve > 0) out += "reserve = " + show_share(lane.reserve) + "\n";
+    if (lane.share_min > 0) out += "share_min = " + show_share(lane.share_min) + "\n";
+    if (lane.boost_after.count() > 0) out += "boost_after = \"" + show(lane.boost_after) + "\"\n";
     if (lane.is_default) out += "default = true\n";
   }
   if (config.core.budgets.empty())

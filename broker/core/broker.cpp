@@ -26,7 +26,12 @@ Broker::Broker(Options options, std::uint64_t seed)
       jobs_(options_.jobs_max, random_() >> 36, random_()),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
+  int hold = 0;
   for (const LaneOptions& lane : options_.lanes) {
+    hold_below_.push_back(hold);
+    hold += lane.reserve;
+    boosts_ = boosts_ || lane.boost_after.count() > 0;
+    shares_ = shares_ || lane.share_min > 0;
     lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
     if (lane.is_default) default_lane_ = lanes_.back().get();
   }
@@ -267,36 +272,61 @@ void Broker::dispatch(TimePoint now) {
   budget_wakeup_.reset();
   ++turn_;
   for (const auto& lane : lanes_)
-    while (dispatch_from(*lane, now)) {
+    while (dispatch_from(lane->index(), now)) {
     }
 }
 
-/// Hands over the oldest job of the lane that has a place and a budget. A stream that cannot run blocks no
-/// other, but its oldest job saves for itself what it is short of: else small jobs would pass a large one for
-/// ever.
-bool Broker::dispatch_from(Lane& lane, TimePoint now) {
+/// The lane in which a job competes: its own, or one higher for each boost_after that it has waited, but
+/// never the top.
+LaneIndex Broker::level_of(const Job& job, TimePoint now) const {
+  const Duration boost_after = options_.lanes[job.lane].boost_after;
+  if (boost_after.count() <= 0 || job.lane <= 1) return job.lane;
+  const auto steps = (now - job.accepted_at) / boost_after;
+  return static_cast<LaneIndex>(std::max<std::int64_t>(job.lane - steps, 1));
+}
+
+Claim Broker::claim_of(const Job& job, TimePoint now) const {
+  return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)], .turn = turn_};
+}
+
+/// Hands over the oldest job that competes in the lane and has a place and a budget. A stream that cannot run
+/// blocks no other, but its oldest job saves for itself what it is short of: else small jobs would pass a
+/// large one for ever.
+bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (true) {
     Job* oldest = nullptr;
     Place* place = nullptr;
-    for (Stream* stream : lane.ready()) {
-      Job* const head = stream->head();
-      if (oldest != nullptr && oldest->arrival < head->arrival) continue;
-      if (stream->unaffordable_in_turn == turn_) continue;
-      Place* const free = workers_.find_place(stream->service(), lane.index());
-      if (free == nullptr) continue;
+    const auto consider = [&](Stream& stream) {
+      Job* const head = stream.head();
+      if (oldest != nullptr && oldest->arrival < head->arrival) return;
+      if (stream.unaffordable_in_turn == turn_) return;
+      if (boosts_ && level_of(*head, now) != level) return;
+      Place* const free = workers_.find_place(stream.service(), head->lane);
+      if (free == nullptr) return;
       oldest = head;
       place = free;
-    }
+    };
+    for (Stream* stream : lanes_[level]->ready())
+      consider(*stream);
+    if (boosts_)
+      for (std::size_t below = level + 1u; below < lanes_.size(); ++below)
+        for (Stream* stream : lanes_[below]->ready())
+          consider(*stream);
     if (oldest == nullptr) return false;
+    if (Job* const owed = shares_ ? owed_before(*oldest, now) : nullptr) {
+      hand_over(*owed, *workers_.find_place(owed->stream->service(), owed->lane), now);
+      return true;
+    }
     Stream& stream = *oldest->stream;
-    const Obstacle obstacle = budgets_.obstacle(stream.budgets(), oldest->expected(), turn_, now);
+    const Claim claim = claim_of(*oldest, now);
+    const Obstacle obstacle = budgets_.obstacle(stream.budgets(), claim, now);
     if (!obstacle) {
       hand_over(*oldest, *place, now);
       return true;
     }
     stream.unaffordable_in_turn = turn_;
-    const TimePoint when = budgets_.when_affordable(stream.budgets(), oldest->expected(), now);
-    budgets_.save(stream.budgets(), oldest->expected(), turn_, now);
+    const TimePoint when = budgets_.when_affordable(stream.budgets(), claim, now);
+    budgets_.save(stream.budgets(), claim, now);
     // What others save comes free when they go: their own wake-up is enough.
     if (when == kNever || (when <= now && obstacle.rate != nullptr && obstacle.rate->saved_in_turn == turn_))
       continue;
@@ -305,11 +335,44 @@ bool Broker::dispatch_from(Lane& lane, TimePoint now) {
   }
 }
 
+/// The job of a lower lane of the same service that goes before `job`, since its lane has not had its
+/// share_min; null when there is none. What is held for higher lanes and saved by others does not keep it.
+Job* Broker::owed_before(const Job& job, TimePoint now) {
+  Service& service = job.stream->service();
+  Job* first = nullptr;
+  for (Stream* stream : service.streams) {
+    const LaneIndex lane = stream->lane().index();
+    if (lane <= job.lane || service.owed[lane] == 0 || stream->empty()) continue;
+    Job* const head = stream->head();
+    if (first != nullptr && first->lane <= lane) continue;
+    if (service.owed[lane] < head->cost() * 1000) continue;
+    if (workers_.find_place(service, lane) == nullptr) continue;
+    if (budgets_.obstacle(stream->budgets(), {.amounts = head->expected()}, now)) continue;
+    first = head;
+  }
+  return first;
+}
+
+/// A job is handed over: each lane that has jobs of the same service is owed its share of it.
+void Broker::share_out(const Job& job) {
+  Service& service = job.stream->service();
+  for (const Stream* stream : service.streams) {
+    const LaneIndex lane = stream->lane().index();
+    const int share = options_.lanes[lane].share_min;
+    if (share == 0 || lane == job.lane || stream->empty()) continue;
+    std::int64_t& owed = service.owed[lane];
+    owed = std::min(owed + job.cost() * share, 2000 * stream->head()->cost());
+  }
+  std::int64_t& owed = service.owed[job.lane];
+  owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
+}
+
 void Broker::hand_over(Job& job, Place& place, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   Worker& worker = *place.worker;
   if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
   leave_queue(job);
+  if (shares_) share_out(job);
   job.state = JobState::running;
   ++lane.running;
   ++job.attempt;

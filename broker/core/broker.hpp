@@ -148,7 +148,11 @@ class Broker {
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
   void dispatch(TimePoint now);
-  bool dispatch_from(Lane& lane, TimePoint now);
+  bool dispatch_from(LaneIndex level, TimePoint now);
+  LaneIndex level_of(const Job& job, TimePoint now) const;
+  Claim claim_of(const Job& job, TimePoint now) const;
+  Job* owed_before(const Job& job, TimePoint now);
+  void share_out(const Job& job);
   void hand_over(Job& job, Place& place, TimePoint now);
 
   Options options_;
@@ -170,6 +174,8 @@ class Broker {
   std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
   bool draining_ = false;
+  std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above
+  bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min
   Stats stats_;
   Outbox outbox_;
   Buffer scratch_;

@@ -392,9 +392,10 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   Service& service = job.stream->service();
   if (workers_.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
   const BudgetSet set = job.stream->budgets();
-  const Obstacle obstacle = budgets_.obstacle(set, job.expected(), turn_, now);
+  const Claim claim = claim_of(job, now);
+  const Obstacle obstacle = budgets_.obstacle(set, claim, now);
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
-  const TimePoint until = budgets_.when_affordable(set, job.expected(), now);
+  const TimePoint until = budgets_.when_affordable(set, claim, now);
   // A limit that has enough for this job is saved by one before it.
   if (until == kNever || until <= now) return {obstacle.name(), {}};
   return {obstacle.name(), until};

@@ -24,6 +24,9 @@ std::int64_t scale_of(std::int64_t limit) {
   return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
 }
 
+/// The part of a strict window that a reserve keeps free at most.
+constexpr std::int64_t kHeldInWindow = 100;
+
 std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
   return value >= 0 ? value / by : -((-value + by - 1) / by);
 }
@@ -58,11 +61,25 @@ std::int64_t RateLimit::available(TimePoint now) {
   return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
 }
 
-bool RateLimit::affordable(std::int64_t amount, TimePoint now) {
+std::int64_t RateLimit::held(int hold) const {
+  const std::int64_t held = capacity() * hold / 1000;
+  // A strict window has room for a burst only if that was left free all the time, at the cost of the rate.
+  return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
+}
+
+std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
+  return std::min(amount + held(hold), capacity());
+}
+
+std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
+  return std::min(amount + held(hold), std::max(amount, limit_));
+}
+
+bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
   if (amount <= 0) return true;
-  if (window_ && window_->headroom() < amount) return false;
-  return floor_divide(bucket_.level(), scale_) >= std::min(amount, capacity());
+  if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
+  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold);
 }
 
 void RateLimit::take(std::int64_t amount, TimePoint now) {
@@ -83,11 +100,11 @@ void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   if (window_) window_->unrecord(amount, taken_at);
 }
 
-TimePoint RateLimit::when_affordable(std::int64_t amount, TimePoint now) {
+TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
-  const TimePoint refilled = bucket_.when_level(std::min(amount, capacity()) * scale_, now);
+  const TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
   if (!window_) return refilled;
-  if (window_->headroom() < amount) return window_->next_change();
+  if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));
 }
 
@@ -146,23 +163,25 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
   }
 }
 
-Obstacle Budgets::obstacle(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now) {
+Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (now < budget.paused_until) return {.budget = &budget, .paused = true};
     if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency)
       return {.budget = &budget};
     for (RateLimit& rate : budget.rates)
-      if ((turn != 0 && rate.saved_in_turn == turn) || !rate.affordable(amounts.of(rate.resource()), now))
+      if ((claim.turn != 0 && rate.saved_in_turn == claim.turn) ||
+          !rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
         return {.budget = &budget, .rate = &rate};
   }
   return {};
 }
 
-void Budgets::save(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now) {
+void Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets)
     for (RateLimit& rate : budgets_[i].rates)
-      if (!rate.affordable(amounts.of(rate.resource()), now)) rate.saved_in_turn = turn;
+      if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
+        rate.saved_in_turn = claim.turn;
 }
 
 Reservation Budgets::reserve(BudgetSet set, const Amounts& amounts, TimePoint now) {
@@ -197,15 +216,16 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
   settle(reservation, Amounts{.requests = 0}, now);
 }
 
-TimePoint Budgets::when_affordable(BudgetSet set, const Amounts& amounts, TimePoint now) {
+TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
   TimePoint latest = now;
   for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return kNever;
     latest = std::max(latest, budget.paused_until);
     for (RateLimit& rate : budget.rates) {
-      const std::int64_t amount = amounts.of(rate.resource());
-      if (!rate.affordable(amount, now)) latest = std::max(latest, rate.when_affordable(amount, now));
+      const std::int64_t amount = claim.amounts.of(rate.resource());
+      if (!rate.affordable(amount, claim.hold, now))
+        latest = std::max(latest, rate.when_affordable(amount, claim.hold, now));
     }
   }
   return latest;

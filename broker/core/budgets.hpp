@@ -26,9 +26,12 @@ class RateLimit {
   Resource resource() const { return resource_; }
   /// What could be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
-  /// Whether `amount` may be taken. One that is larger than the burst may when the bucket is full, and leaves
-  /// debt.
-  bool affordable(std::int64_t amount, TimePoint now);
+  /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
+  /// limit.
+  std::int64_t held(int hold) const;
+  /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
+  /// of the burst may be taken when the bucket is full, and leaves debt.
+  bool affordable(std::int64_t amount, int hold, TimePoint now);
   /// Requires: affordable(amount, now), or debt is meant.
   void take(std::int64_t amount, TimePoint now);
   /// What was taken at `taken_at` turned out to be more.
@@ -36,13 +39,16 @@ class RateLimit {
   /// Takes back what take() took at `taken_at` and was never used.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
-  TimePoint when_affordable(std::int64_t amount, TimePoint now);
+  TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
   /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
   std::uint64_t saved_in_turn = 0;
 
  private:
   void advance(TimePoint now);
+  /// What must be there before `amount` is taken: in the bucket, and in the window.
+  std::int64_t level_for(std::int64_t amount, int hold) const;
+  std::int64_t headroom_for(std::int64_t amount, int hold) const;
 
   std::string name_;
   Resource resource_;
@@ -102,11 +108,11 @@ class Budgets {
   /// As much of an estimate of the output as the limits of the set could ever grant.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
-  /// What keeps a job from having `amounts` now; what others save for themselves in this turn counts as gone.
-  Obstacle obstacle(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now);
-  /// Nobody who asks later in this turn takes from the limits that are too low for `amounts`: a large job
+  /// What keeps a job from having what it claims now.
+  Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
+  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it: a large job
   /// would else wait for ever while small ones pass it.
-  void save(BudgetSet set, const Amounts& amounts, std::uint64_t turn, TimePoint now);
+  void save(BudgetSet set, const Claim& claim, TimePoint now);
   /// Debits one job. Requires: no obstacle.
   Reservation reserve(BudgetSet set, const Amounts& amounts, TimePoint now);
   /// The attempt is over and was sent: its place is free again, and what it used, where that is known, takes
@@ -115,7 +121,7 @@ class Budgets {
   /// The job was handed back untouched: its place is free and all of it is given back.
   void release(Reservation& reservation, TimePoint now);
   /// When a job may be affordable, an estimate on the early side; kNever when only a settle can tell.
-  TimePoint when_affordable(BudgetSet set, const Amounts& amounts, TimePoint now);
+  TimePoint when_affordable(BudgetSet set, const Claim& claim, TimePoint now);
 
   /// The upstream asks for a pause: every budget of the set that counts something over time rests until then.
   /// A pause is only ever lengthened. False when the set has no such budget.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -109,6 +110,8 @@ struct Job final : Record {
     return extra && !extra->body.empty() ? extra->body : Blob::borrow(text.get(JobText::body));
   }
   Amounts expected() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
+  /// What it counts for where jobs share: its tokens, or one where they are not counted.
+  std::int64_t cost() const { return std::max<std::int64_t>(std::int64_t{input_tokens} + output_tokens, 1); }
   bool ended() const { return state >= JobState::succeeded; }
   std::string_view id() const { return text.get(JobText::id); }
 };

@@ -21,6 +21,9 @@ struct LaneOptions {
   std::size_t bytes_max = 0;       ///< bytes of queued and delayed jobs; 0: only the total bounds them
   std::size_t reserved_slots = 0;  ///< places of each service held for this lane and those above
   bool is_default = false;         ///< takes jobs that name no lane
+  int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
+  int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
+  Duration boost_after{};          ///< a job that waited so long competes a lane higher; 0: never
 };
 
 /// How an upstream counts.

@@ -50,6 +50,8 @@ class Service {
   std::size_t free_general = 0;                 ///< of workers that take every lane
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at general workers, by lane
   std::size_t workers = 0;                                 ///< that declare it
+  /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs.
+  std::array<std::int64_t, kLanesMax> owed{};
 };
 
 /// A worker that said it is ready.

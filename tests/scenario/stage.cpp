@@ -29,6 +29,13 @@ void Stage::add_lane(Words words) {
     lane.bytes_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("reserved_slots"))
     lane.reserved_slots = static_cast<std::size_t>(parse_number(*value));
+  const auto share = [&](const char* name) {
+    const auto value = words.take(name);
+    return value ? static_cast<int>(parse_number(*value)) * 10 : 0;
+  };
+  lane.reserve = share("reserve_percent");
+  lane.share_min = share("share_min_percent");
+  if (const auto value = words.take("boost_after")) lane.boost_after = parse_duration(*value);
   words.require_all_taken();
   options_.lanes.push_back(std::move(lane));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/broker.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,15 @@ class Bench {
     fields.capacity = capacity;
     broker_.handle(WorkerReady{"w", &fields}, now_);
     turn();
+  }
+  /// The id of the job that was handed over last.
+  std::string handed_over() const {
+    for (auto sent = sent_.rbegin(); sent != sent_.rend(); ++sent) {
+      const std::size_t at = sent->find("\"id\":\"");
+      if (sent->find("\"job\",") != std::string::npos && at != std::string::npos)
+        return sent->substr(at + 6, sent->find('"', at + 6) - at - 6);
+    }
+    return "none";
   }
   void result(const std::string& id, const std::string& body = "") {
     Record* const record = broker_.jobs().find(id);
@@ -151,6 +161,28 @@ TEST(Broker, kept_results_do_not_make_way_in_vain) {
   EXPECT_THAT(bench.last(), AllOf(HasSubstr("bytes_full"), HasSubstr("memory_max")));
   EXPECT_NE(bench.broker_.jobs().find("kept"), nullptr);
   EXPECT_EQ(bench.broker_.stats().results_evicted, 0u);
+}
+
+TEST(Broker, each_lane_gets_its_share_of_what_is_handed_over) {
+  Options options = small_options();
+  options.lanes = {{.name = "high", .depth_max = 5000},
+                   {.name = "normal", .depth_max = 5000, .is_default = true, .share_min = 50},
+                   {.name = "low", .depth_max = 5000, .share_min = 20}};
+  options.retain = Duration{};
+  Bench bench(options);
+  for (const char* lane : {"high", "normal", "low"})
+    for (int i = 0; i < 1200; ++i)
+      bench.submit(std::string(lane) + "-" + std::to_string(i), "", lane);
+  bench.worker(1);
+  std::map<std::string, int> handed_over;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string job = bench.handed_over();
+    ++handed_over[job.substr(0, job.find('-'))];
+    bench.result(job);
+  }
+  EXPECT_NEAR(handed_over["normal"], 50, 1);
+  EXPECT_NEAR(handed_over["low"], 20, 1);
+  EXPECT_EQ(handed_over["high"], 1000 - handed_over["normal"] - handed_over["low"]);
 }
 
 TEST(Broker, a_body_over_its_limit_is_refused_by_name) {

@@ -40,7 +40,7 @@ BudgetOptions tokens(Resource resource, std::int64_t limit, std::int64_t capacit
 }
 
 bool affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
-  return !budgets.obstacle(set, amounts, 0, now);
+  return !budgets.obstacle(set, {.amounts = amounts}, now);
 }
 
 TEST(Budgets, a_job_is_under_every_budget_whose_patterns_fit) {
@@ -143,14 +143,14 @@ TEST(Budgets, names_the_limit_that_stands_in_the_way) {
   Budgets budgets({concurrent("slots", "s", 1), requests("rate", "t", 1), requests("paused", "u", 1)});
   const BudgetSet s = budgets.match("s", "", "", ""), t = budgets.match("t", "", "", ""),
                   u = budgets.match("u", "", "", "");
-  EXPECT_EQ(budgets.obstacle(s, {}, 0, kStart).name(), "");
+  EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "");
   budgets.reserve(s, {}, kStart);
   budgets.reserve(t, {}, kStart);
   budgets.pause(u, TimePoint(seconds(1)));
 
-  EXPECT_EQ(budgets.obstacle(s, {}, 0, kStart).name(), "budget slots concurrency");
-  EXPECT_EQ(budgets.obstacle(t, {}, 0, kStart).name(), "budget rate requests_per_minute");
-  EXPECT_EQ(budgets.obstacle(u, {}, 0, kStart).name(), "budget paused paused by its upstream");
+  EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "budget slots concurrency");
+  EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "budget rate requests_per_minute");
+  EXPECT_EQ(budgets.obstacle(u, {}, kStart).name(), "budget paused paused by its upstream");
 }
 
 TEST(Budgets, tokens_are_counted_as_the_limit_says) {
@@ -209,7 +209,7 @@ TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leave
   const Amounts large{.input_tokens = 1000};
   budgets.reserve(set, {.input_tokens = 1}, kStart);
   EXPECT_FALSE(affordable(budgets, set, kStart, large));
-  EXPECT_EQ(budgets.when_affordable(set, large, kStart), kStart + milliseconds(10));
+  EXPECT_EQ(budgets.when_affordable(set, {.amounts = large}, kStart), kStart + milliseconds(10));
   ASSERT_TRUE(affordable(budgets, set, kStart + milliseconds(10), large));
   budgets.reserve(set, large, kStart + milliseconds(10));
   EXPECT_EQ(budgets.all()[0].rates[0].available(kStart + milliseconds(10)), -900);
@@ -232,9 +232,10 @@ TEST(Budgets, whoever_waits_first_saves_for_itself) {
   Budgets budgets({tokens(Resource::tokens, 1000, 100)});
   const BudgetSet set = budgets.match("s", "", "", "");
   budgets.reserve(set, {.input_tokens = 50}, kStart);
-  budgets.save(set, {.input_tokens = 80}, 7, kStart);
-  EXPECT_TRUE(budgets.obstacle(set, {.input_tokens = 10}, 7, kStart)) << "in that turn it would be passed";
-  EXPECT_FALSE(budgets.obstacle(set, {.input_tokens = 10}, 8, kStart));
+  budgets.save(set, {.amounts = {.input_tokens = 80}, .turn = 7}, kStart);
+  EXPECT_TRUE(budgets.obstacle(set, {.amounts = {.input_tokens = 10}, .turn = 7}, kStart))
+      << "in that turn it would be passed";
+  EXPECT_FALSE(budgets.obstacle(set, {.amounts = {.input_tokens = 10}, .turn = 8}, kStart));
 }
 
 /// Sends whatever may be sent, with sizes and errors of the guess drawn at random, and counts every window of
@@ -254,7 +255,7 @@ TEST(Budgets, no_window_holds_more_tokens_than_the_limit_but_for_the_guess) {
       const Amounts amounts{.input_tokens = guess};
       for (int waits = 0; !affordable(budgets, set, now, amounts); ++waits) {
         RC_ASSERT(waits < 20000);
-        now = std::max(budgets.when_affordable(set, amounts, now), now + milliseconds(1));
+        now = std::max(budgets.when_affordable(set, {.amounts = amounts}, now), now + milliseconds(1));
       }
       Reservation reservation = budgets.reserve(set, amounts, now);
       budgets.settle(reservation, Amounts{.input_tokens = actual}, now);

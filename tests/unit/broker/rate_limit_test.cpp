@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -98,7 +99,7 @@ Use saturate(const RateOptions& options, int periods) {
       last = now;
     }
     // As the broker's loop: when it is told to, and not before a tick has passed.
-    now = std::max(rate.when_affordable(1, now), now + milliseconds(1));
+    now = std::max(rate.when_affordable(1, 0, now), now + milliseconds(1));
   }
   return use;
 }
@@ -127,6 +128,37 @@ INSTANTIATE_TEST_SUITE_P(RateLimit, SaturatedLimit,
                                   std::to_string(std::get<0>(param.param)) + "s";
                          });
 
+/// A lower lane takes all it may while a reserve is held, then a burst of the upper lane comes.
+TEST(RateLimit, a_reserve_is_there_at_once_and_costs_hardly_any_rate) {
+  constexpr int kReserve = 200;  // thousandths of the burst
+  const RateOptions options = per(minutes(1), 600);
+  const TimePoint end{minutes(10)};
+  for (const WindowKind window : {WindowKind::sliding, WindowKind::bucket}) {
+    std::map<int, std::int64_t> calls;  // by what is held
+    for (const int hold : {0, kReserve}) {
+      RateLimit rate(options, window);
+      StrictUpstream upstream(options.period, options.limit);
+      bool within_limit = true;
+      for (TimePoint now{}; now < end;) {
+        for (; rate.affordable(1, hold, now); ++calls[hold]) {
+          rate.take(1, now);
+          within_limit &= upstream.call(now);
+        }
+        now = std::max(rate.when_affordable(1, hold, now), now + milliseconds(1));
+      }
+      const std::int64_t reserve = rate.held(hold);
+      EXPECT_EQ(reserve, hold == 0 ? 0 : window == WindowKind::sliding ? 6 : 12);
+      for (std::int64_t i = 0; i < reserve; ++i) {
+        EXPECT_TRUE(rate.affordable(1, 0, end)) << i;
+        rate.take(1, end);
+        within_limit &= upstream.call(end);
+      }
+      EXPECT_TRUE(within_limit || window == WindowKind::bucket);
+    }
+    EXPECT_GE(static_cast<double>(calls[kReserve]), 0.98 * static_cast<double>(calls[0]));
+  }
+}
+
 TEST(RateLimit, after_any_past_the_limit_is_used_again) {
   const bool holds = rc::check([] {
     const auto limit = *rc::gen::inRange<std::int64_t>(1, 200);
@@ -144,7 +176,7 @@ TEST(RateLimit, after_any_past_the_limit_is_used_again) {
     while (now < end) {
       for (; rate.available(now) >= 1; rate.take(1, now))
         calls += now >= from ? 1 : 0;
-      const TimePoint next = std::max(rate.when_affordable(1, now), now + milliseconds(1));
+      const TimePoint next = std::max(rate.when_affordable(1, 0, now), now + milliseconds(1));
       RC_ASSERT(next < now + minutes(2));
       now = next;
     }

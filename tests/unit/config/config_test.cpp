@@ -142,9 +142,30 @@ TEST(Config, limits_that_nobody_knows_are_refused_rather_than_ignored) {
 }
 
 TEST(Config, lane_keys_of_later_versions_are_remembered_for_a_warning) {
-  const Config config = read("[[lane]]\nname = \"a\"\ndefault = true\nreserve = 0.2\n");
+  const Config config = read("[[lane]]\nname = \"a\"\ndefault = true\ndurable = true\n");
 
-  EXPECT_THAT(config.without_effect, testing::ElementsAre("lane.a.reserve"));
+  EXPECT_THAT(config.without_effect, testing::ElementsAre("lane.a.durable"));
+}
+
+TEST(Config, guards_of_lanes_are_shares) {
+  const Config config = read(
+      "[[lane]]\nname = \"a\"\nreserve = 0.2\n[[lane]]\nname = \"b\"\ndefault = true\nshare_min = \"5%\"\n"
+      "boost_after = \"60s\"\n");
+
+  EXPECT_EQ(config.core.lanes[0].reserve, 200);
+  EXPECT_EQ(config.core.lanes[1].share_min, 50);
+  EXPECT_EQ(config.core.lanes[1].boost_after, std::chrono::seconds(60));
+}
+
+TEST(Config, guards_that_cannot_hold_are_refused_with_their_lane) {
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\nreserve = 1.2\n"),
+              AllOf(HasSubstr("4:"), HasSubstr("a.reserve"), HasSubstr("0 to 1")));
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\nreserve = 0.6\n[[lane]]\nname = "
+                       "\"b\"\nreserve = 0.5\n"),
+              AllOf(HasSubstr("lane.b.reserve"), HasSubstr("more than 1")));
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\nshare_min = 0.7\n[[lane]]\nname = "
+                       "\"b\"\nshare_min = 0.5\n"),
+              AllOf(HasSubstr("lane.b.share_min"), HasSubstr("more than 1")));
 }
 
 TEST(Config, one_key_is_set_from_the_command_line) {
