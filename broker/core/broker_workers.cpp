@@ -225,6 +225,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
   settle(*job, event.fields->usage, now);
+  if (event.fields->limits) budgets_.learn(job->stream->budgets(), *event.fields->limits, now);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   leave_place(*job);
@@ -254,6 +255,7 @@ void Broker::on(const FailureReported& event, TimePoint now) {
     budgets_.release(job->reservation, now);
   else
     settle(*job, fields.usage, now);
+  if (fields.limits) budgets_.learn(job->stream->budgets(), *fields.limits, now);
   const bool ended = job->ended();
   leave_place(*job);
   if (!ended) take_failure(*job, error_class, event, now);
@@ -271,6 +273,7 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
       const TimePoint until = now + (event.fields->retry_after_ms
                                          ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
                                          : kLimitedPause);
+      if (!event.fields->limits) budgets_.cut(job.stream->budgets(), now);
       const bool paused = budgets_.pause(job.stream->budgets(), until);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }

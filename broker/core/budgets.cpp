@@ -24,6 +24,11 @@ std::int64_t scale_of(std::int64_t limit) {
   return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
 }
 
+/// How long after a cut a limit begins to rise again, and how often it is cut.
+constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
+/// Thousandths of a limit that refusals leave in any case.
+constexpr int kShareMin = 10;
+
 /// The part of a strict window that a reserve keeps free at most.
 constexpr std::int64_t kHeldInWindow = 100;
 
@@ -41,12 +46,56 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
     : name_(options.name),
       resource_(options.resource),
       limit_(options.limit),
+      period_(options.period),
+      ceiling_(options.limit),
       scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
       bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_) {
   if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
 }
 
+void RateLimit::recover(TimePoint now) {
+  if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
+  // The first second of recovery is the one after the wait.
+  const auto seconds = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
+  const int before = share_;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(seconds, 1000) && share_ < 1000; ++i)
+    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+  changed_at_ = now - kRecoverAfter + std::chrono::seconds(1);
+  if (share_ != before) apply_limit();
+}
+
+void RateLimit::apply_limit() {
+  const std::int64_t effective = std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+  if (window_)
+    window_->set_limit(effective);
+  else
+    bucket_.set_rate(effective * scale_);
+}
+
+void RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+  const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
+  if (ceiling == ceiling_) return;
+  advance(now);
+  ceiling_ = ceiling;
+  share_ = 1000;  // what was guessed is known now
+  apply_limit();
+}
+
+void RateLimit::cut(TimePoint now) {
+  advance(now);
+  if (share_ < 1000 && now - cut_at_ < kCutPause) return;
+  share_ = std::max(share_ * 4 / 5, kShareMin);
+  cut_at_ = changed_at_ = now;
+  apply_limit();
+}
+
+std::int64_t RateLimit::effective_limit(TimePoint now) {
+  advance(now);
+  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+}
+
 void RateLimit::advance(TimePoint now) {
+  recover(now);
   bucket_.refill(now);
   if (!window_) return;
   window_->advance(now);
@@ -229,6 +278,32 @@ TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint 
     }
   }
   return latest;
+}
+
+void Budgets::learn(BudgetSet set, const wire::UpstreamLimits& limits, TimePoint now) {
+  const auto said = [&](Resource resource) {
+    switch (resource) {
+      case Resource::requests:
+        return limits.limit_requests;
+      case Resource::tokens:
+        return limits.limit_tokens;
+      case Resource::input_tokens:
+        return limits.limit_input_tokens;
+      case Resource::output_tokens:
+        return limits.limit_output_tokens;
+    }
+    return limits.limit_requests;
+  };
+  for (const std::size_t i : sets_[set].budgets)
+    for (RateLimit& rate : budgets_[i].rates)
+      if (const auto limit = said(rate.resource()); limit && rate.period() == std::chrono::minutes(1))
+        rate.learn_limit(*limit, now);
+}
+
+void Budgets::cut(BudgetSet set, TimePoint now) {
+  for (const std::size_t i : sets_[set].budgets)
+    for (RateLimit& rate : budgets_[i].rates)
+      if (rate.period() <= std::chrono::minutes(1)) rate.cut(now);
 }
 
 bool Budgets::pause(BudgetSet set, TimePoint until) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <lanemq/messages.hpp>
+
 #include "broker/core/options.hpp"
 #include "broker/core/sliding_window.hpp"
 #include "broker/core/time.hpp"
@@ -24,6 +26,7 @@ class RateLimit {
   std::int64_t limit() const { return limit_; }
   std::int64_t capacity() const { return bucket_.capacity() / scale_; }
   Resource resource() const { return resource_; }
+  Duration period() const { return period_; }
   /// What could be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
   /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
@@ -41,11 +44,23 @@ class RateLimit {
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
+  /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
+  /// and one that rises again up to what is configured.
+  void learn_limit(std::int64_t limit, TimePoint now);
+  /// The upstream refused what was within the limit: a fifth less is taken from now on, at most once in two
+  /// seconds. It rises again by a hundredth a second, from ten seconds after the last cut on (AIMD; Chiu &
+  /// Jain, 1989).
+  void cut(TimePoint now);
+  /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
+  std::int64_t effective_limit(TimePoint now);
+
   /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
   std::uint64_t saved_in_turn = 0;
 
  private:
   void advance(TimePoint now);
+  void recover(TimePoint now);
+  void apply_limit();
   /// What must be there before `amount` is taken: in the bucket, and in the window.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
@@ -53,7 +68,11 @@ class RateLimit {
   std::string name_;
   Resource resource_;
   std::int64_t limit_;
-  std::int64_t scale_;  // the bucket's and the pace's units to one request
+  Duration period_;
+  std::int64_t ceiling_;               // what the upstream says, at most limit_
+  int share_ = 1000;                   // thousandths of the ceiling that refusals have left
+  TimePoint cut_at_{}, changed_at_{};  // of share_
+  std::int64_t scale_;                 // the bucket's and the pace's units to one request
   TokenBucket bucket_;
   std::optional<SlidingWindow> window_;
 };
@@ -126,6 +145,11 @@ class Budgets {
   /// The upstream asks for a pause: every budget of the set that counts something over time rests until then.
   /// A pause is only ever lengthened. False when the set has no such budget.
   bool pause(BudgetSet set, TimePoint until);
+
+  /// What the upstream says of its limits of a minute.
+  void learn(BudgetSet set, const wire::UpstreamLimits& limits, TimePoint now);
+  /// The upstream refused for its rate and did not say what it is.
+  void cut(BudgetSet set, TimePoint now);
 
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }

@@ -58,6 +58,12 @@ void SlidingWindow::unrecord(std::int64_t amount, TimePoint recorded_at) {
   sent_ -= taken;
 }
 
+void SlidingWindow::set_limit(std::int64_t limit) {
+  LANEMQ_CHECK(limit > 0);
+  limit_ = limit;
+  find_pace();
+}
+
 void SlidingWindow::find_pace() {
   // Over each horizon h, what may be sent is today's headroom plus what leaves within h; the least rate wins.
   Int128 room = headroom();

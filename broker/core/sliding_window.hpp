@@ -32,7 +32,10 @@ class SlidingWindow {
   /// Takes back what was recorded but never sent.
   void unrecord(std::int64_t amount, TimePoint recorded_at);
 
-  /// How much may still be sent now.
+  /// The limit is another from now on. Requires: limit > 0.
+  void set_limit(std::int64_t limit);
+
+  /// How much may still be sent now; negative when the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
   /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a
   /// slice ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to

@@ -120,6 +120,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
     budgets_[i].paused_until = std::max(budgets_[i].paused_until, until);
+    budgets_[i].cut = true;
     paused = true;
   }
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);

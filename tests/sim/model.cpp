@@ -82,12 +82,14 @@ bool ModelBudget::matches(std::string_view service, std::string_view model, std:
 
 bool ModelBudget::surely_affordable(TimePoint now) {
   if (now < paused_until || (options.concurrency > 0 && running >= options.concurrency)) return false;
+  if (cut && !rates.empty()) return false;
   return std::all_of(rates.begin(), rates.end(),
                      [&](ModelRate& rate) { return rate.surely_affordable(now); });
 }
 
 TimePoint ModelBudget::affordable_at(TimePoint now) {
   if (options.concurrency > 0 && running >= options.concurrency) return core::kNever;
+  if (cut && !rates.empty()) return core::kNever;
   TimePoint latest = std::max(now, paused_until);
   for (ModelRate& rate : rates)
     latest = std::max(latest, rate.affordable_at(now));

@@ -67,6 +67,7 @@ struct ModelBudget {
   std::vector<ModelRate> rates;
   std::int64_t running = 0;
   TimePoint paused_until{};
+  bool cut = false;  ///< refused within its limit: the broker takes less for a time, how much is its guess
 
   bool matches(std::string_view service, std::string_view model, std::string_view lane) const;
   bool surely_affordable(TimePoint now);

@@ -228,6 +228,24 @@ TEST(Budgets, a_guessed_answer_never_asks_for_more_than_the_limits_hold) {
   EXPECT_FALSE(budgets.unsatisfiable(set, amounts));
 }
 
+TEST(Budgets, what_the_upstream_says_of_a_minute_counts_for_limits_of_a_minute) {
+  BudgetOptions options = tokens(Resource::tokens, 1000);
+  options.rates.push_back({"requests_per_minute", 60, minutes(1), 0, Resource::requests});
+  options.rates.push_back({"requests_per_second", 10, seconds(1), 0, Resource::requests});
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  wire::UpstreamLimits said;
+  said.limit_requests = 6;
+  said.limit_tokens = 400;
+  budgets.learn(set, said, kStart);
+  auto& rates = budgets.all()[0].rates;
+  EXPECT_EQ(rates[0].effective_limit(kStart), 400);
+  EXPECT_EQ(rates[1].effective_limit(kStart), 6);
+  EXPECT_EQ(rates[2].effective_limit(kStart), 10);
+  budgets.cut(set, kStart);
+  EXPECT_EQ(rates[0].effective_limit(kStart), 320);
+}
+
 TEST(Budgets, whoever_waits_first_saves_for_itself) {
   Budgets budgets({tokens(Resource::tokens, 1000, 100)});
   const BudgetSet set = budgets.match("s", "", "", "");

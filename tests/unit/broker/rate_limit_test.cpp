@@ -159,6 +159,64 @@ TEST(RateLimit, a_reserve_is_there_at_once_and_costs_hardly_any_rate) {
   }
 }
 
+/// What an upstream sees that allows half of what is configured, and refuses the rest.
+struct Adapted {
+  std::int64_t calls = 0, refused = 0;  ///< after the first half minute
+};
+
+Adapted adapt(bool upstream_says_so) {
+  constexpr std::int64_t kTrueLimit = 300;
+  RateLimit rate(per(minutes(1), 600), WindowKind::bucket);
+  std::deque<TimePoint> taken;  // by the upstream, in the last minute
+  Adapted seen;
+  TimePoint paused_until{};
+  for (TimePoint now{}; now < TimePoint(minutes(20)); now += milliseconds(20)) {
+    while (now >= paused_until && rate.affordable(1, 0, now)) {
+      rate.take(1, now);
+      while (!taken.empty() && taken.front() <= now - minutes(1))
+        taken.pop_front();
+      const bool refused = static_cast<std::int64_t>(taken.size()) >= kTrueLimit;
+      const bool counts = now > TimePoint(seconds(30));
+      if (refused) {
+        paused_until = taken.front() + minutes(1);  // as its Retry-After says
+        if (!upstream_says_so) rate.cut(now);
+        seen.refused += counts;
+      } else {
+        taken.push_back(now);
+        seen.calls += counts;
+      }
+      if (upstream_says_so) rate.learn_limit(kTrueLimit, now);
+    }
+  }
+  return seen;
+}
+
+TEST(RateLimit, a_limit_that_is_configured_too_high_comes_down_to_what_the_upstream_says) {
+  const Adapted seen = adapt(true);
+  EXPECT_LT(static_cast<double>(seen.refused), 0.01 * static_cast<double>(seen.calls));
+  EXPECT_GE(static_cast<double>(seen.calls), 0.95 * 300 * 19.5);
+}
+
+TEST(RateLimit, a_limit_that_is_configured_too_high_is_found_by_being_refused) {
+  const Adapted seen = adapt(false);
+  EXPECT_LT(static_cast<double>(seen.refused), 0.01 * static_cast<double>(seen.calls));
+  EXPECT_GE(static_cast<double>(seen.calls), 0.95 * 300 * 19.5);
+}
+
+TEST(RateLimit, a_limit_never_rises_over_what_is_configured) {
+  RateLimit rate(per(minutes(1), 600), WindowKind::sliding);
+  rate.learn_limit(100, TimePoint(seconds(1)));
+  EXPECT_EQ(rate.effective_limit(TimePoint(seconds(1))), 100);
+  rate.learn_limit(6000, TimePoint(seconds(2)));
+  EXPECT_EQ(rate.effective_limit(TimePoint(seconds(2))), 600);
+  rate.cut(TimePoint(seconds(3)));
+  rate.cut(TimePoint(seconds(4)));
+  EXPECT_EQ(rate.effective_limit(TimePoint(seconds(4))), 480) << "one cut in two seconds";
+  EXPECT_EQ(rate.effective_limit(TimePoint(seconds(12))), 480);
+  EXPECT_GT(rate.effective_limit(TimePoint(seconds(14))), 480);
+  EXPECT_EQ(rate.effective_limit(TimePoint(minutes(2))), 600);
+}
+
 TEST(RateLimit, after_any_past_the_limit_is_used_again) {
   const bool holds = rc::check([] {
     const auto limit = *rc::gen::inRange<std::int64_t>(1, 200);
