@@ -262,6 +262,15 @@ void set_window(BudgetOptions& budget, const std::string& text) {
     throw ConfigError("window \"" + text + "\" is not known; write sliding or bucket");
 }
 
+void set_output(BudgetOptions& budget, const std::string& text) {
+  if (text == "used")
+    budget.output = core::OutputCount::used;
+  else if (text == "max_tokens")
+    budget.output = core::OutputCount::bound;
+  else
+    throw ConfigError("output \"" + text + "\" is not known; write used or max_tokens");
+}
+
 void set_match(BudgetOptions& budget, const std::string& key, const std::string& text) {
   if (key == "service")
     budget.service = text;
@@ -323,11 +332,12 @@ void set_budget_key(BudgetOptions& budget, const std::string& key, const std::st
   const std::string group = key.substr(0, dot);
   const std::string rest = dot == std::string::npos ? "" : key.substr(dot + 1);
   if (key == "window") return set_window(budget, text);
+  if (key == "output") return set_output(budget, text);
   if (key == "concurrency" || rate_key(key) != nullptr) return set_limit(budget, key, text);
   if (group == "limits" && !rest.empty()) return set_limit(budget, rest, text);
   if (group == "capacity" && !rest.empty()) return set_capacity(budget, rest, text);
   if (group == "match" && !rest.empty()) return set_match(budget, rest, text);
-  unknown_key("key of a budget", key, {"name", "window", "match", "limits", "capacity"});
+  unknown_key("key of a budget", key, {"name", "window", "output", "match", "limits", "capacity"});
 }
 
 // ---- the file -----------------------------------------------------------------------------------------
@@ -591,6 +601,7 @@ std::string print_config(const Config& config) {
           (limit.empty() ? "" : ", ") + std::string("concurrency = ") + std::to_string(budget.concurrency);
     out += "limits = { " + limit + " }\n";
     if (!capacity.empty()) out += "capacity = { " + capacity + " }\n";
+    if (budget.output == core::OutputCount::bound) out += "output = \"max_tokens\"\n";
     out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
            "\"\n";
   }

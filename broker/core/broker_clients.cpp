@@ -104,7 +104,10 @@ void Broker::on(const Submitted& event, TimePoint now) {
   Estimate estimate;
   if (budgets_.counts_tokens(budgets)) {
     estimate = estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
-    if (!fields.cost || !fields.cost->output_tokens) budgets_.cut_output(budgets, estimate.amounts);
+    if (budgets_.counts_bound(budgets) && estimate.output_bound)
+      estimate.amounts.output_tokens = std::min<std::int64_t>(*estimate.output_bound, 1'000'000'000);
+    else if (!fields.cost || !fields.cost->output_tokens)
+      budgets_.cut_output(budgets, estimate.amounts);
     if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts)) {
       ++lane.counters.refused;
       return refuse(event.from, fields.ref, fields.id,

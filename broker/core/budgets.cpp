@@ -188,6 +188,7 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
     set.budgets.push_back(i);
     for (const RateLimit& rate : budgets_[i].rates)
       if (rate.resource() != Resource::requests) set.counts_tokens = true;
+    set.counts_bound = set.counts_bound || budget.output == OutputCount::bound;
   }
   const auto [place, fresh] = interned_.try_emplace(set.budgets, static_cast<BudgetSet>(sets_.size()));
   if (fresh) sets_.push_back(std::move(set));
@@ -253,8 +254,12 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
   for (const std::size_t i : sets_[reservation.set].budgets) {
     --budgets_[i].running;
     if (!used) continue;
+    Amounts counted = *used;
+    // Such an upstream gives nothing back of what it was sent; a released job was not sent.
+    if (budgets_[i].options.output == OutputCount::bound && counted.requests > 0)
+      counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
     for (RateLimit& rate : budgets_[i].rates) {
-      const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
+      const std::int64_t more = counted.of(rate.resource()) - expected.of(rate.resource());
       if (more > 0) rate.take_late(more, reservation.taken_at, now);
       if (more < 0) rate.give(-more, reservation.taken_at, now);
     }

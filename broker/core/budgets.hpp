@@ -122,6 +122,8 @@ class Budgets {
                   std::string_view lane);
   /// Whether some limit of the set counts tokens, so that a job's are worth estimating.
   bool counts_tokens(BudgetSet set) const { return sets_[set].counts_tokens; }
+  /// Whether some budget of the set counts what a request allows its answer, not what the answer has.
+  bool counts_bound(BudgetSet set) const { return sets_[set].counts_bound; }
   /// The limit of the set that `amounts` is more than, even of an empty window; null when there is none.
   Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
   /// As much of an estimate of the output as the limits of the set could ever grant.
@@ -157,7 +159,7 @@ class Budgets {
  private:
   struct Set {
     std::vector<std::size_t> budgets;
-    bool counts_tokens = false;
+    bool counts_tokens = false, counts_bound = false;
   };
 
   std::vector<Budget> budgets_;

@@ -41,6 +41,12 @@ struct RateOptions {
   Resource resource = Resource::requests;
 };
 
+/// What an upstream counts of an answer.
+enum class OutputCount : std::uint8_t {
+  used,   ///< the tokens that it had
+  bound,  ///< the max_tokens that the request allowed it, where it did
+};
+
 /// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
 struct BudgetOptions {
   std::string name;
@@ -48,6 +54,7 @@ struct BudgetOptions {
   std::vector<RateOptions> rates;
   std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
   WindowKind window = WindowKind::sliding;
+  OutputCount output = OutputCount::used;
 };
 
 /// What the core is told at its start. Durations are relative; every bound has its name in the options table.

@@ -203,6 +203,21 @@ TEST(Budgets, settling_gives_back_what_was_not_used_and_owes_what_was_more) {
   EXPECT_EQ(rate.available(kStart + seconds(33)), 0) << "paid back at the limit's pace";
 }
 
+TEST(Budgets, an_upstream_that_counts_the_bound_of_an_answer_gives_nothing_back_of_it) {
+  BudgetOptions options = tokens(Resource::tokens, 1000, 1000);
+  options.output = OutputCount::bound;
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  EXPECT_TRUE(budgets.counts_bound(set));
+  RateLimit& rate = budgets.all()[0].rates[0];
+  Reservation sent = budgets.reserve(set, {.input_tokens = 100, .output_tokens = 300}, kStart);
+  budgets.settle(sent, Amounts{.input_tokens = 90, .output_tokens = 10}, kStart);
+  EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
+  Reservation untouched = budgets.reserve(set, {.input_tokens = 100, .output_tokens = 300}, kStart);
+  budgets.release(untouched, kStart);
+  EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
+}
+
 TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leaves_debt) {
   Budgets budgets({tokens(Resource::tokens, 6000, 100)});
   const BudgetSet set = budgets.match("s", "", "", "");

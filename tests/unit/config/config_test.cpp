@@ -136,6 +136,13 @@ TEST(Config, limits_count_what_their_names_say) {
   }
 }
 
+TEST(Config, a_budget_says_what_its_upstream_counts_of_an_answer) {
+  const std::string budget = "[[budget]]\nname = \"a\"\nlimits = { tokens_per_minute = 10 }\n";
+  EXPECT_EQ(read(budget).core.budgets[0].output, core::OutputCount::used);
+  EXPECT_EQ(read(budget + "output = \"max_tokens\"\n").core.budgets[0].output, core::OutputCount::bound);
+  EXPECT_THAT(error_of(budget + "output = \"all\"\n"), HasSubstr("max_tokens"));
+}
+
 TEST(Config, limits_that_nobody_knows_are_refused_rather_than_ignored) {
   EXPECT_THAT(error_of("[[budget]]\nname = \"a\"\nlimits = { dollars_per_minute = 10 }\n"),
               HasSubstr("dollars_per_minute"));
