@@ -308,8 +308,9 @@ bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
     };
     for (Stream* stream : lanes_[level]->ready())
       consider(*stream);
-    if (boosts_)
-      for (std::size_t below = level + 1u; below < lanes_.size(); ++below)
+    // A boosted job never reaches the top lane.
+    for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below)
+      if (options_.lanes[below].boost_after.count() > 0)
         for (Stream* stream : lanes_[below]->ready())
           consider(*stream);
     if (oldest == nullptr) return false;

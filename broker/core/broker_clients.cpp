@@ -105,7 +105,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   if (budgets_.counts_tokens(budgets)) {
     estimate = estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
     if (budgets_.counts_bound(budgets) && estimate.output_bound)
-      estimate.amounts.output_tokens = std::min<std::int64_t>(*estimate.output_bound, 1'000'000'000);
+      estimate.amounts.output_tokens = *estimate.output_bound;
     else if (!fields.cost || !fields.cost->output_tokens)
       budgets_.cut_output(budgets, estimate.amounts);
     if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts)) {

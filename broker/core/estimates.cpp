@@ -91,7 +91,7 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, st
         of_client != nullptr && of_client->outputs >= kSamplesMin ? of_client : of_model;
     const bool known = output != nullptr && output->outputs >= kSamplesMin;
     const std::int64_t likely = known ? output->output_p90() : output_default_;
-    estimate.output_bound = seen.max_output;
+    if (seen.max_output) estimate.output_bound = std::min(*seen.max_output, kTokensMax);
     // A bound that the client gave is what the upstream may count; without one, what answers are like.
     estimate.amounts.output_tokens =
         seen.max_output ? (known ? std::min(*seen.max_output, likely) : *seen.max_output) : likely;
