@@ -15,6 +15,8 @@ constexpr std::size_t kAcksMax = 64;
 constexpr int kSilentHeartbeatsMax = 3;
 /// A job that so many inventories in a row do not list never arrived.
 constexpr int kMissingMax = 2;
+/// The slowest link to a worker that is reckoned with: a job on its way to it is not missed.
+constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
 /// Addresses remembered as owing an inventory.
 constexpr std::size_t kToldUnknownMax = 1024;
 /// What a worker hands back untouched stays away so long, so that two of them cannot play ball with it.
@@ -317,10 +319,14 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
   workers_.update(*worker);
 }
 
-/// Compares what a worker says it holds with what it was given.
+/// Compares what a worker says it holds with what it was given. An inventory may have been long on its way,
+/// and so may a job: what was handed over later than a worker may be silent, or is too large to be there, is
+/// not missed yet.
 void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
-  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job))
-    ++job->missing;
+  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job)) {
+    const auto transfer = std::chrono::seconds(job->bytes / kLinkBytesPerSecond);
+    if (now - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++job->missing;
+  }
   for (const wire::Lease& lease : inventory.jobs) {
     Record* const record = jobs_.find(JobNumber{lease.job});
     Job* const job = record != nullptr ? record->job() : nullptr;

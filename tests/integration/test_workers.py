@@ -300,7 +300,14 @@ class Work(harness.Case):
     def test_a_job_that_two_inventories_do_not_list_goes_to_another(self):
         worker = self.room.worker(heartbeats=False, capacity=2)
         self.client.submit(body=b"x", attempts_max=1)
-        worker.get("job")
+        held = worker.get("job").fields
+        # It may have been on its way when these were said.
+        for _ in range(3):
+            worker.say_heartbeat([])
+        self.assertTrue(worker.silent(0.05))
+        for _ in range(6):  # over three intervals of 200 ms
+            worker.say_heartbeat([[held["job"], 1]])
+            self.room.keep_alive(0.12)
         worker.say_heartbeat([])
         self.assertTrue(worker.silent(0.05))
         worker.say_heartbeat([])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 
 #include "tests/sim/auditor.hpp"
 
@@ -128,6 +129,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
 
 void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
   worker.awaits_inventory = false;
+  std::set<const ModelJob*> listed;
   for (const wire::Lease& lease : heartbeat.jobs) {
     const auto place = by_number_.find(lease.job);
     ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
@@ -135,12 +137,17 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     const bool taken = job != nullptr && job->ended() && job->place == nullptr &&
                        job->attempt == lease.attempt &&
                        broker_.jobs().find(core::JobNumber{lease.job}) != nullptr;
-    if (mine) job->missing = -1;
+    if (mine) listed.insert(job);
     if (!mine && !taken) cancels_due_.push_back({worker.address, lease});
   }
   std::vector<ModelJob*> missing;
-  for (ModelJob* job : worker.held)
-    if (++job->missing >= kMissingMax) missing.push_back(job);
+  for (ModelJob* job : worker.held) {
+    if (listed.contains(job))
+      job->missing = 0;
+    else if (now_ - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat)
+      ++job->missing;
+    if (job->missing >= kMissingMax) missing.push_back(job);
+  }
   for (ModelJob* job : missing) {
     free_place(*job, Give::nothing);
     if (!job->ended()) requeue(*job, true, now_, now_);
