@@ -20,7 +20,7 @@ Broker::Broker(Options options, std::uint64_t seed)
     : options_(std::move(options)),
       random_(seed),
       workers_(options_.lanes),
-      clients_(options_.clients_idle_max),
+      connections_(options_.clients_idle_max),
       budgets_(options_.budgets),
       estimates_(options_.media_tokens, options_.output_default),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
@@ -90,8 +90,9 @@ void Broker::fire(Timer& timer, TimePoint now) {
       const auto place = std::find_if(waiters.begin(), waiters.end(),
                                       [&](const auto& other) { return other.get() == &waiter; });
       LANEMQ_CHECK(place != waiters.end());
-      say_status(job, {.address = waiter.client->address, .envelope = waiter.envelope}, {waiter.ref}, now);
-      clients_.drop_reference(*waiter.client);
+      say_status(job, {.address = waiter.connection->address, .envelope = waiter.envelope}, {waiter.ref},
+                 now);
+      connections_.drop_reference(*waiter.connection);
       waiters.erase(place);
       return;
     }
@@ -210,14 +211,15 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                                       ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
-  const Origin submitter{.address = job.client->address, .envelope = job.text.get(JobText::envelope)};
+  const Origin submitter{.address = job.connection->address, .envelope = job.text.get(JobText::envelope)};
   if (job.reply != ReplyMode::accepted) say_terminal(how, submitter, {job.text.get(JobText::ref)});
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
-      say_terminal(how, {.address = waiter->client->address, .envelope = waiter->envelope}, {waiter->ref});
+      say_terminal(how, {.address = waiter->connection->address, .envelope = waiter->envelope},
+                   {waiter->ref});
   drop_waiters(job);
-  clients_.drop_reference(*job.client);
-  job.client = nullptr;
+  connections_.drop_reference(*job.connection);
+  job.connection = nullptr;
   timers_.clear(job.timer);
 
   job.state = state;

@@ -12,7 +12,7 @@
 #include <lanemq/result.hpp>
 
 #include "broker/core/budgets.hpp"
-#include "broker/core/clients.hpp"
+#include "broker/core/connections.hpp"
 #include "broker/core/estimates.hpp"
 #include "broker/core/event.hpp"
 #include "broker/core/job_table.hpp"
@@ -87,7 +87,7 @@ class Broker {
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   void join(Record& known, const Submitted& event, ReplyMode mode);
-  void accept(const Submitted& event, Stream& stream, Client& client, const Estimate& estimate,
+  void accept(const Submitted& event, Stream& stream, Connection& connection, const Estimate& estimate,
               ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
@@ -160,7 +160,7 @@ class Broker {
   std::vector<std::unique_ptr<Lane>> lanes_;
   Lane* default_lane_ = nullptr;
   Workers workers_;
-  Clients clients_;
+  Connections connections_;
   Budgets budgets_;
   Estimates estimates_;
   JobTable jobs_;

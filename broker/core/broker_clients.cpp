@@ -98,8 +98,9 @@ void Broker::on(const Submitted& event, TimePoint now) {
     ++lane.counters.refused;
     return refuse(event.from, fields.ref, fields.id, *why);
   }
-  Client& client = clients_.at(event.from.address);
-  const std::string_view client_name = fields.client.empty() ? std::string_view(client.name) : fields.client;
+  Connection& connection = connections_.at(event.from.address);
+  const std::string_view client_name =
+      fields.client.empty() ? std::string_view(connection.name) : fields.client;
   const BudgetSet budgets = budgets_.match(service->name, fields.model, client_name, lane.options().name);
   Estimate estimate;
   if (budgets_.counts_tokens(budgets)) {
@@ -118,7 +119,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
                      {}});
     }
   }
-  accept(event, lane.stream(*service, budgets), client, estimate, mode, now);
+  accept(event, lane.stream(*service, budgets), connection, estimate, mode, now);
 }
 
 std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
@@ -167,7 +168,7 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   return same(job, job.stream->service(), job.text.get(JobText::model));
 }
 
-void Broker::accept(const Submitted& event, Stream& stream, Client& client, const Estimate& estimate,
+void Broker::accept(const Submitted& event, Stream& stream, Connection& connection, const Estimate& estimate,
                     ReplyMode mode, TimePoint now) {
   const wire::Submit& fields = *event.fields;
   Lane& lane = stream.lane();
@@ -213,8 +214,8 @@ void Broker::accept(const Submitted& event, Stream& stream, Client& client, cons
   bytes_ += job.bytes;
   jobs_.index(job);
 
-  job.client = &client;
-  clients_.take_reference(client);
+  job.connection = &connection;
+  connections_.take_reference(connection);
   job.stream = &stream;
   job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
@@ -237,11 +238,11 @@ void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
 }
 
 void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until) {
-  Client& client = clients_.at(from.address);
-  clients_.take_reference(client);
+  Connection& connection = connections_.at(from.address);
+  connections_.take_reference(connection);
   auto waiter = std::make_unique<Waiter>();
   waiter->job = &job;
-  waiter->client = &client;
+  waiter->connection = &connection;
   waiter->envelope = from.envelope;
   waiter->ref = ref.bytes;
   if (until) timers_.set(waiter->timer, *until);
@@ -250,7 +251,7 @@ void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::option
     // The longest waiter makes way: most likely its connection is gone and came back as this one.
     Waiter& oldest = *waiters.front();
     timers_.clear(oldest.timer);
-    clients_.drop_reference(*oldest.client);
+    connections_.drop_reference(*oldest.connection);
     waiters.erase(waiters.begin());
     ++stats_.waiters_dropped;
   }
@@ -261,7 +262,7 @@ void Broker::drop_waiters(Job& job) {
   if (!job.extra) return;
   for (const auto& waiter : job.extra->waiters) {
     timers_.clear(waiter->timer);
-    clients_.drop_reference(*waiter->client);
+    connections_.drop_reference(*waiter->connection);
   }
   job.extra->waiters.clear();
 }

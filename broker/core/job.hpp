@@ -21,7 +21,7 @@
 
 namespace lanemq::core {
 
-struct Client;
+struct Connection;
 struct Job;
 struct KeptResult;
 struct Worker;
@@ -42,7 +42,7 @@ struct Waiter {
   Timer timer{.owner = TimerOwner::waiter,
               .object = this};  ///< set for a fetch: when to answer with a status
   Job* job = nullptr;
-  Client* client = nullptr;
+  Connection* connection = nullptr;
   std::string envelope, ref;
 };
 
@@ -88,10 +88,10 @@ struct Job final : Record {
   std::unique_ptr<Extra> extra;
   std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
   TimePoint accepted_at{}, deadline{};
-  TimePoint due{};            ///< delayed: when it may be queued again
-  TimePoint dispatched_at{};  ///< the last hand-over
-  ListHook<Job> lease_hook;   ///< among its worker's leases
-  Client* client = nullptr;   ///< of the first submit; holds a reference while set
+  TimePoint due{};                   ///< delayed: when it may be queued again
+  TimePoint dispatched_at{};         ///< the last hand-over
+  ListHook<Job> lease_hook;          ///< among its worker's leases
+  Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
   Stream* stream = nullptr;
   Reservation reservation;
   std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/string_hash.hpp"
+
+namespace lanemq::core {
+
+/// A connection that requests come from and answers go to. An address, not an identity.
+struct Connection {
+  std::string address;
+  std::string name;                ///< what its jobs go by where they name no client
+  std::size_t references = 0;      ///< jobs and waiters that will answer it
+  ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
+};
+
+/// The connections that are owed an answer, and the lately idle ones up to a bound. ZeroMQ never says that a
+/// client has gone, so that nothing else would end this table.
+class Connections {
+ public:
+  explicit Connections(std::size_t idle_max) : idle_max_(idle_max) {}
+
+  /// The connection at an address; made when it is first seen. Lives until it has been idle for long: take a
+  /// reference to keep it.
+  Connection& at(std::string_view address);
+  void take_reference(Connection& connection);
+  /// It may be gone afterwards.
+  void drop_reference(Connection& connection);
+  std::size_t size() const { return by_address_.size(); }
+
+ private:
+  void forget_longest_idle();
+
+  std::size_t idle_max_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Connection>, StringHash, StringEqual> by_address_;
+  IntrusiveList<Connection, &Connection::idle_hook> idle_;  // the longest idle first
+  std::uint64_t next_number_ = 1;
+};
+
+}  // namespace lanemq::core

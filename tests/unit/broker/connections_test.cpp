@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/connections.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq::core {
+namespace {
+
+TEST(Connections, an_address_is_one_client_for_as_long_as_it_is_remembered) {
+  Connections connections(10);
+  Connection& a = connections.at("a");
+  EXPECT_EQ(&connections.at("a"), &a);
+  EXPECT_NE(&connections.at("b"), &a);
+  EXPECT_EQ(connections.size(), 2u);
+}
+
+TEST(Connections, names_are_the_brokers_and_not_the_address) {
+  Connections connections(10);
+  EXPECT_EQ(connections.at("a").name.find('a'), std::string::npos);
+  EXPECT_NE(connections.at("a").name, connections.at("b").name);
+}
+
+TEST(Connections, the_idle_ones_are_bounded_and_the_longest_idle_goes) {
+  Connections connections(3);
+  for (int i = 0; i < 1000; ++i)
+    connections.at(std::to_string(i));
+  EXPECT_LE(connections.size(), 3u);
+  const std::string kept = connections.at("999").name;
+  EXPECT_EQ(connections.at("999").name, kept);
+}
+
+TEST(Connections, one_that_is_owed_an_answer_stays) {
+  Connections connections(2);
+  Connection& owed = connections.at("owed");
+  connections.take_reference(owed);
+  for (int i = 0; i < 100; ++i)
+    connections.at(std::to_string(i));
+  EXPECT_EQ(&connections.at("owed"), &owed);
+
+  connections.take_reference(owed);
+  connections.drop_reference(owed);
+  EXPECT_EQ(owed.references, 1u);
+  connections.drop_reference(owed);
+  for (int i = 0; i < 100; ++i)
+    connections.at(std::to_string(i));
+  EXPECT_LE(connections.size(), 2u);
+}
+
+TEST(Connections, a_bound_of_none_is_a_bound) {
+  Connections connections(0);
+  Connection& connection = connections.at("a");
+  connections.take_reference(connection);
+  connections.at("b");
+  connections.at("c");
+  EXPECT_LE(connections.size(), 2u) << "the one that is owed an answer, and the one just asked for";
+}
+
+}  // namespace
+}  // namespace lanemq::core
