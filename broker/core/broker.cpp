@@ -20,7 +20,8 @@ Broker::Broker(Options options, std::uint64_t seed)
     : options_(std::move(options)),
       random_(seed),
       workers_(options_.lanes),
-      connections_(options_.clients_idle_max),
+      clients_(options_.clients, options_.clients_idle_max),
+      connections_(clients_, options_.clients_idle_max),
       budgets_(options_.budgets),
       estimates_(options_.media_tokens, options_.output_default),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
@@ -69,11 +70,14 @@ std::size_t Broker::running() const {
   return running;
 }
 
-Duration Broker::oldest(const Lane& lane, TimePoint now) const {
-  TimePoint oldest = now;
-  for (const auto& stream : lane.streams())
-    if (const Job* head = stream->head()) oldest = std::min(oldest, head->accepted_at);
-  return now - oldest;
+std::vector<Duration> Broker::oldest(TimePoint now) const {
+  std::vector<Duration> ages(lanes_.size());
+  const auto& all = clients_.all();
+  for (const Client* client = all.front(); client != nullptr; client = all.next(*client))
+    for (const auto& queue : client->queues)
+      if (const Job* job = queue->oldest())
+        ages[job->lane] = std::max(ages[job->lane], now - job->accepted_at);
+  return ages;
 }
 
 void Broker::fire(Timer& timer, TimePoint now) {
@@ -115,6 +119,7 @@ void Broker::set_timer(Job& job) {
 void Broker::enqueue(Job& job) {
   Lane& lane = *lanes_[job.lane];
   lane.bytes += job.bytes;
+  ++job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
     delayed_.push_back(job);
@@ -122,36 +127,54 @@ void Broker::enqueue(Job& job) {
   }
   ++lane.queued;
   if (job.attempt == 0)
-    job.stream->push(job);
+    job.stream().push(job);
   else
-    job.stream->put_back(job);
-  lane.update_ready(*job.stream);
+    job.stream().put_back(job);
 }
 
 void Broker::leave_queue(Job& job) {
   Lane& lane = *lanes_[job.lane];
   lane.bytes -= job.bytes;
+  --job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     --lane.delayed;
     delayed_.remove(job);
     return;
   }
   --lane.queued;
-  job.stream->remove(job);
-  lane.update_ready(*job.stream);
+  job.stream().remove(job);
+}
+
+void Broker::take_place(Job& job, Worker& worker) {
+  workers_.take_place(worker, job);
+  Client& client = job.queue->client();
+  ++client.running;
+  if (client.at_limit()) update_turns(client);
 }
 
 void Broker::leave_place(Job& job) {
   workers_.free_place(job);
-  if (!job.ended()) return;
+  Client& client = job.queue->client();
+  const bool was_at_limit = client.at_limit();
+  --client.running;
+  if (was_at_limit) update_turns(client);
+  if (job.ended()) erase(job);
+}
+
+/// Nothing refers to the job any more.
+void Broker::erase(Job& job) {
   bytes_ -= job.bytes;
+  clients_.leave(*job.queue);
   jobs_.erase(job);
 }
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
-  if (how == Requeue::free) --job.attempts;
+  if (how == Requeue::free) {
+    --job.attempts;
+    job.stream().correct(*job.queue, -job.cost());  // it was not served
+  }
   // While the broker drains nothing waits for another turn: the client hears so now, and can ask again.
   if (draining_)
     return end_with(job, JobState::failed, ErrorCode::draining,
@@ -235,14 +258,13 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   } else {
     jobs_.replace(job, nullptr);
   }
-  bytes_ -= job.bytes;
   if (job.worker == nullptr) {
-    jobs_.erase(job);
+    erase(job);
   } else {
     job.text.assign({});
     job.extra.reset();
+    bytes_ -= job.bytes - Job::kRecordBytes;
     job.bytes = Job::kRecordBytes;
-    bytes_ += job.bytes;
   }
   evict_results();
 }
@@ -291,40 +313,52 @@ Claim Broker::claim_of(const Job& job, TimePoint now) const {
   return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)], .turn = turn_};
 }
 
-/// Hands over the oldest job that competes in the lane and has a place and a budget. A stream that cannot run
-/// blocks no other, but its oldest job saves for itself what it is short of: else small jobs would pass a
-/// large one for ever.
+/// The head that is next in the lane, of those with a place and budgets that were not found wanting in this
+/// turn: the stream's whose turn it is, or one that waited longer and was boosted from below. Null when there
+/// is none.
+Job* Broker::next_in(LaneIndex level, TimePoint now) {
+  Lane& lane = *lanes_[level];
+  const auto can_run = [&](const Stream& stream) {
+    return stream.unaffordable_in_turn != turn_ &&
+           workers_.find_place(stream.service(), stream.lane().index()) != nullptr;
+  };
+  Job* next = nullptr;
+  std::int64_t next_turn = 0;
+  for (Stream* stream : lane.ready()) {
+    Job* const head = stream->head();
+    const std::int64_t turn = lane.turn_of(*stream);
+    if (next != nullptr && (turn != next_turn ? turn > next_turn : head->arrival > next->arrival)) continue;
+    if ((boosts_ && level_of(*head, now) != level) || !can_run(*stream)) continue;
+    next = head;
+    next_turn = turn;
+  }
+  // A boosted job never reaches the top lane.
+  for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below) {
+    if (options_.lanes[below].boost_after.count() <= 0) continue;
+    for (Stream* stream : lanes_[below]->ready()) {
+      Job* const head = stream->head();
+      if (next != nullptr && head->arrival > next->arrival) continue;
+      if (level_of(*head, now) == level && can_run(*stream)) next = head;
+    }
+  }
+  return next;
+}
+
+/// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but its head
+/// saves for itself what it is short of: else small jobs would pass a large one for ever.
 bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (true) {
-    Job* oldest = nullptr;
-    Place* place = nullptr;
-    const auto consider = [&](Stream& stream) {
-      Job* const head = stream.head();
-      if (oldest != nullptr && oldest->arrival < head->arrival) return;
-      if (stream.unaffordable_in_turn == turn_) return;
-      if (boosts_ && level_of(*head, now) != level) return;
-      Place* const free = workers_.find_place(stream.service(), head->lane);
-      if (free == nullptr) return;
-      oldest = head;
-      place = free;
-    };
-    for (Stream* stream : lanes_[level]->ready())
-      consider(*stream);
-    // A boosted job never reaches the top lane.
-    for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below)
-      if (options_.lanes[below].boost_after.count() > 0)
-        for (Stream* stream : lanes_[below]->ready())
-          consider(*stream);
-    if (oldest == nullptr) return false;
-    if (Job* const owed = shares_ ? owed_before(*oldest, now) : nullptr) {
-      hand_over(*owed, *workers_.find_place(owed->stream->service(), owed->lane), now);
+    Job* const next = next_in(level, now);
+    if (next == nullptr) return false;
+    if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
+      hand_over(*owed, now);
       return true;
     }
-    Stream& stream = *oldest->stream;
-    const Claim claim = claim_of(*oldest, now);
+    Stream& stream = next->stream();
+    const Claim claim = claim_of(*next, now);
     const Obstacle obstacle = budgets_.obstacle(stream.budgets(), claim, now);
     if (!obstacle) {
-      hand_over(*oldest, *place, now);
+      hand_over(*next, now);
       return true;
     }
     stream.unaffordable_in_turn = turn_;
@@ -341,7 +375,7 @@ bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
 /// The job of a lower lane of the same service that goes before `job`, since its lane has not had its
 /// share_min; null when there is none. What is held for higher lanes and saved by others does not keep it.
 Job* Broker::owed_before(const Job& job, TimePoint now) {
-  Service& service = job.stream->service();
+  Service& service = job.stream().service();
   Job* first = nullptr;
   for (Stream* stream : service.streams) {
     const LaneIndex lane = stream->lane().index();
@@ -358,7 +392,7 @@ Job* Broker::owed_before(const Job& job, TimePoint now) {
 
 /// A job is handed over: each lane that has jobs of the same service is owed its share of it.
 void Broker::share_out(const Job& job) {
-  Service& service = job.stream->service();
+  Service& service = job.stream().service();
   for (const Stream* stream : service.streams) {
     const LaneIndex lane = stream->lane().index();
     const int share = options_.lanes[lane].share_min;
@@ -370,10 +404,15 @@ void Broker::share_out(const Job& job) {
   owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
 }
 
-void Broker::hand_over(Job& job, Place& place, TimePoint now) {
+/// Requires: there is a place for it, and its budgets have room.
+void Broker::hand_over(Job& job, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
-  Worker& worker = *place.worker;
+  Stream& stream = job.stream();
+  Worker& worker = *workers_.find_place(stream.service(), job.lane)->worker;
   if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
+  const bool counted = budgets_.counts_tokens(stream.budgets());
+  lane.charge(stream, counted ? std::optional(job.cost()) : std::nullopt);
+  stream.charge(*job.queue, job.cost());
   leave_queue(job);
   if (shares_) share_out(job);
   job.state = JobState::running;
@@ -383,14 +422,14 @@ void Broker::hand_over(Job& job, Place& place, TimePoint now) {
   job.missing = 0;
   job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(job.stream->budgets(), job.expected(), now);
-  workers_.take_place(worker, job);
+  job.reservation = budgets_.reserve(stream.budgets(), job.expected(), now);
+  take_place(job, worker);
 
   wire::JobOffer offer;
   offer.job = static_cast<std::uint64_t>(job.number);
   offer.attempt = job.attempt;
   offer.id = job.id();
-  if (worker.places.size() > 1) offer.service = job.stream->service().name;
+  if (worker.places.size() > 1) offer.service = stream.service().name;
   if (&lane != default_lane_) offer.lane = lane.options().name;
   const auto named = [&](JobText::Part part) {
     const std::string_view text = job.text.get(part);

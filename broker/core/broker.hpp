@@ -12,6 +12,7 @@
 #include <lanemq/result.hpp>
 
 #include "broker/core/budgets.hpp"
+#include "broker/core/clients.hpp"
 #include "broker/core/connections.hpp"
 #include "broker/core/estimates.hpp"
 #include "broker/core/event.hpp"
@@ -71,8 +72,8 @@ class Broker {
   std::size_t kept_results() const { return kept_.size(); }
   /// Bytes of all jobs and kept results, as the bounds count them.
   std::size_t memory_bytes() const { return bytes_ + kept_.bytes(); }
-  /// Age of the job that has been queued longest.
-  Duration oldest(const Lane& lane, TimePoint now) const;
+  /// By lane: the age of the job that has been queued longest.
+  std::vector<Duration> oldest(TimePoint now) const;
 
  private:
   enum class Requeue : std::uint8_t { costs_attempt, free };
@@ -86,9 +87,11 @@ class Broker {
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
+  std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
+  Refusal full(const Lane& lane, ErrorCode code, std::string message) const;
   void join(Record& known, const Submitted& event, ReplyMode mode);
-  void accept(const Submitted& event, Stream& stream, Connection& connection, const Estimate& estimate,
-              ReplyMode mode, TimePoint now);
+  void accept(const Submitted& event, Stream& stream, Connection& connection, Client& client,
+              const Estimate& estimate, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
                     const Origin& to, wire::Raw ref);
@@ -137,7 +140,9 @@ class Broker {
   // ---- the life of a job (broker.cpp)
   void enqueue(Job& job);
   void leave_queue(Job& job);
+  void take_place(Job& job, Worker& worker);
   void leave_place(Job& job);
+  void erase(Job& job);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
@@ -148,18 +153,20 @@ class Broker {
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
   void dispatch(TimePoint now);
+  Job* next_in(LaneIndex level, TimePoint now);
   bool dispatch_from(LaneIndex level, TimePoint now);
   LaneIndex level_of(const Job& job, TimePoint now) const;
   Claim claim_of(const Job& job, TimePoint now) const;
   Job* owed_before(const Job& job, TimePoint now);
   void share_out(const Job& job);
-  void hand_over(Job& job, Place& place, TimePoint now);
+  void hand_over(Job& job, TimePoint now);
 
   Options options_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   Lane* default_lane_ = nullptr;
   Workers workers_;
+  Clients clients_;
   Connections connections_;
   Budgets budgets_;
   Estimates estimates_;

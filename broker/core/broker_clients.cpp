@@ -30,6 +30,23 @@ Refusal bad_request(std::string message) {
   return {ErrorCode::bad_request, std::move(message), {}};
 }
 
+/// Keeps a client for as long as a submit is looked at.
+class ClientHold {
+ public:
+  ClientHold(Clients& clients, Client& client) : clients_(clients), client_(client) {
+    clients_.take_reference(client_);
+  }
+  ~ClientHold() { clients_.drop_reference(client_); }
+  ClientHold(const ClientHold&) = delete;
+  ClientHold& operator=(const ClientHold&) = delete;
+  Client& operator*() const { return client_; }
+  Client* operator->() const { return &client_; }
+
+ private:
+  Clients& clients_;
+  Client& client_;
+};
+
 std::string lane_names(const std::vector<std::unique_ptr<Lane>>& lanes) {
   std::string names;
   for (const auto& lane : lanes)
@@ -87,9 +104,13 @@ void Broker::on(const Submitted& event, TimePoint now) {
              "\" is in use by a job with other content (service, lane, model or body); choose another id",
          {}});
   }
+  Connection& connection = connections_.at(event.from.address);
+  const ClientHold client(
+      clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
   auto why = draining_ ? Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
                                  std::chrono::seconds(1)}
-                       : no_room(lane, event.body.size());
+                       : not_allowed(*client, lane);
+  if (!why) why = no_room(lane, event.body.size());
   Service* const service = why ? nullptr : workers_.service(fields.service, options_.services_max);
   if (!why && service == nullptr)
     why = bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -98,10 +119,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
     ++lane.counters.refused;
     return refuse(event.from, fields.ref, fields.id, *why);
   }
-  Connection& connection = connections_.at(event.from.address);
-  const std::string_view client_name =
-      fields.client.empty() ? std::string_view(connection.name) : fields.client;
-  const BudgetSet budgets = budgets_.match(service->name, fields.model, client_name, lane.options().name);
+  const BudgetSet budgets = budgets_.match(service->name, fields.model, client->name, lane.options().name);
   Estimate estimate;
   if (budgets_.counts_tokens(budgets)) {
     estimate = estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
@@ -119,37 +137,55 @@ void Broker::on(const Submitted& event, TimePoint now) {
                      {}});
     }
   }
-  accept(event, lane.stream(*service, budgets), connection, estimate, mode, now);
+  accept(event, lane.stream(*service, budgets), connection, *client, estimate, mode, now);
+}
+
+/// That there is no room, and how long a hundredth of the lane takes to leave, at the rate of late.
+Refusal Broker::full(const Lane& lane, ErrorCode code, std::string message) const {
+  Duration wait = kRetryAfterMax;
+  if (lane.leaving_per_second > 0) {
+    const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
+    wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
+  }
+  return {code, std::move(message) + "; retry later", std::clamp(wait, kRetryAfterMin, kRetryAfterMax)};
+}
+
+std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lane) const {
+  const ClientOptions& options = client.options;
+  if (lane.index() < options.lane_max)
+    return Refusal{ErrorCode::forbidden,
+                   "client \"" + client.name + "\" may use lane \"" +
+                       lanes_[options.lane_max]->options().name + "\" and those below it (clients." +
+                       options.name + ".lane_max), not \"" + lane.options().name + '"',
+                   {}};
+  if (options.depth_max > 0 && client.waiting >= options.depth_max)
+    return full(lane, ErrorCode::client_full,
+                "client \"" + client.name + "\" has " + std::to_string(client.waiting) +
+                    " jobs waiting (clients." + options.name + ".depth_max)");
+  return std::nullopt;
 }
 
 std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   const std::string& name = lane.options().name;
-  const auto full = [&](ErrorCode code, std::string message) {
-    Duration wait = kRetryAfterMax;
-    // As long as a hundredth of the lane takes to leave, at the rate of late.
-    if (lane.leaving_per_second > 0) {
-      const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
-      wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
-    }
-    return Refusal{code, std::move(message), std::clamp(wait, kRetryAfterMin, kRetryAfterMax)};
-  };
   if (lane.depth() >= lane.options().depth_max)
-    return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.depth()) +
-                                          " jobs (lane." + name + ".depth_max); retry later");
+    return full(lane, ErrorCode::lane_full,
+                "lane \"" + name + "\" holds " + std::to_string(lane.depth()) + " jobs (lane." + name +
+                    ".depth_max)");
   if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
-    return full(ErrorCode::lane_full, "lane \"" + name + "\" holds " + std::to_string(lane.bytes) +
-                                          " bytes (lane." + name + ".bytes_max); retry later");
+    return full(
+        lane, ErrorCode::lane_full,
+        "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes (lane." + name + ".bytes_max)");
   // Kept results make way for new work, where that makes room enough.
   const std::size_t needed = bytes + Job::kRecordBytes;
   if (bytes_ + needed <= options_.memory_max)
     while (jobs_.full() || memory_bytes() + needed > options_.memory_max)
       if (!evict_result()) break;
   if (jobs_.full())
-    return full(ErrorCode::bytes_full,
-                "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max); retry later");
+    return full(lane, ErrorCode::bytes_full,
+                "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max)");
   if (memory_bytes() + needed > options_.memory_max)
-    return full(ErrorCode::bytes_full,
-                "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max); retry later");
+    return full(lane, ErrorCode::bytes_full,
+                "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max)");
   return std::nullopt;
 }
 
@@ -165,11 +201,11 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   };
   if (const KeptResult* result = known.result()) return same(*result, *result->service, result->model());
   const Job& job = *known.job();
-  return same(job, job.stream->service(), job.text.get(JobText::model));
+  return same(job, job.stream().service(), job.text.get(JobText::model));
 }
 
-void Broker::accept(const Submitted& event, Stream& stream, Connection& connection, const Estimate& estimate,
-                    ReplyMode mode, TimePoint now) {
+void Broker::accept(const Submitted& event, Stream& stream, Connection& connection, Client& client,
+                    const Estimate& estimate, ReplyMode mode, TimePoint now) {
   const wire::Submit& fields = *event.fields;
   Lane& lane = stream.lane();
   Job& job = jobs_.create();
@@ -216,13 +252,13 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
 
   job.connection = &connection;
   connections_.take_reference(connection);
-  job.stream = &stream;
+  job.queue = &clients_.join(client, stream);
   job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  if (mode != ReplyMode::result) say_accepted(job.id(), lane, job.stream->depth(), event.from, fields.ref);
+  if (mode != ReplyMode::result) say_accepted(job.id(), lane, stream.depth(), event.from, fields.ref);
   enqueue(job);
   set_timer(job);
 }
@@ -314,10 +350,16 @@ void Broker::on(const DrainAsked&, TimePoint now) {
   draining_ = true;
   static constexpr char kText[] =
       "the broker is stopping and its store does not outlive it; submit the job again in a moment";
-  for (const auto& lane : lanes_)
-    for (const auto& stream : lane->streams())
-      while (Job* job = stream->head())
-        end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
+  std::vector<Job*> queued;
+  const auto& clients = clients_.all();
+  for (const Client* client = clients.front(); client != nullptr; client = clients.next(*client))
+    for (const auto& queue : client->queues)
+      queue->append_to(queued);
+  std::sort(queued.begin(), queued.end(), [](const Job* a, const Job* b) {
+    return a->lane != b->lane ? a->lane < b->lane : a->arrival < b->arrival;
+  });
+  for (Job* job : queued)
+    end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
   while (Job* job = delayed_.front())
     end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
 }
@@ -393,9 +435,11 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.state == JobState::delayed) return {"retry", job.due};
-  Service& service = job.stream->service();
+  Service& service = job.stream().service();
   if (workers_.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
-  const BudgetSet set = job.stream->budgets();
+  const Client& client = job.queue->client();
+  if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
+  const BudgetSet set = job.stream().budgets();
   const Claim claim = claim_of(job, now);
   const Obstacle obstacle = budgets_.obstacle(set, claim, now);
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};

@@ -191,8 +191,11 @@ void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint
   used.requests = usage->requests.value_or(used.requests);
   used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
   used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
-  if (budgets_.counts_tokens(job.reservation.set) && !job.ended())
-    estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
+  if (budgets_.counts_tokens(job.reservation.set)) {
+    job.stream().correct(*job.queue, used.input_tokens + used.output_tokens - job.cost());
+    if (!job.ended())
+      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
+  }
   budgets_.settle(job.reservation, used, now);
 }
 
@@ -227,7 +230,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
   settle(*job, event.fields->usage, now);
-  if (event.fields->limits) budgets_.learn(job->stream->budgets(), *event.fields->limits, now);
+  if (event.fields->limits) budgets_.learn(job->stream().budgets(), *event.fields->limits, now);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   leave_place(*job);
@@ -257,7 +260,7 @@ void Broker::on(const FailureReported& event, TimePoint now) {
     budgets_.release(job->reservation, now);
   else
     settle(*job, fields.usage, now);
-  if (fields.limits) budgets_.learn(job->stream->budgets(), *fields.limits, now);
+  if (fields.limits) budgets_.learn(job->stream().budgets(), *fields.limits, now);
   const bool ended = job->ended();
   leave_place(*job);
   if (!ended) take_failure(*job, error_class, event, now);
@@ -275,8 +278,8 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
       const TimePoint until = now + (event.fields->retry_after_ms
                                          ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
                                          : kLimitedPause);
-      if (!event.fields->limits) budgets_.cut(job.stream->budgets(), now);
-      const bool paused = budgets_.pause(job.stream->budgets(), until);
+      if (!event.fields->limits) budgets_.cut(job.stream().budgets(), now);
+      const bool paused = budgets_.pause(job.stream().budgets(), until);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
     case ErrorClass::retry:

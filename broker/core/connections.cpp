@@ -18,6 +18,14 @@ Connection& Connections::at(std::string_view address) {
   return added;
 }
 
+Client& Connections::client_of(Connection& connection) {
+  if (connection.client == nullptr) {
+    connection.client = &clients_.named(connection.name);
+    clients_.take_reference(*connection.client);
+  }
+  return *connection.client;
+}
+
 void Connections::take_reference(Connection& connection) {
   if (connection.references++ == 0) idle_.remove(connection);
 }
@@ -30,8 +38,10 @@ void Connections::drop_reference(Connection& connection) {
 }
 
 void Connections::forget_longest_idle() {
+  Connection& connection = *idle_.pop_front();
+  if (connection.client != nullptr) clients_.drop_reference(*connection.client);
   // Destroying the client destroys the key too: look it up first, then erase by iterator.
-  by_address_.erase(by_address_.find(idle_.pop_front()->address));
+  by_address_.erase(by_address_.find(connection.address));
 }
 
 }  // namespace lanemq::core

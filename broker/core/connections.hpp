@@ -8,6 +8,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include "broker/core/clients.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/string_hash.hpp"
 
@@ -16,7 +17,8 @@ namespace lanemq::core {
 /// A connection that requests come from and answers go to. An address, not an identity.
 struct Connection {
   std::string address;
-  std::string name;                ///< what its jobs go by where they name no client
+  std::string name;                ///< of the client its jobs are for where they name none
+  Client* client = nullptr;        ///< that one, once there was such a job; a reference of the connection's
   std::size_t references = 0;      ///< jobs and waiters that will answer it
   ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
 };
@@ -25,11 +27,13 @@ struct Connection {
 /// client has gone, so that nothing else would end this table.
 class Connections {
  public:
-  explicit Connections(std::size_t idle_max) : idle_max_(idle_max) {}
+  Connections(Clients& clients, std::size_t idle_max) : clients_(clients), idle_max_(idle_max) {}
 
   /// The connection at an address; made when it is first seen. Lives until it has been idle for long: take a
   /// reference to keep it.
   Connection& at(std::string_view address);
+  /// The client of jobs that came by the connection and name none.
+  Client& client_of(Connection& connection);
   void take_reference(Connection& connection);
   /// It may be gone afterwards.
   void drop_reference(Connection& connection);
@@ -38,6 +42,7 @@ class Connections {
  private:
   void forget_longest_idle();
 
+  Clients& clients_;
   std::size_t idle_max_;
   absl::flat_hash_map<std::string, std::unique_ptr<Connection>, StringHash, StringEqual> by_address_;
   IntrusiveList<Connection, &Connection::idle_hook> idle_;  // the longest idle first

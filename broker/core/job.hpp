@@ -25,6 +25,7 @@ struct Connection;
 struct Job;
 struct KeptResult;
 struct Worker;
+class ClientQueue;
 class Service;
 class Stream;
 
@@ -92,7 +93,7 @@ struct Job final : Record {
   TimePoint dispatched_at{};         ///< the last hand-over
   ListHook<Job> lease_hook;          ///< among its worker's leases
   Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
-  Stream* stream = nullptr;
+  ClientQueue* queue = nullptr;      ///< of its client in its stream
   Reservation reservation;
   std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take
   std::uint32_t raw_input = 0;                        ///< the guess before its correction, to learn from
@@ -113,6 +114,7 @@ struct Job final : Record {
   /// What it counts for where jobs share: its tokens, or one where they are not counted.
   std::int64_t cost() const { return std::max<std::int64_t>(std::int64_t{input_tokens} + output_tokens, 1); }
   bool ended() const { return state >= JobState::succeeded; }
+  Stream& stream() const;
   std::string_view id() const { return text.get(JobText::id); }
 };
 

@@ -58,7 +58,7 @@ KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_pt
   kept.attempts = end.attempts;
   kept.lane = end.lane;
   kept.state = end.state;
-  kept.service = &job.stream->service();
+  kept.service = &job.stream().service();
   kept.body_hash = job.body_hash;
   kept.queued_ms = end.queued_ms;
   kept.ran_ms = end.ran_ms;

@@ -1,36 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/lanes.hpp"
 
-#include "broker/core/check.hpp"
 #include "broker/core/workers.hpp"
 
 namespace lanemq::core {
-
-Job* Stream::head() const {
-  Job* const fresh = fresh_.front();
-  if (returned_.empty()) return fresh;
-  Job* const returned = returned_.begin()->second;
-  return fresh == nullptr || returned->arrival < fresh->arrival ? returned : fresh;
-}
-
-void Stream::push(Job& job) {
-  job.returned = false;
-  fresh_.push_back(job);
-}
-
-void Stream::put_back(Job& job) {
-  job.returned = true;
-  const bool fresh = returned_.emplace(job.arrival, &job).second;
-  LANEMQ_CHECK(fresh);
-}
-
-void Stream::remove(Job& job) {
-  if (job.returned)
-    returned_.erase(job.arrival);
-  else
-    fresh_.remove(job);
-  job.returned = false;
-}
 
 Stream& Lane::stream(Service& service, BudgetSet budgets) {
   for (Stream* stream : service.streams)
@@ -54,6 +27,13 @@ void Lane::update_ready(Stream& stream) {
   last->ready_at = stream.ready_at;
   ready_.pop_back();
   stream.ready_at = Stream::kNotReady;
+}
+
+void Lane::charge(Stream& stream, std::optional<std::int64_t> cost) {
+  constexpr std::int64_t kOfLate = 16;
+  if (cost) usual_cost_ = std::max<std::int64_t>(usual_cost_ + (*cost - usual_cost_) / kOfLate, 1);
+  virtual_now_ = turn_of(stream);
+  stream.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), stream.weight());
 }
 
 void Lane::count_leaving(TimePoint now) {

@@ -1,58 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "broker/core/histogram.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/options.hpp"
+#include "broker/core/stream.hpp"
 
 namespace lanemq::core {
 
 class Service;
-class Lane;
-
-/// The queued jobs of one lane that need the same service and the same budgets: if its head cannot run now,
-/// none of them can. First in, first out by arrival; a job that comes back stands at its old place.
-///
-/// Owns nothing: jobs must stay at their address while they are queued.
-class Stream {
- public:
-  Stream(Lane& lane, Service& service, BudgetSet budgets)
-      : lane_(lane), service_(service), budgets_(budgets) {}
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  Lane& lane() const { return lane_; }
-  Service& service() const { return service_; }
-  BudgetSet budgets() const { return budgets_; }
-
-  bool empty() const { return fresh_.empty() && returned_.empty(); }
-  std::size_t depth() const { return fresh_.size() + returned_.size(); }
-  /// The job whose turn it is, null when there is none.
-  Job* head() const;
-  /// Appends a job that has just arrived. Requires: its arrival is the latest so far.
-  void push(Job& job);
-  /// Puts a job back that was in this stream before, at its old place.
-  void put_back(Job& job);
-  void remove(Job& job);
-
-  /// Place among its lane's ready streams; kept by Lane.
-  std::size_t ready_at = kNotReady;
-  static constexpr std::size_t kNotReady = static_cast<std::size_t>(-1);
-  /// The turn in which its budgets were found wanting, so that they are asked once a turn.
-  std::uint64_t unaffordable_in_turn = 0;
-
- private:
-  Lane& lane_;
-  Service& service_;
-  BudgetSet budgets_;
-  IntrusiveList<Job, &Job::hook> fresh_;
-  std::map<std::uint64_t, Job*> returned_;  // by arrival; few: what workers gave back
-};
 
 /// Counters of a lane, since the start.
 struct LaneCounters {
@@ -78,6 +40,12 @@ class Lane {
   const std::vector<Stream*>& ready() const { return ready_; }
   const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
 
+  /// When, in virtual time, the stream's turn is: of streams that want the same place the lowest goes first,
+  /// so that a long queue for one service or budget does not keep those for others waiting.
+  std::int64_t turn_of(const Stream& stream) const { return std::max(stream.tag, virtual_now_); }
+  /// A job of the stream is about to be handed over; `cost` in tokens, where its budgets count them.
+  void charge(Stream& stream, std::optional<std::int64_t> cost);
+
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   LaneCounters counters;
   Histogram wait, run;
@@ -90,6 +58,8 @@ class Lane {
   LaneIndex index_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> ready_;
+  std::int64_t virtual_now_ = 0;
+  std::int64_t usual_cost_ = 1;  // of late; what a job counts for whose tokens nobody counts
   TimePoint second_began_{};
   std::uint64_t left_in_second_ = 0;
 };

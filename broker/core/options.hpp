@@ -57,10 +57,22 @@ struct BudgetOptions {
   OutputCount output = OutputCount::used;
 };
 
+/// How one client, or each whose name matches a glob, shares with others.
+struct ClientOptions {
+  static constexpr std::uint32_t kWeightMax = 100;
+
+  std::string name;               ///< or a glob
+  std::uint32_t weight = 1;       ///< 1..kWeightMax: its share of what clients of one lane get
+  std::size_t in_flight_max = 0;  ///< jobs at workers; 0: no bound
+  std::size_t depth_max = 0;      ///< queued and delayed jobs; 0: only the lanes' bounds
+  std::size_t lane_max = 0;       ///< the highest lane it may use, by place
+};
+
 /// What the core is told at its start. Durations are relative; every bound has its name in the options table.
 struct Options {
   std::vector<LaneOptions> lanes;
   std::vector<BudgetOptions> budgets;
+  std::vector<ClientOptions> clients;
 
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job

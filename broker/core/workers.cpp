@@ -131,7 +131,7 @@ void Workers::take_place(Worker& worker, Job& job) {
   worker.leases.push_back(job);
   job.worker = &worker;
   job.reserved_place = worker.reserved();
-  if (!job.reserved_place) ++job.stream->service().running_general[job.lane];
+  if (!job.reserved_place) ++job.stream().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
   // The next job goes to another worker.
   for (const auto& place : worker.places) {
@@ -146,7 +146,7 @@ void Workers::free_place(Job& job) {
   worker.leases.remove(job);
   --worker.running;
   job.worker = nullptr;
-  if (!job.reserved_place) --job.stream->service().running_general[job.lane];
+  if (!job.reserved_place) --job.stream().service().running_general[job.lane];
   if (worker.listed)
     change_free(worker, 1);
   else

@@ -33,8 +33,7 @@ void write_histogram(DocumentWriter& out, const core::Histogram& histogram) {
   out.text("max").number(ms_of(histogram.max()));
 }
 
-void write_lane(DocumentWriter& out, const core::Broker& broker, const core::Lane& lane,
-                core::TimePoint now) {
+void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration oldest) {
   out.map(13);
   out.text("queued").integer(signed_of(lane.queued));
   out.text("delayed").integer(signed_of(lane.delayed));
@@ -46,7 +45,7 @@ void write_lane(DocumentWriter& out, const core::Broker& broker, const core::Lan
   out.text("duplicates").integer(signed_of(lane.counters.duplicates));
   out.text("requeued").integer(signed_of(lane.counters.requeued));
   out.text("bytes").integer(signed_of(lane.bytes));
-  out.text("oldest_ms").integer(core::to_ms(broker.oldest(lane, now)));
+  out.text("oldest_ms").integer(core::to_ms(oldest));
   out.text("wait_ms");
   write_histogram(out, lane.wait);
   out.text("run_ms");
@@ -117,10 +116,11 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   out.map(9);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
+  const std::vector<core::Duration> oldest = broker.oldest(now);
   out.text("lanes").map(broker.lanes().size());
   for (const auto& lane : broker.lanes()) {
     out.text(lane->options().name);
-    write_lane(out, broker, *lane, now);
+    write_lane(out, *lane, oldest[lane->index()]);
   }
   out.text("workers");
   write_workers(out, broker);

@@ -54,6 +54,7 @@ void Auditor::free_place(ModelJob& job, Give give) {
   }
   job.place->held.erase(&job);
   job.place = nullptr;
+  --clients_[job.client].running;
 }
 
 void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max) {
@@ -61,6 +62,7 @@ void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due
   if (draining_) return must_end(job, {"draining"});
   --running_[job.lane];
   ++waiting_[job.lane];
+  ++clients_[job.client].waiting;
   job.missing = 0;
   job.due_min = due_min;
   job.due_max = due_max;
@@ -85,6 +87,7 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
     if (job.place != nullptr) cancels_due_.push_back({job.place->address, {job.number, job.attempt}});
   } else {
     --waiting_[job.lane];
+    --clients_[job.client].waiting;
     stream_of(job).waiting.erase(&job);
   }
   job.state = ModelJob::State::ended;

@@ -66,7 +66,9 @@ class Auditor {
   void on(const std::string& address, const wire::Fetch& fetch);
   ModelRequest& request(const std::string& address, const char* op, wire::Raw ref, std::string_view id);
   ModelJob* known(std::string_view id);
-  void may_be_refused(ModelRequest& asked, std::size_t lane, std::size_t bytes);
+  static std::string client_of(const std::string& address, const wire::Submit& submit);
+  const core::ClientOptions& options_of(const std::string& client) const;
+  void may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client, std::size_t bytes);
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
   ModelStream& stream_of(const ModelJob& job);
@@ -108,6 +110,7 @@ class Auditor {
   bool has_place(const ModelWorker& worker, const std::string& service, std::size_t lane) const;
   std::size_t free_general(const std::string& service) const;
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
+  bool at_limit(const std::string& client) const;
   bool surely_affordable(BudgetMask budgets);
   void check_nothing_idles();
   void check_wakeup();
@@ -128,6 +131,10 @@ class Auditor {
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
   std::vector<std::size_t> waiting_, running_;  // by lane
+  struct Counts {
+    std::size_t waiting = 0, running = 0;
+  };
+  std::map<std::string, Counts> clients_;
   std::size_t dispatches_ = 0;
   std::uint64_t next_serial_ = 1;
 

@@ -93,7 +93,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     ended_.push_back(job);  // its end is due in this step again
     return;
   }
-  may_be_refused(asked, lane, body.size());
+  may_be_refused(asked, lane, client_of(address, submit), body.size());
 
   ModelJob& job = pending_.emplace_back();
   pending_ref_ = immediate_;
@@ -101,6 +101,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.named = !submit.id.empty();
   job.service = submit.service;
   job.model = submit.model;
+  job.client = client_of(asked.address, submit);
   job.body = body;
   job.lane = lane;
   job.accepted_at = now_;
@@ -112,10 +113,31 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   if (asked.terminal_due) job.submit_ref = immediate_;
 }
 
-void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, std::size_t bytes) {
+std::string Auditor::client_of(const std::string& address, const wire::Submit& submit) {
+  return submit.client.empty() ? "connection at " + address : std::string(submit.client);
+}
+
+const core::ClientOptions& Auditor::options_of(const std::string& client) const {
+  static const core::ClientOptions kNone;
+  for (const core::ClientOptions& options : options_.clients)
+    if (options.name == client) return options;
+  for (const core::ClientOptions& options : options_.clients)
+    if (options.name == "*") return options;
+  return kNone;
+}
+
+void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client,
+                             std::size_t bytes) {
   const core::LaneOptions& limits = options_.lanes[lane];
+  const core::ClientOptions& of_client = options_of(client);
   if (draining_) {
     asked.refusals = {"draining"};
+    asked.must_refuse = true;
+  } else if (lane < of_client.lane_max) {
+    asked.refusals = {"forbidden"};
+    asked.must_refuse = true;
+  } else if (of_client.depth_max > 0 && clients_[client].waiting >= of_client.depth_max) {
+    asked.refusals = {"client_full"};
     asked.must_refuse = true;
   } else if (waiting_[lane] >= limits.depth_max) {
     asked.refusals = {"lane_full"};
@@ -144,21 +166,22 @@ void Auditor::accept_pending() {
   if (!job.named) job.id = asked.id;  // as `accepted` said it
   job.serial = next_serial_++;
   for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if (budgets_[i].matches(job.service, job.model, options_.lanes[job.lane].name))
-      job.budgets |= BudgetMask{1} << i;
+    if (budgets_[i].matches(job, options_.lanes[job.lane].name)) job.budgets |= BudgetMask{1} << i;
   asked.job = &job;
   if (!job.id.empty()) by_id_[job.id] = &job;
   by_body_[job.body] = &job;
   deadlines_.emplace(job.deadline, &job);
   ++waiting_[job.lane];
+  ++clients_[job.client].waiting;
   stream_of(job).waiting.insert(&job);
 }
 
 ModelStream& Auditor::stream_of(const ModelJob& job) {
   for (ModelStream& stream : streams_)
-    if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service)
+    if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
+        stream.client == job.client)
       return stream;
-  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, {}});
+  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, job.client, {}});
 }
 
 void Auditor::add_waiter(ModelJob& job, std::uint64_t ref) {

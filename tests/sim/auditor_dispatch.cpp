@@ -52,6 +52,10 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
 
   stream_of(job).waiting.erase(&job);
   --waiting_[job.lane];
+  --clients_[job.client].waiting;
+  const core::ClientOptions& of_client = options_of(job.client);
+  if (++clients_[job.client].running > of_client.in_flight_max && of_client.in_flight_max > 0)
+    violated(job.name() + " is one more than the in_flight_max of client " + job.client);
   ++running_[job.lane];
   job.state = ModelJob::State::running;
   ++job.attempt;
@@ -112,6 +116,12 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
   return worker.reserved() || free_general(service) > held_for_higher(service, lane);
 }
 
+bool Auditor::at_limit(const std::string& client) const {
+  const std::size_t most = options_of(client).in_flight_max;
+  const auto place = clients_.find(client);
+  return most > 0 && place != clients_.end() && place->second.running >= most;
+}
+
 bool Auditor::surely_affordable(BudgetMask budgets) {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((budgets >> i & 1) != 0 && !budgets_[i].surely_affordable(now_)) return false;
@@ -124,12 +134,15 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
     if (stream.lane > job.lane) continue;
     const ModelJob* const other = stream.head(now_);
     if (other == nullptr || other == &job) continue;
-    if (stream.lane == job.lane && other->serial > job.serial) continue;
-    const bool same_stream =
-        stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets;
-    if (!same_stream && (!has_place(worker, stream.service, stream.lane) ||
-                         !surely_affordable(stream.budgets & ~job.budgets)))
+    if (stream.lane == job.lane) {
+      const bool same_stream =
+          stream.service == job.service && stream.budgets == job.budgets && stream.client == job.client;
+      // Between clients and streams of a lane it is a matter of what each was served.
+      if (!same_stream || other->serial > job.serial) continue;
+    } else if (at_limit(stream.client) || !has_place(worker, stream.service, stream.lane) ||
+               !surely_affordable(stream.budgets & ~job.budgets)) {
       continue;
+    }
     violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before " +
              other->name() + " of lane " + options_.lanes[stream.lane].name +
              ", which is older or higher and could have run");
@@ -140,7 +153,7 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
 void Auditor::check_nothing_idles() {
   for (const ModelStream& stream : streams_) {
     const ModelJob* const job = stream.head(now_);
-    if (job == nullptr || !surely_affordable(stream.budgets)) continue;
+    if (job == nullptr || at_limit(stream.client) || !surely_affordable(stream.budgets)) continue;
     for (const auto& [address, worker] : workers_)
       if (has_place(worker, stream.service, stream.lane))
         violated(job->name() + " waits although worker " + address + " and its budgets have room");
@@ -162,7 +175,7 @@ void Auditor::check_wakeup() {
       if (record != nullptr && record->job() != nullptr && record->job()->state == core::JobState::delayed)
         wanted = std::min(wanted, job->due_max);
     }
-    if (stream.head(now_) == nullptr) continue;
+    if (stream.head(now_) == nullptr || at_limit(stream.client)) continue;
     TimePoint affordable = now_;
     for (std::size_t i = 0; i < budgets_.size(); ++i)
       if ((stream.budgets >> i & 1) != 0) affordable = std::max(affordable, budgets_[i].affordable_at(now_));

@@ -76,8 +76,9 @@ TimePoint ModelRate::affordable_at(TimePoint now) {
   return now + Duration(static_cast<std::int64_t>((missing + options_.limit - 1) / options_.limit));
 }
 
-bool ModelBudget::matches(std::string_view service, std::string_view model, std::string_view lane) const {
-  return fits(options.service, service) && fits(options.model, model) && fits(options.lane, lane);
+bool ModelBudget::matches(const ModelJob& job, std::string_view lane) const {
+  return fits(options.service, job.service) && fits(options.model, job.model) &&
+         fits(options.client, job.client) && fits(options.lane, lane);
 }
 
 bool ModelBudget::surely_affordable(TimePoint now) {

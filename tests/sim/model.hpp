@@ -31,6 +31,7 @@ struct Violation : std::runtime_error {
 // The auditor's own picture of a broker, kept as simply as can be: everything is searched, nothing is clever.
 // It shares no code with broker/core but the options.
 
+struct ModelJob;
 struct ModelWorker;
 
 /// Budgets that match a job, a bit each.
@@ -69,7 +70,7 @@ struct ModelBudget {
   TimePoint paused_until{};
   bool cut = false;  ///< refused within its limit: the broker takes less for a time, how much is its guess
 
-  bool matches(std::string_view service, std::string_view model, std::string_view lane) const;
+  bool matches(const ModelJob& job, std::string_view lane) const;
   bool surely_affordable(TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
   TimePoint affordable_at(TimePoint now);
@@ -80,6 +81,7 @@ struct ModelJob {
 
   std::uint64_t serial = 0;  ///< order of acceptance
   std::string id, service, model, body;
+  std::string client;  ///< as the submit named it, or else a connection
   std::size_t lane = 0;
   BudgetMask budgets = 0;
   bool named = false, timeout_stated = false;
@@ -117,11 +119,12 @@ struct ByAge {
   bool operator()(const ModelJob* a, const ModelJob* b) const { return a->serial < b->serial; }
 };
 
-/// The waiting jobs that need the same of everything.
+/// The waiting jobs of one client that need the same of everything.
 struct ModelStream {
   std::size_t lane;
   std::string service;
   BudgetMask budgets;
+  std::string client;
   std::set<ModelJob*, ByAge> waiting;
   ModelJob* head(TimePoint now) const;
 };

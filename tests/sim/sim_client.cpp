@@ -77,6 +77,7 @@ Task SimClient::new_task() {
   task.lane = swarm.options.lanes[random.percent(70) ? favourite_lane_ : random.below(lanes)].name;
   if (random.per_mille(static_cast<std::uint64_t>(swarm.nonsense))) task.lane = "nowhere";
   task.model = random.pick(swarm.models);
+  task.client = random.pick(swarm.names);
   task.body = "q" + serial + ".";
   task.body.resize(task.body.size() + random.below(static_cast<std::uint64_t>(swarm.body_bytes_max)), 'x');
   task.reply = random.one_of<const char*>({"", "", "", "both", "accepted"});
@@ -100,6 +101,7 @@ void SimClient::submit(const Task& task, bool remember) {
   if (!task.id.empty()) message.id = task.id;
   message.lane = task.lane;
   if (!task.model.empty()) message.model = task.model;
+  if (!task.client.empty()) message.client = task.client;
   if (!task.reply.empty()) message.reply = task.reply;
   message.timeout_ms = task.timeout_ms;
   message.retain_ms = task.retain_ms;

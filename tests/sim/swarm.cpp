@@ -47,12 +47,27 @@ void draw_budgets(Random& random, const Swarm& swarm, core::Options& options) {
     budget.name = "budget-" + std::to_string(i);
     if (random.percent(50)) budget.service = random.pick(swarm.services);
     if (random.percent(30)) budget.model = random.percent(50) ? "m*" : random.pick(swarm.models);
+    if (random.percent(20)) budget.client = random.percent(50) ? "k*" : "k1";
     if (random.percent(20)) budget.lane = options.lanes[random.below(options.lanes.size())].name;
     budget.window = random.percent(50) ? core::WindowKind::sliding : core::WindowKind::bucket;
     if (random.percent(70)) budget.rates.push_back(draw_rate(random));
     if (random.percent(15)) budget.rates.push_back(draw_rate(random));
     if (budget.rates.empty() || random.percent(30)) budget.concurrency = random.between(1, 20);
     options.budgets.push_back(budget);
+  }
+}
+
+void draw_clients(Random& random, Swarm& swarm) {
+  swarm.names = {"", "", "k1", "k2", "k3"};
+  for (const char* name : {"k1", "k2", "*"}) {
+    if (random.percent(60)) continue;
+    core::ClientOptions client;
+    client.name = name;
+    client.weight = static_cast<std::uint32_t>(random.between(1, core::ClientOptions::kWeightMax));
+    if (random.percent(40)) client.in_flight_max = static_cast<std::size_t>(random.between(1, 10));
+    if (random.percent(20)) client.depth_max = static_cast<std::size_t>(random.between(1, 50));
+    if (random.percent(10)) client.lane_max = random.below(swarm.options.lanes.size());
+    swarm.options.clients.push_back(client);
   }
 }
 
@@ -99,6 +114,7 @@ Swarm draw_swarm(Random& random) {
     swarm.services.push_back("service-" + std::to_string(i));
   swarm.models = {"", "m1", "m2", "other"};
   draw_lanes(random, swarm.options);
+  draw_clients(random, swarm);
   draw_budgets(random, swarm, swarm.options);
   draw_options(random, swarm.options);
   draw_traffic(random, swarm);

@@ -14,7 +14,7 @@ namespace lanemq::sim {
 struct Swarm {
   core::Options options;
 
-  std::vector<std::string> services, models;
+  std::vector<std::string> services, models, names;
   int clients = 1, workers = 1;
   std::size_t worker_capacity_max = 1;
 

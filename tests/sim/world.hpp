@@ -12,7 +12,7 @@ namespace lanemq::sim {
 
 /// What a client asked to be done, as it goes over the wire, again and again if need be.
 struct Task {
-  std::string id, service, lane, model, body, reply;
+  std::string id, service, lane, model, client, body, reply;
   std::optional<std::int64_t> timeout_ms, retain_ms, attempts_max;
 };
 

@@ -7,7 +7,8 @@ namespace lanemq::core {
 namespace {
 
 TEST(Connections, an_address_is_one_client_for_as_long_as_it_is_remembered) {
-  Connections connections(10);
+  Clients clients({}, 10);
+  Connections connections(clients, 10);
   Connection& a = connections.at("a");
   EXPECT_EQ(&connections.at("a"), &a);
   EXPECT_NE(&connections.at("b"), &a);
@@ -15,13 +16,15 @@ TEST(Connections, an_address_is_one_client_for_as_long_as_it_is_remembered) {
 }
 
 TEST(Connections, names_are_the_brokers_and_not_the_address) {
-  Connections connections(10);
+  Clients clients({}, 10);
+  Connections connections(clients, 10);
   EXPECT_EQ(connections.at("a").name.find('a'), std::string::npos);
   EXPECT_NE(connections.at("a").name, connections.at("b").name);
 }
 
 TEST(Connections, the_idle_ones_are_bounded_and_the_longest_idle_goes) {
-  Connections connections(3);
+  Clients clients({}, 10);
+  Connections connections(clients, 3);
   for (int i = 0; i < 1000; ++i)
     connections.at(std::to_string(i));
   EXPECT_LE(connections.size(), 3u);
@@ -30,7 +33,8 @@ TEST(Connections, the_idle_ones_are_bounded_and_the_longest_idle_goes) {
 }
 
 TEST(Connections, one_that_is_owed_an_answer_stays) {
-  Connections connections(2);
+  Clients clients({}, 10);
+  Connections connections(clients, 2);
   Connection& owed = connections.at("owed");
   connections.take_reference(owed);
   for (int i = 0; i < 100; ++i)
@@ -47,7 +51,8 @@ TEST(Connections, one_that_is_owed_an_answer_stays) {
 }
 
 TEST(Connections, a_bound_of_none_is_a_bound) {
-  Connections connections(0);
+  Clients clients({}, 10);
+  Connections connections(clients, 0);
   Connection& connection = connections.at("a");
   connections.take_reference(connection);
   connections.at("b");

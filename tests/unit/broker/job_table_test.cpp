@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/clients.hpp"
 #include "broker/core/workers.hpp"
 
 namespace lanemq::core {
@@ -29,7 +30,7 @@ struct TableBench {
 
   /// Ends a job; keeps its result with `answer` where there is one.
   KeptResult* end(Job& job, std::optional<std::string> answer) {
-    job.stream = &lane.stream(service, 0);
+    job.queue = &clients.join(clients.named("c"), lane.stream(service, 0));
     KeptResult* result = nullptr;
     if (answer) {
       const Terminal how{
@@ -45,6 +46,7 @@ struct TableBench {
   }
 
   Lane lane{LaneOptions{}, 0};
+  Clients clients{{}, 10};
   Service service{"s"};
   KeptResults results;
   JobTable table;

@@ -12,17 +12,19 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/clients.hpp"
 #include "broker/core/workers.hpp"
 
 namespace lanemq::core {
 namespace {
 
 struct ResultsBench {
-  ResultsBench() { job.stream = &lane.stream(service, 0); }
+  ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.stream(service, 0)); }
   KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
     return results.add(job, {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
   }
   Lane lane{LaneOptions{}, 0};
+  Clients clients{{}, 10};
   Service service{"s"};
   Job job;
   KeptResults results;

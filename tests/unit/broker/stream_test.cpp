@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "broker/core/stream.hpp"
+
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/clients.hpp"
 #include "broker/core/lanes.hpp"
 #include "broker/core/workers.hpp"
 
@@ -14,63 +19,82 @@ namespace {
 
 class StreamTest : public testing::Test {
  protected:
-  Job& job(std::uint64_t arrival) {
-    jobs_.emplace_back();
-    jobs_.back().arrival = arrival;
-    return jobs_.back();
+  Job& job(Stream& stream, std::uint64_t arrival, const std::string& client = "c", std::uint32_t cost = 0) {
+    Job& added = jobs_.emplace_back();
+    added.arrival = arrival;
+    added.input_tokens = cost;
+    added.queue = &clients_.join(clients_.named(client), stream);
+    return added;
   }
-  std::vector<std::uint64_t> drain(Stream& stream) {
+  Job& push(Stream& stream, const std::string& client = "c", std::uint32_t cost = 0) {
+    Job& added = job(stream, ++arrivals_, client, cost);
+    stream.push(added);
+    return added;
+  }
+  /// Hands the head over, as the broker does.
+  static Job* serve(Stream& stream) {
+    Job* const head = stream.head();
+    if (head == nullptr) return nullptr;
+    stream.charge(*head->queue, head->cost());
+    stream.remove(*head);
+    return head;
+  }
+  static std::vector<std::uint64_t> drain(Stream& stream) {
     std::vector<std::uint64_t> order;
-    while (Job* head = stream.head()) {
+    while (Job* head = serve(stream))
       order.push_back(head->arrival);
-      stream.remove(*head);
-    }
     return order;
+  }
+  static std::string clients_served(Stream& stream, int jobs) {
+    std::string names;
+    for (int i = 0; i < jobs; ++i)
+      if (Job* const head = serve(stream)) names += head->queue->client().name;
+    return names;
   }
 
   Lane lane_{LaneOptions{.name = "normal"}, 0};
   Service service_{"echo"};
+  Stream stream_{lane_, service_, 0};
   std::deque<Job> jobs_;
+  std::uint64_t arrivals_ = 0;
+  Clients clients_{{}, 100};
 };
 
 TEST_F(StreamTest, first_in_first_out) {
-  Stream stream(lane_, service_, 0);
-  for (const std::uint64_t arrival : {1u, 2u, 3u})
-    stream.push(job(arrival));
-  EXPECT_EQ(stream.depth(), 3u);
-  EXPECT_EQ(drain(stream), (std::vector<std::uint64_t>{1, 2, 3}));
-  EXPECT_TRUE(stream.empty());
+  for (int i = 0; i < 3; ++i)
+    push(stream_);
+  EXPECT_EQ(stream_.depth(), 3u);
+  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(stream_.empty());
 }
 
 TEST_F(StreamTest, what_comes_back_stands_at_its_old_place) {
-  Stream stream(lane_, service_, 0);
-  Job &first = job(1), &second = job(2), &third = job(3);
-  for (Job* each : {&first, &second, &third})
-    stream.push(*each);
-  stream.remove(first);
-  stream.remove(second);
-  stream.push(job(4));
+  Job &first = push(stream_), &second = push(stream_);
+  push(stream_);
+  stream_.remove(first);
+  stream_.remove(second);
+  push(stream_);
 
-  stream.put_back(second);
-  stream.put_back(first);
+  stream_.put_back(second);
+  stream_.put_back(first);
 
-  EXPECT_EQ(drain(stream), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 2, 3, 4}));
 }
 
 TEST_F(StreamTest, keeps_order_when_one_in_the_middle_is_taken_out) {
-  Stream stream(lane_, service_, 0);
-  Job &first = job(1), &second = job(2), &third = job(3);
-  for (Job* each : {&first, &second, &third})
-    stream.push(*each);
+  push(stream_);
+  Job& second = push(stream_);
+  push(stream_);
 
-  stream.remove(second);
+  stream_.remove(second);
 
-  EXPECT_EQ(drain(stream), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 3}));
 }
 
-TEST_F(StreamTest, the_head_is_always_the_oldest) {
+TEST_F(StreamTest, of_one_client_the_head_is_always_the_oldest) {
   const bool holds = rc::check([&](const std::vector<std::uint8_t>& steps) {
     Stream stream(lane_, service_, 0);
+    Clients clients({}, 1);
     std::deque<Job> jobs;
     std::vector<Job*> inside, outside;
     const auto oldest = [&] {
@@ -83,6 +107,7 @@ TEST_F(StreamTest, the_head_is_always_the_oldest) {
       if (step < 100) {
         jobs.emplace_back();
         jobs.back().arrival = jobs.size();
+        jobs.back().queue = &clients.join(clients.named("c"), stream);
         stream.push(jobs.back());
         inside.push_back(&jobs.back());
       } else if (step < 200 && !inside.empty()) {
@@ -103,6 +128,118 @@ TEST_F(StreamTest, the_head_is_always_the_oldest) {
   EXPECT_TRUE(holds);
 }
 
+TEST_F(StreamTest, a_client_with_a_million_jobs_delays_one_with_one_by_at_most_one) {
+  for (int i = 0; i < 1'000'000; ++i)
+    push(stream_, "a");
+  clients_served(stream_, 1000);
+  push(stream_, "b");
+  EXPECT_EQ(clients_served(stream_, 2).find('b') != std::string::npos, true);
+}
+
+TEST_F(StreamTest, turns_are_by_cost_and_not_by_count) {
+  for (int i = 0; i < 100; ++i) {
+    push(stream_, "a", 1000);
+    push(stream_, "b", 100);
+  }
+  const std::string served = clients_served(stream_, 55);
+  EXPECT_EQ(std::count(served.begin(), served.end(), 'a'), 5);
+}
+
+TEST_F(StreamTest, weights_count_at_once_for_what_is_queued_already) {
+  for (int i = 0; i < 1000; ++i) {
+    push(stream_, "a");
+    push(stream_, "b");
+  }
+  std::string served = clients_served(stream_, 100);
+  EXPECT_EQ(std::count(served.begin(), served.end(), 'a'), 50);
+
+  clients_.configure({{.name = "a", .weight = 4}});
+  EXPECT_EQ(stream_.weight(), 5);
+  served = clients_served(stream_, 100);
+  EXPECT_NEAR(static_cast<double>(std::count(served.begin(), served.end(), 'a')), 80, 1);
+}
+
+TEST_F(StreamTest, a_client_that_had_nothing_to_do_saves_nothing_up) {
+  for (int i = 0; i < 1000; ++i)
+    push(stream_, "a");
+  push(stream_, "b");
+  clients_served(stream_, 500);
+  for (int i = 0; i < 100; ++i)
+    push(stream_, "b");
+  const std::string served = clients_served(stream_, 100);
+  EXPECT_NEAR(static_cast<double>(std::count(served.begin(), served.end(), 'b')), 50, 1);
+}
+
+TEST_F(StreamTest, what_a_job_really_cost_is_what_counts) {
+  for (int i = 0; i < 1000; ++i) {
+    push(stream_, "a", 10);
+    push(stream_, "b", 10);
+  }
+  int a = 0, b = 0;
+  for (int i = 0; i < 400; ++i) {
+    Job& job = *serve(stream_);
+    const bool is_a = job.queue->client().name == "a";
+    ++(is_a ? a : b);
+    if (is_a) stream_.correct(*job.queue, 20);  // three times as much as was thought
+  }
+  EXPECT_NEAR(3.0 * a, b, 4);
+}
+
+TEST_F(StreamTest, a_client_at_its_limit_is_passed_over_and_comes_back) {
+  clients_.configure({{.name = "a", .in_flight_max = 1}});
+  push(stream_, "a");
+  push(stream_, "a");
+  push(stream_, "b");
+  Client& a = clients_.named("a");
+  serve(stream_);
+  a.running = 1;
+  update_turns(a);
+  EXPECT_EQ(clients_served(stream_, 2), "b");
+  EXPECT_TRUE(stream_.empty());
+  EXPECT_EQ(stream_.depth(), 1u);
+
+  a.running = 0;
+  update_turns(a);
+  EXPECT_EQ(clients_served(stream_, 2), "a");
+}
+
+// The bound of start-time fair queuing (theorem 1 of the paper): over any time in which two clients both have
+// work, what they get per weight differs by at most the largest job of each per its weight.
+TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_each) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 50; ++round) {
+    Stream stream(lane_, service_, 0);
+    const std::size_t count = 2 + random() % 10;
+    std::vector<ClientOptions> options;
+    for (std::size_t i = 0; i < count; ++i)
+      options.push_back({.name = std::to_string(i), .weight = 1 + static_cast<std::uint32_t>(random() % 20)});
+    Clients clients(options, 100);
+    std::deque<Job> jobs;
+    constexpr std::uint32_t kCostMax = 5000;
+    const auto submit = [&](std::size_t client) {
+      Job& job = jobs.emplace_back();
+      job.arrival = jobs.size();
+      job.input_tokens = 1 + static_cast<std::uint32_t>(random() % kCostMax);
+      job.queue = &clients.join(clients.named(std::to_string(client)), stream);
+      stream.push(job);
+    };
+    std::map<std::string, double> served;
+    for (std::size_t i = 0; i < count; ++i)
+      for (int j = 0; j < 3; ++j)
+        submit(i);
+    for (int step = 0; step < 3000; ++step) {
+      Job& job = *serve(stream);
+      const Client& client = job.queue->client();
+      served[client.name] += static_cast<double>(job.cost()) / client.options.weight;
+      submit(static_cast<std::size_t>(std::stoi(client.name)));  // it never runs dry
+    }
+    for (const ClientOptions& a : options)
+      for (const ClientOptions& b : options)
+        EXPECT_LE(served[a.name] - served[b.name], 1.0 * kCostMax / a.weight + 1.0 * kCostMax / b.weight + 1)
+            << a.name << " and " << b.name << " in round " << round;
+  }
+}
+
 TEST_F(StreamTest, is_found_again_by_what_its_jobs_need) {
   Service other("other");
   Stream& stream = lane_.stream(service_, 0);
@@ -115,10 +252,8 @@ TEST_F(StreamTest, is_found_again_by_what_its_jobs_need) {
 
 TEST_F(StreamTest, is_ready_while_it_holds_a_job_and_its_service_has_a_free_place) {
   Stream &first = lane_.stream(service_, 0), &second = lane_.stream(service_, 1);
-  Job &one = job(1), &two = job(2);
-  first.push(one);
-  second.push(two);
-  lane_.update_ready(first);
+  Job& one = push(first);
+  push(second);
   EXPECT_TRUE(lane_.ready().empty());
 
   service_.free_places = 1;
@@ -127,11 +262,41 @@ TEST_F(StreamTest, is_ready_while_it_holds_a_job_and_its_service_has_a_free_plac
   EXPECT_EQ(lane_.ready().size(), 2u);
 
   first.remove(one);
-  lane_.update_ready(first);
   EXPECT_EQ(lane_.ready(), std::vector<Stream*>{&second});
   service_.free_places = 0;
   lane_.update_ready(second);
   EXPECT_TRUE(lane_.ready().empty());
+}
+
+TEST_F(StreamTest, streams_of_a_lane_take_turns_too) {
+  Stream &first = lane_.stream(service_, 0), &second = lane_.stream(service_, 1);
+  lane_.charge(first, 1000);
+  EXPECT_GT(lane_.turn_of(first), lane_.turn_of(second));
+  // A job whose tokens nobody counts counts for as much as others of late.
+  lane_.charge(second, std::nullopt);
+  lane_.charge(second, std::nullopt);
+  EXPECT_LT(lane_.turn_of(second) - lane_.turn_of(first), virtual_time(1000, 1));
+}
+
+TEST(ClientsTest, are_forgotten_when_nobody_refers_to_them_and_bounded_while_idle) {
+  Lane lane(LaneOptions{}, 0);
+  Service service("s");
+  Clients clients({}, 3);
+  Stream& stream = lane.stream(service, 0);
+  for (int i = 0; i < 100; ++i)
+    clients.leave(clients.join(clients.named(std::to_string(i)), stream));
+  EXPECT_EQ(clients.size(), 3u);
+  ClientQueue& queue = clients.join(clients.named("99"), stream);
+  EXPECT_EQ(&clients.join(clients.named("99"), stream), &queue);
+  EXPECT_EQ(queue.jobs, 2u);
+}
+
+TEST(ClientsTest, options_are_of_the_name_itself_or_of_the_first_glob) {
+  Clients clients(
+      {{.name = "team-*", .weight = 2}, {.name = "*", .weight = 3}, {.name = "team-x", .weight = 7}}, 3);
+  EXPECT_EQ(clients.named("team-a").options.weight, 2u);
+  EXPECT_EQ(clients.named("team-x").options.weight, 7u);
+  EXPECT_EQ(clients.named("other").options.weight, 3u);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "broker/core/clients.hpp"
+
 namespace lanemq::core {
 namespace {
 
@@ -48,7 +50,7 @@ class House {
     if (place == nullptr) return nullptr;
     Job& job = jobs_.emplace_back();
     job.lane = lane;
-    job.stream = &lanes_[lane]->stream(service(name), 0);
+    job.queue = &clients_.join(clients_.named("c"), lanes_[lane]->stream(service(name), 0));
     workers_->take_place(*place->worker, job);
     return &job;
   }
@@ -57,6 +59,7 @@ class House {
  private:
   std::vector<LaneOptions> options_;
   std::unique_ptr<Workers> workers_;
+  Clients clients_{{}, 10};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::deque<Job> jobs_;
 };
@@ -163,7 +166,7 @@ void check_counts(House& house) {
     std::size_t running[3] = {};
     for (const auto& [number, worker] : house.workers().all())
       for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job))
-        if (&job->stream->service() == &service && !job->reserved_place) ++running[job->lane];
+        if (&job->stream().service() == &service && !job->reserved_place) ++running[job->lane];
     for (std::size_t lane = 0; lane < 3; ++lane)
       RC_ASSERT(service.running_general[lane] == running[lane]);
   }

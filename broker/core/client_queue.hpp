@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/job.hpp"
+
+namespace lanemq::core {
+
+struct Client;
+class Stream;
+
+/// The queued jobs of one client in one stream, oldest first; a job that comes back stands at its old place.
+///
+/// Owned by its client. Jobs must stay at their address while they are queued.
+class ClientQueue {
+ public:
+  ClientQueue(Stream& stream, Client& client) : stream_(stream), client_(client) {}
+  ClientQueue(const ClientQueue&) = delete;
+  ClientQueue& operator=(const ClientQueue&) = delete;
+
+  Stream& stream() const { return stream_; }
+  Client& client() const { return client_; }
+  bool empty() const { return fresh_.empty() && returned_.empty(); }
+  std::size_t size() const { return fresh_.size() + returned_.size(); }
+  /// The job whose turn it is within the client, null when there is none.
+  Job* oldest() const;
+  /// Appends a job that has just arrived. Requires: its arrival is the latest so far.
+  void push(Job& job);
+  /// Puts a job back that was in this queue before, at its old place.
+  void put_back(Job& job);
+  void remove(Job& job);
+
+  /// All its jobs, in no particular order.
+  void append_to(std::vector<Job*>& all) const;
+
+  std::size_t jobs = 0;             ///< that refer to it, running ones included
+  ListHook<ClientQueue> idle_hook;  ///< listed while none does
+
+ private:
+  friend class Stream;
+
+  Stream& stream_;
+  Client& client_;
+  IntrusiveList<Job, &Job::hook> fresh_;
+  std::map<std::uint64_t, Job*> returned_;  // by arrival; few: what workers gave back
+
+  // Kept by Stream:
+  std::int64_t tag_ = 0;           // the stream's virtual time at which its next job starts
+  std::uint32_t weight_ = 0;       // as counted in the stream while it takes turns
+  std::uint64_t arrival_ = 0;      // of its oldest job, likewise
+  std::size_t turn_at_ = kNoTurn;  // its place in the stream's heap
+  static constexpr std::size_t kNoTurn = static_cast<std::size_t>(-1);
+};
+
+inline Stream& Job::stream() const {
+  return queue->stream();
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/clients.hpp"
+
+#include <algorithm>
+
+#include <lanemq/text.hpp>
+
+#include "broker/core/check.hpp"
+#include "broker/core/stream.hpp"
+
+namespace lanemq::core {
+
+ClientOptions Clients::options_of(std::string_view name) const {
+  const ClientOptions* of_pattern = nullptr;
+  for (const ClientOptions& options : options_) {
+    if (options.name == name) return options;
+    if (of_pattern == nullptr && glob_match(options.name, name)) of_pattern = &options;
+  }
+  return of_pattern != nullptr ? *of_pattern : ClientOptions{};
+}
+
+Client& Clients::named(std::string_view name) {
+  const auto place = by_name_.find(name);
+  if (place != by_name_.end()) return *place->second;
+  auto client = std::make_unique<Client>();
+  client->name = name;
+  client->options = options_of(name);
+  Client& added = *client;
+  by_name_.emplace(added.name, std::move(client));
+  all_.push_back(added);
+  return added;
+}
+
+void Clients::drop_reference(Client& client) {
+  LANEMQ_CHECK(client.references > 0);
+  if (--client.references > 0) return;
+  all_.remove(client);
+  // Destroying the client destroys the key too: look it up first, then erase by iterator.
+  by_name_.erase(by_name_.find(client.name));
+}
+
+ClientQueue& Clients::join(Client& client, Stream& stream) {
+  for (const auto& queue : client.queues) {
+    if (&queue->stream() != &stream) continue;
+    if (queue->jobs++ == 0) idle_.remove(*queue);
+    return *queue;
+  }
+  client.queues.push_back(std::make_unique<ClientQueue>(stream, client));
+  take_reference(client);
+  ClientQueue& queue = *client.queues.back();
+  queue.jobs = 1;
+  return queue;
+}
+
+void Clients::leave(ClientQueue& queue) {
+  LANEMQ_CHECK(queue.jobs > 0);
+  if (--queue.jobs > 0) return;
+  idle_.push_back(queue);
+  if (idle_.size() > idle_max_) drop(*idle_.pop_front());
+}
+
+void Clients::drop(ClientQueue& queue) {
+  Client& client = queue.client();
+  const auto place = std::find_if(client.queues.begin(), client.queues.end(),
+                                  [&](const auto& other) { return other.get() == &queue; });
+  LANEMQ_CHECK(place != client.queues.end() && queue.empty());
+  client.queues.erase(place);
+  drop_reference(client);
+}
+
+void Clients::configure(std::vector<ClientOptions> options) {
+  options_ = std::move(options);
+  for (Client* client = all_.front(); client != nullptr; client = all_.next(*client)) {
+    client->options = options_of(client->name);
+    update_turns(*client);
+  }
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include "broker/core/client_queue.hpp"
+#include "broker/core/intrusive_list.hpp"
+#include "broker/core/options.hpp"
+#include "broker/core/string_hash.hpp"
+
+namespace lanemq::core {
+
+/// Whom jobs are for: what they name as `client`, or else the connection they came by. Clients share what is
+/// scarce by their weights.
+struct Client {
+  std::string name;
+  ClientOptions options;       ///< those that its name matches, or the defaults
+  std::size_t waiting = 0;     ///< jobs queued or delayed
+  std::size_t running = 0;     ///< jobs that hold a place
+  std::size_t references = 0;  ///< queues and connections
+  std::vector<std::unique_ptr<ClientQueue>> queues;
+  ListHook<Client> hook;
+
+  /// It may have no more jobs at workers: those that wait are passed over.
+  bool at_limit() const { return options.in_flight_max > 0 && running >= options.in_flight_max; }
+};
+
+/// The clients that have jobs, or had some lately: of what a client was served, as much is remembered as its
+/// queues say, and of those without a job only so many are kept.
+class Clients {
+ public:
+  Clients(std::vector<ClientOptions> options, std::size_t idle_max)
+      : options_(std::move(options)), idle_max_(idle_max) {}
+
+  /// The client of that name; made when it is first asked for. Lives while somebody refers to it.
+  Client& named(std::string_view name);
+  void take_reference(Client& client) { ++client.references; }
+  /// The client may be gone afterwards.
+  void drop_reference(Client& client);
+
+  /// The client's queue in the stream, with one job more that refers to it.
+  ClientQueue& join(Client& client, Stream& stream);
+  /// A job refers to the queue no more. The queue and its client may be gone afterwards.
+  void leave(ClientQueue& queue);
+
+  /// Other options count from now on, for what is queued already too.
+  void configure(std::vector<ClientOptions> options);
+
+  std::size_t size() const { return by_name_.size(); }
+  /// In the order in which they came.
+  const IntrusiveList<Client, &Client::hook>& all() const { return all_; }
+
+ private:
+  ClientOptions options_of(std::string_view name) const;
+  void drop(ClientQueue& queue);
+
+  std::vector<ClientOptions> options_;
+  std::size_t idle_max_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> by_name_;
+  IntrusiveList<Client, &Client::hook> all_;
+  IntrusiveList<ClientQueue, &ClientQueue::idle_hook> idle_;  // the longest idle first
+};
+
+}  // namespace lanemq::core
