@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -15,6 +16,7 @@ namespace lanemq {
 namespace {
 
 using core::BudgetOptions;
+using core::ClientOptions;
 using core::Duration;
 using core::LaneOptions;
 using core::RateOptions;
@@ -50,12 +52,14 @@ std::size_t parse_size(const std::string& text) {
   return static_cast<std::size_t>(parse_unit(text, kSizeUnits, "\"64MiB\" or \"4096B\""));
 }
 
-std::int64_t parse_count(const std::string& text, std::int64_t min = 0) {
+std::int64_t parse_count(const std::string& text, std::int64_t min = 0,
+                         std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < min)
-    throw ConfigError("\"" + text + "\" is not understood; write a whole number of at least " +
-                      std::to_string(min));
+  if (error != std::errc{} || end != text.data() + text.size() || number < min || number > max)
+    throw ConfigError(
+        "\"" + text + "\" is not understood; write a whole number of at least " + std::to_string(min) +
+        (max < std::numeric_limits<std::int64_t>::max() ? " and at most " + std::to_string(max) : ""));
   return number;
 }
 
@@ -125,8 +129,8 @@ std::string show_size(std::size_t size) {
   }
 
 const OptionRow kOptions[] = {
-    LANEMQ_NAME("clients", server.clients, "Where clients connect; port * picks a free one."),
-    LANEMQ_NAME("workers", server.workers, "Where workers connect."),
+    LANEMQ_NAME("clients_endpoint", server.clients, "Where clients connect; port * picks a free one."),
+    LANEMQ_NAME("workers_endpoint", server.workers, "Where workers connect."),
     LANEMQ_NAME("store", store, "Where accepted jobs are kept: memory (they end with the broker)."),
     LANEMQ_NAME("log_level", log_level, "The lowest level that is logged: debug, info, warn, error or off."),
     OptionRow{"insecure", "switch", "Allows endpoints beyond this machine without encryption or keys.",
@@ -152,7 +156,8 @@ const OptionRow kOptions[] = {
                  "Tokens of an answer, of a model that has not answered yet."),
     LANEMQ_COUNT("services_max", core.services_max, "Distinct services."),
     LANEMQ_COUNT("workers_max", core.workers_max, "Connected workers."),
-    LANEMQ_COUNT("clients_idle_max", core.clients_idle_max, "Connections remembered without a job."),
+    LANEMQ_COUNT("clients_idle_max", core.clients_idle_max,
+                 "Connections, and queues of clients, remembered without a job."),
     LANEMQ_COUNT("client_receive_hwm", server.client_receive_hwm,
                  "Messages of one client that wait to be read."),
     LANEMQ_COUNT("client_send_hwm", server.client_send_hwm, "Messages that wait to be sent to one client."),
@@ -199,45 +204,35 @@ const KeyRow<LaneOptions> kLaneKeys[] = {
     {"default", "takes jobs that name no lane",
      [](LaneOptions& lane, const std::string& text) { lane.is_default = parse_switch(text); }},
 };
+const KeyRow<ClientOptions> kClientKeys[] = {
+    {"weight", "its share of what the clients of a lane get, to that of others",
+     [](ClientOptions& client, const std::string& text) {
+       client.weight = static_cast<std::uint32_t>(parse_count(text, 1, ClientOptions::kWeightMax));
+     }},
+    {"in_flight_max", "jobs that may be at workers at once",
+     [](ClientOptions& client, const std::string& text) {
+       client.in_flight_max = static_cast<std::size_t>(parse_count(text, 1));
+     }},
+    {"depth_max", "jobs that may wait",
+     [](ClientOptions& client, const std::string& text) {
+       client.depth_max = static_cast<std::size_t>(parse_count(text, 1));
+     }},
+    {"lane_max", "the highest lane that it may use",
+     [](ClientOptions& client, const std::string& text) { client.lane_max = text; }},
+};
 /// Part of the documented lane table that a later version enforces.
 constexpr std::string_view kLaneKeysLater[] = {"durable"};
 
-struct RateKey {
-  std::string_view key;
-  Resource resource;
-  Duration period;
-};
-constexpr Duration kSecond = std::chrono::seconds(1), kMinute = std::chrono::minutes(1),
-                   kDay = std::chrono::hours(24);
-constexpr RateKey kRateKeys[] = {{"requests_per_second", Resource::requests, kSecond},
-                                 {"requests_per_minute", Resource::requests, kMinute},
-                                 {"requests_per_day", Resource::requests, kDay},
-                                 {"tokens_per_second", Resource::tokens, kSecond},
-                                 {"tokens_per_minute", Resource::tokens, kMinute},
-                                 {"tokens_per_day", Resource::tokens, kDay},
-                                 {"input_tokens_per_second", Resource::input_tokens, kSecond},
-                                 {"input_tokens_per_minute", Resource::input_tokens, kMinute},
-                                 {"input_tokens_per_day", Resource::input_tokens, kDay},
-                                 {"output_tokens_per_second", Resource::output_tokens, kSecond},
-                                 {"output_tokens_per_minute", Resource::output_tokens, kMinute},
-                                 {"output_tokens_per_day", Resource::output_tokens, kDay}};
-
-const RateKey* rate_key(std::string_view key) {
-  const auto* place = std::find_if(std::begin(kRateKeys), std::end(kRateKeys),
-                                   [&](const RateKey& row) { return row.key == key; });
-  return place == std::end(kRateKeys) ? nullptr : place;
-}
-
-RateOptions& rate_of(BudgetOptions& budget, const RateKey& key) {
+RateOptions& rate_of(BudgetOptions& budget, const core::RateKind& kind) {
   for (RateOptions& rate : budget.rates)
-    if (rate.name == key.key) return rate;
-  return budget.rates.emplace_back(RateOptions{std::string(key.key), 0, key.period, 0, key.resource});
+    if (rate.name == kind.name) return rate;
+  return budget.rates.emplace_back(RateOptions{std::string(kind.name), 0, kind.period, 0, kind.resource});
 }
 
 void set_limit(BudgetOptions& budget, const std::string& key, const std::string& text) {
   if (key == "concurrency") {
     budget.concurrency = parse_count(text, 1);
-  } else if (const RateKey* rate = rate_key(key)) {
+  } else if (const core::RateKind* rate = core::rate_kind(key)) {
     rate_of(budget, *rate).limit = parse_count(text, 1);
   } else {
     throw ConfigError("limit \"" + key +
@@ -247,7 +242,7 @@ void set_limit(BudgetOptions& budget, const std::string& key, const std::string&
 }
 
 void set_capacity(BudgetOptions& budget, const std::string& key, const std::string& text) {
-  const RateKey* rate = rate_key(key);
+  const core::RateKind* rate = core::rate_kind(key);
   if (rate == nullptr)
     throw ConfigError("capacity \"" + key + "\" belongs to no limit; name one of the budget's limits");
   rate_of(budget, *rate).capacity = parse_count(text, 1);
@@ -325,6 +320,21 @@ void set_lane_key(LaneOptions& lane, const std::string& key, const std::string& 
   unknown_key("key of a lane", key, known);
 }
 
+void set_client_key(ClientOptions& client, const std::string& key, const std::string& text) {
+  std::vector<std::string> known;
+  for (const auto& row : kClientKeys) {
+    if (row.key == key) return row.set(client, text);
+    known.emplace_back(row.key);
+  }
+  unknown_key("key of a client", key, known);
+}
+
+ClientOptions& client_of(Config& config, const std::string& name) {
+  for (ClientOptions& client : config.core.clients)
+    if (client.name == name) return client;
+  return config.core.clients.emplace_back(ClientOptions{.name = name});
+}
+
 /// `limits.requests_per_minute`, `capacity.requests_per_minute`, `match.service`, `window`; a bare limit's
 /// name too.
 void set_budget_key(BudgetOptions& budget, const std::string& key, const std::string& text) {
@@ -333,7 +343,7 @@ void set_budget_key(BudgetOptions& budget, const std::string& key, const std::st
   const std::string rest = dot == std::string::npos ? "" : key.substr(dot + 1);
   if (key == "window") return set_window(budget, text);
   if (key == "output") return set_output(budget, text);
-  if (key == "concurrency" || rate_key(key) != nullptr) return set_limit(budget, key, text);
+  if (key == "concurrency" || core::rate_kind(key) != nullptr) return set_limit(budget, key, text);
   if (group == "limits" && !rest.empty()) return set_limit(budget, rest, text);
   if (group == "capacity" && !rest.empty()) return set_capacity(budget, rest, text);
   if (group == "match" && !rest.empty()) return set_match(budget, rest, text);
@@ -419,8 +429,28 @@ void read_budgets(const std::string& path, const toml::node& node, Config& confi
   }
 }
 
-void set_option(const std::string& key, const std::string& text, Config& config) {
-  std::vector<std::string> known{"lane", "budget"};
+void read_clients(const std::string& path, const toml::node& node, Config& config) {
+  const auto* clients = node.as_table();
+  if (clients == nullptr) throw ConfigError("clients are written as [clients.NAME] tables");
+  for (const auto& [name, entry] : *clients) {
+    at_place(path, entry, "clients." + std::string(name.str()), [&, &n = name, &e = entry] {
+      ClientOptions& client = client_of(config, std::string(n.str()));
+      for (const auto& [key, value] : table_of(e))
+        at_place(path, value, std::string(key.str()),
+                 [&, k = std::string(key.str()), &v = value] { set_client_key(client, k, text_of(v)); });
+    });
+  }
+}
+
+/// Short for an endpoint, as the flags say it. In a file `clients` may be a table as well.
+constexpr std::pair<std::string_view, std::string_view> kShortKeys[] = {{"clients", "clients_endpoint"},
+                                                                        {"workers", "workers_endpoint"}};
+
+void set_option(const std::string& name, const std::string& text, Config& config) {
+  std::string key = name;
+  for (const auto& [brief, full] : kShortKeys)
+    if (key == brief) key = full;
+  std::vector<std::string> known{"lane", "budget", "clients"};
   for (const OptionRow& row : kOptions) {
     if (row.key == key) return row.set(config, text);
     known.emplace_back(row.key);
@@ -462,6 +492,8 @@ void load_config_file(const std::string& path, Config& config) {
         read_lanes(path, v, config);
       else if (k == "budget")
         read_budgets(path, v, config);
+      else if (k == "clients" && !v.is_string())
+        read_clients(path, v, config);
       else
         set_option(k, text_of(v), config);
     });
@@ -490,8 +522,14 @@ void set_config(const std::string& assignment, Config& config) try {
   const std::size_t first = key.find('.'), second = key.find('.', first + 1);
   const std::string group = key.substr(0, first);
   if (first == std::string::npos) return set_option(key, text, config);
+  if (group == "clients" && second != std::string::npos) {
+    const std::size_t last = key.rfind('.');  // a client's name may have dots of its own
+    return set_client_key(client_of(config, key.substr(first + 1, last - first - 1)), key.substr(last + 1),
+                          text);
+  }
   if (second == std::string::npos || (group != "lane" && group != "budget"))
-    throw ConfigError("unknown key \"" + key + "\"; write KEY, lane.NAME.KEY or budget.NAME.KEY");
+    throw ConfigError("unknown key \"" + key +
+                      "\"; write KEY, lane.NAME.KEY, budget.NAME.KEY or clients.NAME.KEY");
   const std::string name = key.substr(first + 1, second - first - 1), rest = key.substr(second + 1);
   if (group == "lane") {
     std::vector<std::string> known;
@@ -514,6 +552,14 @@ void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
+  check_names(config.core.clients, "client");
+  for (const ClientOptions& client : config.core.clients) {
+    const bool known = client.lane_max.empty() ||
+                       std::any_of(lanes.begin(), lanes.end(),
+                                   [&](const LaneOptions& lane) { return lane.name == client.lane_max; });
+    if (!known)
+      throw ConfigError("clients." + client.name + ".lane_max: there is no lane \"" + client.lane_max + '"');
+  }
   if (lanes.empty() || lanes.size() > core::kLanesMax)
     throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
                       std::to_string(core::kLanesMax));
@@ -572,6 +618,17 @@ std::string print_config(const Config& config) {
     if (lane.share_min > 0) out += "share_min = " + show_share(lane.share_min) + "\n";
     if (lane.boost_after.count() > 0) out += "boost_after = \"" + show(lane.boost_after) + "\"\n";
     if (lane.is_default) out += "default = true\n";
+  }
+  if (config.core.clients.empty())
+    out +=
+        "\n# Whom jobs are for, by name or glob:\n# [clients.\"team-a*\"]\n# weight = 4\n# in_flight_max = "
+        "20\n"
+        "# depth_max = 1000\n# lane_max = \"normal\"\n";
+  for (const ClientOptions& client : config.core.clients) {
+    out += "\n[clients.\"" + client.name + "\"]\nweight = " + std::to_string(client.weight) + "\n";
+    if (client.in_flight_max > 0) out += "in_flight_max = " + std::to_string(client.in_flight_max) + "\n";
+    if (client.depth_max > 0) out += "depth_max = " + std::to_string(client.depth_max) + "\n";
+    if (!client.lane_max.empty()) out += "lane_max = \"" + client.lane_max + "\"\n";
   }
   if (config.core.budgets.empty())
     out +=

@@ -44,7 +44,8 @@ std::span<const OptionRow> option_table();
 void load_config_file(const std::string& path, Config& config);
 /// Takes what the environment says (LANEMQ_DRAIN_TIMEOUT=5s, ...).
 void load_config_environment(Config& config);
-/// Takes one `key=value` of the command line: an option, `lane.NAME.KEY` or `budget.NAME.KEY`.
+/// Takes one `key=value` of the command line: an option, `lane.NAME.KEY`, `budget.NAME.KEY` or
+/// `clients.NAME.KEY`.
 void set_config(const std::string& assignment, Config& config);
 /// Checks what only the whole can tell. Throws ConfigError.
 void check_config(const Config& config);

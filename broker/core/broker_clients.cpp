@@ -152,11 +152,11 @@ Refusal Broker::full(const Lane& lane, ErrorCode code, std::string message) cons
 
 std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lane) const {
   const ClientOptions& options = client.options;
-  if (lane.index() < options.lane_max)
+  if (!options.lane_max.empty() && lane.index() < lane_named(options.lane_max)->index())
     return Refusal{ErrorCode::forbidden,
-                   "client \"" + client.name + "\" may use lane \"" +
-                       lanes_[options.lane_max]->options().name + "\" and those below it (clients." +
-                       options.name + ".lane_max), not \"" + lane.options().name + '"',
+                   "client \"" + client.name + "\" may use lane \"" + options.lane_max +
+                       "\" and those below it (clients." + options.name + ".lane_max), not \"" +
+                       lane.options().name + '"',
                    {}};
   if (options.depth_max > 0 && client.waiting >= options.depth_max)
     return full(lane, ErrorCode::client_full,

@@ -14,7 +14,9 @@ ClientOptions Clients::options_of(std::string_view name) const {
   const ClientOptions* of_pattern = nullptr;
   for (const ClientOptions& options : options_) {
     if (options.name == name) return options;
-    if (of_pattern == nullptr && glob_match(options.name, name)) of_pattern = &options;
+    if (glob_match(options.name, name) &&
+        (of_pattern == nullptr || options.name.size() > of_pattern->name.size()))
+      of_pattern = &options;
   }
   return of_pattern != nullptr ? *of_pattern : ClientOptions{};
 }

@@ -100,7 +100,10 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, st
     estimate.amounts.input_tokens = *stated->input_tokens;
     estimate.raw_input = 0;
   }
-  if (stated && stated->output_tokens) estimate.amounts.output_tokens = *stated->output_tokens;
+  if (stated && stated->output_tokens) {
+    estimate.amounts.output_tokens = *stated->output_tokens;
+    estimate.output_bound.reset();
+  }
   estimate.amounts.input_tokens = std::min(estimate.amounts.input_tokens, kTokensMax);
   estimate.amounts.output_tokens = std::min(estimate.amounts.output_tokens, kTokensMax);
   return estimate;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lanemq/limits.hpp>
@@ -41,6 +42,17 @@ struct RateOptions {
   Resource resource = Resource::requests;
 };
 
+/// A kind of limit: `requests_per_minute`, `input_tokens_per_day`, ...
+struct RateKind {
+  std::string_view name;
+  Resource resource;
+  Duration period;
+};
+/// All kinds there are.
+std::span<const RateKind> rate_kinds();
+/// The kind of that name, null when there is none.
+const RateKind* rate_kind(std::string_view name);
+
 /// What an upstream counts of an answer.
 enum class OutputCount : std::uint8_t {
   used,   ///< the tokens that it had
@@ -57,7 +69,8 @@ struct BudgetOptions {
   OutputCount output = OutputCount::used;
 };
 
-/// How one client, or each whose name matches a glob, shares with others.
+/// How one client, or each whose name matches a glob, shares with others. The client's own name wins over a
+/// glob, and a longer glob over a shorter one.
 struct ClientOptions {
   static constexpr std::uint32_t kWeightMax = 100;
 
@@ -65,7 +78,7 @@ struct ClientOptions {
   std::uint32_t weight = 1;       ///< 1..kWeightMax: its share of what clients of one lane get
   std::size_t in_flight_max = 0;  ///< jobs at workers; 0: no bound
   std::size_t depth_max = 0;      ///< queued and delayed jobs; 0: only the lanes' bounds
-  std::size_t lane_max = 0;       ///< the highest lane it may use, by place
+  std::string lane_max{};         ///< the highest lane it may use; empty: any
 };
 
 /// What the core is told at its start. Durations are relative; every bound has its name in the options table.

@@ -40,30 +40,33 @@ void Stage::add_lane(Words words) {
   options_.lanes.push_back(std::move(lane));
 }
 
+void Stage::add_client(Words words) {
+  core::ClientOptions client{.name = words.word(1)};
+  if (const auto value = words.take("weight"))
+    client.weight = static_cast<std::uint32_t>(parse_number(*value));
+  if (const auto value = words.take("in_flight_max"))
+    client.in_flight_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("depth_max"))
+    client.depth_max = static_cast<std::size_t>(parse_number(*value));
+  client.lane_max = words.take("lane_max").value_or("");
+  words.require_all_taken();
+  options_.clients.push_back(std::move(client));
+}
+
 void Stage::add_budget(Words words) {
   core::BudgetOptions budget;
   budget.name = words.word(1);
   budget.service = words.take("service").value_or("");
   budget.model = words.take("model").value_or("");
+  budget.client = words.take("client").value_or("");
   budget.lane = words.take("lane").value_or("");
   if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
   if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
-  struct Rate {
-    const char* name;
-    core::Duration period;
-    core::Resource resource;
-  };
-  static constexpr core::Duration kSecond = std::chrono::seconds(1), kMinute = std::chrono::minutes(1);
-  static constexpr Rate kRates[] = {{"requests_per_second", kSecond, core::Resource::requests},
-                                    {"requests_per_minute", kMinute, core::Resource::requests},
-                                    {"tokens_per_minute", kMinute, core::Resource::tokens},
-                                    {"input_tokens_per_minute", kMinute, core::Resource::input_tokens},
-                                    {"output_tokens_per_minute", kMinute, core::Resource::output_tokens}};
   const auto capacity = words.take("capacity");
-  for (const Rate& rate : kRates)
-    if (const auto value = words.take(rate.name))
-      budget.rates.push_back({rate.name, parse_number(*value), rate.period,
-                              capacity ? parse_number(*capacity) : 0, rate.resource});
+  for (const core::RateKind& kind : core::rate_kinds())
+    if (const auto value = words.take(std::string(kind.name)))
+      budget.rates.push_back({std::string(kind.name), parse_number(*value), kind.period,
+                              capacity ? parse_number(*capacity) : 0, kind.resource});
   words.require_all_taken();
   options_.budgets.push_back(std::move(budget));
 }
@@ -97,10 +100,11 @@ core::Broker& Stage::broker() {
 
 void Stage::direct(Words words) {
   const std::string verb = words.word(0);
-  const bool set_up = verb == "lane" || verb == "budget" || verb == "option";
+  const bool set_up = verb == "lane" || verb == "budget" || verb == "client" || verb == "option";
   if (set_up && broker_) throw TranscriptError("\"" + verb + "\" must stand before the first event");
   if (verb == "lane") return add_lane(std::move(words));
   if (verb == "budget") return add_budget(std::move(words));
+  if (verb == "client") return add_client(std::move(words));
   if (verb == "option") return set_option(std::move(words));
   if (verb == "advance") return advance_to(now_ + parse_duration(words.word(1)));
   if (verb == "restart") return start();

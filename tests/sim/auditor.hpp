@@ -68,6 +68,7 @@ class Auditor {
   ModelJob* known(std::string_view id);
   static std::string client_of(const std::string& address, const wire::Submit& submit);
   const core::ClientOptions& options_of(const std::string& client) const;
+  std::size_t lane_index(std::string_view name) const;
   void may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client, std::size_t bytes);
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();

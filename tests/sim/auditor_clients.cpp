@@ -126,6 +126,13 @@ const core::ClientOptions& Auditor::options_of(const std::string& client) const 
   return kNone;
 }
 
+std::size_t Auditor::lane_index(std::string_view name) const {
+  std::size_t lane = 0;
+  while (lane < options_.lanes.size() && options_.lanes[lane].name != name)
+    ++lane;
+  return lane;
+}
+
 void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client,
                              std::size_t bytes) {
   const core::LaneOptions& limits = options_.lanes[lane];
@@ -133,7 +140,7 @@ void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, const std::s
   if (draining_) {
     asked.refusals = {"draining"};
     asked.must_refuse = true;
-  } else if (lane < of_client.lane_max) {
+  } else if (!of_client.lane_max.empty() && lane < lane_index(of_client.lane_max)) {
     asked.refusals = {"forbidden"};
     asked.must_refuse = true;
   } else if (of_client.depth_max > 0 && clients_[client].waiting >= of_client.depth_max) {

@@ -66,7 +66,7 @@ void draw_clients(Random& random, Swarm& swarm) {
     client.weight = static_cast<std::uint32_t>(random.between(1, core::ClientOptions::kWeightMax));
     if (random.percent(40)) client.in_flight_max = static_cast<std::size_t>(random.between(1, 10));
     if (random.percent(20)) client.depth_max = static_cast<std::size_t>(random.between(1, 50));
-    if (random.percent(10)) client.lane_max = random.below(swarm.options.lanes.size());
+    if (random.percent(10)) client.lane_max = random.pick(swarm.options.lanes).name;
     swarm.options.clients.push_back(client);
   }
 }

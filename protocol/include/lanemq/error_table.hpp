@@ -12,7 +12,7 @@ namespace lanemq {
 #define LANEMQ_ERROR_TABLE(X)                                                                           \
   X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
   X(unauthorized, 401, false, "no such key")                                                            \
-  X(forbidden, 403, false, "the key may not use this lane, service or operation")                       \
+  X(forbidden, 403, false, "the client may not use this lane, service or operation")                    \
   X(not_found, 404, false, "never known")                                                               \
   X(gone, 410, false, "known once and no longer kept")                                                  \
   X(conflict, 409, false, "the id is in use with other content")                                        \

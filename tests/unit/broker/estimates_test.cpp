@@ -187,5 +187,13 @@ TEST(Estimates, strangers_cannot_fill_the_memory) {
   EXPECT_EQ(estimates.size(), Estimates::kSeriesMax);
 }
 
+TEST(Estimates, what_a_client_states_wins_over_what_its_body_says) {
+  const Estimates estimates(0, 512);
+  const Estimate estimate = estimates.estimate("m", "", R"({"max_tokens":1000,"messages":[]})",
+                                               wire::Cost{.input_tokens = std::nullopt, .output_tokens = 20});
+  EXPECT_EQ(estimate.amounts.output_tokens, 20);
+  EXPECT_FALSE(estimate.output_bound);
+}
+
 }  // namespace
 }  // namespace lanemq::core

@@ -291,9 +291,9 @@ TEST(ClientsTest, are_forgotten_when_nobody_refers_to_them_and_bounded_while_idl
   EXPECT_EQ(queue.jobs, 2u);
 }
 
-TEST(ClientsTest, options_are_of_the_name_itself_or_of_the_first_glob) {
+TEST(ClientsTest, options_are_of_the_name_itself_or_of_the_longest_glob) {
   Clients clients(
-      {{.name = "team-*", .weight = 2}, {.name = "*", .weight = 3}, {.name = "team-x", .weight = 7}}, 3);
+      {{.name = "*", .weight = 3}, {.name = "team-*", .weight = 2}, {.name = "team-x", .weight = 7}}, 3);
   EXPECT_EQ(clients.named("team-a").options.weight, 2u);
   EXPECT_EQ(clients.named("team-x").options.weight, 7u);
   EXPECT_EQ(clients.named("other").options.weight, 3u);

@@ -175,6 +175,29 @@ TEST(Config, guards_that_cannot_hold_are_refused_with_their_lane) {
               AllOf(HasSubstr("lane.b.share_min"), HasSubstr("more than 1")));
 }
 
+TEST(Config, clients_have_weights_and_bounds) {
+  const Config config =
+      read("[clients.\"team-a*\"]\nweight = 4\nin_flight_max = 20\ndepth_max = 100\nlane_max = \"normal\"\n");
+
+  ASSERT_EQ(config.core.clients.size(), 1u);
+  const core::ClientOptions& client = config.core.clients[0];
+  EXPECT_EQ(client.name, "team-a*");
+  EXPECT_EQ(client.weight, 4u);
+  EXPECT_EQ(client.in_flight_max, 20u);
+  EXPECT_EQ(client.depth_max, 100u);
+  EXPECT_EQ(client.lane_max, "normal");
+  EXPECT_THAT(print_config(config), HasSubstr("[clients.\"team-a*\"]\nweight = 4\n"));
+}
+
+TEST(Config, what_is_wrong_with_a_client_is_named) {
+  EXPECT_THAT(error_of("[clients.a]\nweight = 0\n"),
+              AllOf(HasSubstr("2:"), HasSubstr("clients.a"), HasSubstr("at least 1")));
+  EXPECT_THAT(error_of("[clients.a]\nweight = 101\n"), HasSubstr("at most 100"));
+  EXPECT_THAT(error_of("[clients.a]\nwieght = 1\n"), HasSubstr("did you mean \"weight\"?"));
+  EXPECT_THAT(error_of("[clients.a]\nlane_max = \"none\"\n"), HasSubstr("there is no lane \"none\""));
+  EXPECT_THAT(error_of("clients = 5\n"), HasSubstr("[clients.NAME]"));
+}
+
 TEST(Config, one_key_is_set_from_the_command_line) {
   Config config;
 
@@ -182,11 +205,15 @@ TEST(Config, one_key_is_set_from_the_command_line) {
   set_config("budget.api.limits.requests_per_minute=600", config);
   set_config("budget.api.window=bucket", config);
   set_config("heartbeat=250ms", config);
+  set_config("clients.a.b.weight=3", config);
 
   EXPECT_EQ(config.core.lanes.back().depth_max, 2000000u);
   ASSERT_EQ(config.core.budgets.size(), 1u);
   EXPECT_EQ(config.core.budgets[0].rates[0].limit, 600);
   EXPECT_EQ(config.core.heartbeat, milliseconds(250));
+  ASSERT_EQ(config.core.clients.size(), 1u);
+  EXPECT_EQ(config.core.clients[0].name, "a.b");
+  EXPECT_EQ(config.core.clients[0].weight, 3u);
 }
 
 TEST(Config, what_is_set_wrongly_on_the_command_line_is_named) {
