@@ -207,6 +207,13 @@ std::string models_body(std::int64_t created_s) {
 
 std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t calls_peak,
                        std::uint64_t tokens_peak, Duration uptime) {
+  OrderedJson keys = OrderedJson::object();
+  for (const auto& [name, key] : stats.keys)
+    keys[name] = {{"accepted", key.accepted},
+                  {"rejected_429", key.rejected_429},
+                  {"refused_dead", key.refused_dead},
+                  {"peak_calls_60s", key.peak_calls_60s},
+                  {"peak_tokens_60s", key.peak_tokens_60s}};
   const OrderedJson body = {
       {"uptime_ms", std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()},
       {"window", quota.window == WindowKind::sliding ? "sliding" : "bucket"},
@@ -236,7 +243,8 @@ std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t cal
       {"in_flight_peak", stats.in_flight_peak},
       {"connections", stats.connections},
       {"connections_peak", stats.connections_peak},
-      {"connections_refused", stats.connections_refused}};
+      {"connections_refused", stats.connections_refused},
+      {"keys", keys}};
   return body.dump(2);
 }
 

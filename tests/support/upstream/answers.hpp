@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,15 @@ std::string completion_body(std::string_view id, std::int64_t created_s, const C
 /// The body of GET /v1/models.
 std::string models_body(std::int64_t created_s);
 
+/// What GET /stats tells of one key.
+struct KeyStats {
+  std::uint64_t accepted = 0;
+  std::uint64_t rejected_429 = 0;  ///< By its limits.
+  std::uint64_t refused_dead = 0;  ///< After it was declared dead.
+  std::uint64_t peak_calls_60s = 0;
+  std::uint64_t peak_tokens_60s = 0;
+};
+
 /// What GET /stats tells: counters since the start, and the state now. See Upstream for what each counts.
 struct Stats {
   std::uint64_t calls = 0;
@@ -88,6 +98,7 @@ struct Stats {
   std::uint64_t connections = 0;
   std::uint64_t connections_peak = 0;
   std::uint64_t connections_refused = 0;
+  std::map<std::string, KeyStats> keys{};  ///< By name; empty where any key is welcome.
 };
 
 /// The body of GET /stats. A limit that is not set is null.

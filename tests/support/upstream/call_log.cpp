@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ std::string quoted(const std::string& text) {
 struct Arrival {
   Duration at;
   std::uint64_t tokens;
+  std::string key;
 };
 
 // Adds one line to the audit, and to the arrivals if the call was accepted. Throws Json::exception on
@@ -49,7 +51,8 @@ void take_line(const std::string& line, Audit& audit, std::vector<Arrival>& arri
   ++audit.calls;
   audit.ok += status == 200 && !record.contains("fault");
   audit.rejected_429 += status == 429;
-  if (record.contains("charged")) arrivals.push_back({at, record.at("charged").get<std::uint64_t>()});
+  if (record.contains("charged"))
+    arrivals.push_back({at, record.at("charged").get<std::uint64_t>(), record.value("key", "")});
 }
 
 }  // namespace
@@ -64,6 +67,7 @@ std::string to_line(const CallRecord& record) {
   if (record.charged) line += ",\"charged\":" + std::to_string(*record.charged);
   if (!record.fault.empty()) line += ",\"fault\":" + quoted(record.fault);
   if (!record.job.empty()) line += ",\"job\":" + quoted(record.job);
+  if (!record.key.empty()) line += ",\"key\":" + quoted(record.key);
   return line + ",\"body\":\"" + hex(record.body_hash) + "\"}";
 }
 
@@ -103,12 +107,14 @@ tl::expected<Audit, std::string> audit(std::istream& log) {
   // Lines stand in the order in which calls ended; the limits go by when they arrived.
   std::stable_sort(arrivals.begin(), arrivals.end(),
                    [](const Arrival& a, const Arrival& b) { return a.at < b.at; });
-  PeakMeter peak;
+  std::map<std::string, PeakMeter> peaks;
   for (const Arrival& arrival : arrivals)
-    peak.add(arrival.at, arrival.tokens);
+    peaks[arrival.key].add(arrival.at, arrival.tokens);
   audit.accepted = arrivals.size();
-  audit.peak_calls_60s = peak.calls();
-  audit.peak_tokens_60s = peak.tokens();
+  for (const auto& [key, peak] : peaks) {
+    audit.peak_calls_60s = std::max(audit.peak_calls_60s, peak.calls());
+    audit.peak_tokens_60s = std::max(audit.peak_tokens_60s, peak.tokens());
+  }
   return audit;
 }
 

@@ -29,6 +29,7 @@ struct CallRecord {
   Duration latency{};   ///< From arrival to the end of the answer.
   std::string fault{};  ///< "5xx", "reset", "stall", "half"; "cut" when the double was stopped; else empty.
   std::string job{};    ///< The request's `x-lanemq-job`, or empty.
+  std::string key{};    ///< The name of the key it carried, or empty.
   std::uint64_t body_hash = 0;  ///< fnv1a() of the request's body.
 };
 
@@ -37,7 +38,7 @@ struct CallRecord {
 ///     {"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,"latency_ms":87.220,
 ///      "charged":573,"job":"a-17","body":"9f86d081884c7d65"}
 ///
-/// `charged`, `fault` and `job` are left out where there is none. Times are cut, not rounded, to
+/// `charged`, `fault`, `job` and `key` are left out where there is none. Times are cut, not rounded, to
 /// microseconds, so that two calls 60 s apart are still 60 s apart in the log.
 std::string to_line(const CallRecord& record);
 
@@ -69,9 +70,9 @@ struct Audit {
   std::uint64_t accepted = 0;
   std::uint64_t ok = 0;
   std::uint64_t rejected_429 = 0;
-  std::uint64_t peak_calls_60s = 0;
-  std::uint64_t peak_tokens_60s = 0;
-  bool torn = false;  ///< The last line had no end and was left out.
+  std::uint64_t peak_calls_60s = 0;   ///< Of the key that had most, as each has limits of its own.
+  std::uint64_t peak_tokens_60s = 0;  ///< The same.
+  bool torn = false;                  ///< The last line had no end and was left out.
 };
 
 /// Reads a whole log. A line that is no record is an error that names its number.

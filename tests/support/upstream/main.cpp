@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -27,6 +28,8 @@ constexpr double kWaitMsMax = 3'600'000;
 constexpr const char* kFooter =
     R"(Serves POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /stats; when it does, it prints one line:
 ready http://ADDRESS:PORT. SIGTERM and SIGINT end it.
+POST /admin/keys/NAME with {"dead":true} has that key answered 401 from then on, with {"dead":"quota"} 429
+insufficient_quota, with {"dead":false} as usual again.
 Exit codes: 0 done, 1 the check or the log failed, 2 usage, 3 cannot listen.)";
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kCannotListen = 3 };
@@ -36,6 +39,7 @@ struct Options {
   ServerOptions server;
   std::string latency_ms = "20..200";
   double stall_ms = 30'000;
+  std::vector<std::string> keys;
   std::string log;
   std::string check;
 };
@@ -62,6 +66,22 @@ LatencyRange parse_latency(std::string_view text) {
                                                    "0 <= A <= B <= 3600000, like 20..200");
   }
   return {.shortest = milliseconds(shortest), .longest = milliseconds(longest)};
+}
+
+/// NAME=SECRET, or SECRET alone, which then is the name too. Throws CLI::ValidationError.
+std::vector<ApiKey> parse_keys(const std::vector<std::string>& texts) {
+  std::vector<ApiKey> keys;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const std::string secret = equals == std::string::npos ? text : text.substr(equals + 1);
+    bool fits = !name.empty() && !secret.empty();
+    for (const ApiKey& other : keys)
+      fits = fits && other.name != name && other.secret != secret;
+    if (!fits) throw CLI::ValidationError("--keys", "give SECRET or NAME=SECRET, each name and secret once");
+    keys.push_back({.name = name, .secret = secret});
+  }
+  return keys;
 }
 
 /// Every option is one row: name, where it goes, one sentence with the unit, what is allowed.
@@ -102,8 +122,10 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--stall-ms", options.stall_ms, "When a stalled call's connection closes, in ms")
       ->check(CLI::Range(0.0, kWaitMsMax))
       ->capture_default_str();
-  app.add_option("--api-key", options.upstream.api_key,
-                 "Key that calls must carry, else 401; absent: none needed");
+  app.add_option("--keys", options.keys,
+                 "Keys that calls must carry, else 401: SECRET or NAME=SECRET, separate by comma; each has "
+                 "--rpm and --tpm for itself; absent: none needed")
+      ->delimiter(',');
   app.add_option("--max-connections", options.server.connections_max,
                  "Open connections; further ones are closed")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
@@ -173,6 +195,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     check_rules(options);
     options.upstream.latency = parse_latency(options.latency_ms);
+    options.upstream.keys = parse_keys(options.keys);
     options.upstream.stall = milliseconds(options.stall_ms);
     options.upstream.started_unix_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())

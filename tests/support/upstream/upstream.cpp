@@ -5,10 +5,13 @@
 #include <array>
 #include <cstdio>
 
+#include <nlohmann/json.hpp>
+
 namespace lanemq::upstream {
 namespace {
 
 constexpr std::string_view kChatPath = "/v1/chat/completions";
+constexpr std::string_view kKeyPath = "/admin/keys/";
 
 struct Endpoint {
   std::string_view path;
@@ -26,11 +29,11 @@ Reply refuse(unsigned status, const ApiError& error) {
 }
 
 Reply not_found(const Request& request) {
-  return refuse(404,
-                {.message = "Unknown request URL: " + std::string(request.method) + " " +
-                            std::string(request.target.substr(0, 200)) +
-                            ". There are POST /v1/chat/completions and GET /v1/models, /healthz, /stats.",
-                 .code = "unknown_url"});
+  return refuse(404, {.message = "Unknown request URL: " + std::string(request.method) + " " +
+                                 std::string(request.target.substr(0, 200)) +
+                                 ". There are POST /v1/chat/completions and /admin/keys/NAME, and GET "
+                                 "/v1/models, /healthz, /stats.",
+                      .code = "unknown_url"});
 }
 
 Reply wrong_method(const Request& request, const Endpoint& endpoint) {
@@ -89,10 +92,19 @@ Reply server_error(Draws& draws) {
 }  // namespace
 
 Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
-    : options_(options), started_(now), log_(std::move(log)), limiter_(options.quota) {}
+    : options_(options), started_(now), log_(std::move(log)) {
+  for (const ApiKey& key : options.keys)
+    accounts_.emplace_back(key, options.quota);
+  if (accounts_.empty()) accounts_.emplace_back(ApiKey{}, options.quota);
+}
 
 Call Upstream::receive(const Request& request, TimePoint now) {
   Call call{.arrived = now};
+  if (const std::string_view path = path_of(request.target);
+      path.starts_with(kKeyPath) && request.method == "POST") {
+    call.reply = set_key(path.substr(kKeyPath.size()), request.body);
+    return call;
+  }
   const auto* const endpoint = std::find_if(kEndpoints.begin(), kEndpoints.end(), [&](const Endpoint& known) {
     return known.path == path_of(request.target);
   });
@@ -107,7 +119,7 @@ Call Upstream::receive(const Request& request, TimePoint now) {
   } else if (endpoint->path == "/healthz") {
     call.reply.body = R"({"status":"ok"})";
   } else {
-    call.reply.body = stats_body(stats_, options_.quota, peak_.calls(), peak_.tokens(), now - started_);
+    call.reply.body = stats_reply(now);
   }
   return call;
 }
@@ -120,8 +132,9 @@ Call Upstream::receive_oversized(const Request& request, std::uint64_t body_byte
   if (path_of(request.target) == kChatPath) {
     ++stats_.calls;
     ++stats_.bad_requests;
-    call.record = begin_record(call, request);
-    add_limit_headers(call);
+    const Account* const account = account_of(request.authorization);
+    call.record = begin_record(call, request, account);
+    add_headers(call, account);
   }
   return call;
 }
@@ -136,38 +149,72 @@ Call Upstream::receive_malformed(TimePoint now) {
 
 void Upstream::receive_chat(Call& call, const Request& request) {
   ++stats_.calls;
-  call.record = begin_record(call, request);
-  if (!knows_key(request.authorization)) {
+  Account* const account = account_of(request.authorization);
+  call.record = begin_record(call, request, account);
+  if (!account || account->death == Death::revoked) {
     ++stats_.unauthorized;
+    if (account) ++account->stats.refused_dead;
     call.reply = refuse(401, {.message = "Incorrect API key provided.", .code = "invalid_api_key"});
+  } else if (account->death == Death::spent) {
+    ++stats_.rejected_429;
+    ++account->stats.refused_dead;
+    call.reply = refuse(429, {.message = "You exceeded your current quota, please check your plan and "
+                                         "billing details.",
+                              .type = "insufficient_quota",
+                              .code = "insufficient_quota"});
   } else if (const auto chat = parse_chat(request.body); !chat) {
     ++stats_.bad_requests;
     call.reply = refuse(400, chat.error());
   } else {
-    limit(call, *chat);
+    limit(call, *chat, *account);
   }
-  add_limit_headers(call);
+  add_headers(call, account);
 }
 
-void Upstream::limit(Call& call, const ChatRequest& chat) {
+Reply Upstream::set_key(std::string_view name, std::string_view body) {
+  const auto account = std::find_if(accounts_.begin(), accounts_.end(), [&](const Account& known) {
+    return known.key.name == name && !name.empty();
+  });
+  if (account == accounts_.end())
+    return refuse(404, {.message = "There is no key \"" + std::string(name.substr(0, 100)) +
+                                   "\"; keys are named with --keys.",
+                        .code = "unknown_key"});
+  const auto json = nlohmann::json::parse(body, nullptr, false);
+  const auto dead = json.is_object() ? json.value("dead", nlohmann::json()) : nlohmann::json();
+  if (dead == true)
+    account->death = Death::revoked;
+  else if (dead == "quota")
+    account->death = Death::spent;
+  else if (dead == false)
+    account->death = Death::none;
+  else
+    return refuse(400, {.message = R"(Send {"dead":true} for 401, {"dead":"quota"} for insufficient_quota, )"
+                                   R"({"dead":false} for a living key.)"});
+  return {.body = "{}"};
+}
+
+void Upstream::limit(Call& call, const ChatRequest& chat, Account& account) {
   call.record->model = chat.model;
   call.record->prompt_tokens = chat.prompt_tokens;
-  const Verdict verdict = limiter_.admit(chat.charge(), call.arrived);
+  const Verdict verdict = account.limiter.admit(chat.charge(), call.arrived);
   if (verdict.accepted) {
-    accept(call, chat);
+    accept(call, chat, account);
   } else {
     ++stats_.rejected_429;
+    ++account.stats.rejected_429;
     call.reply = rate_limited(verdict, chat.model);
   }
 }
 
-void Upstream::accept(Call& call, const ChatRequest& chat) {
+void Upstream::accept(Call& call, const ChatRequest& chat, Account& account) {
   ++stats_.accepted;
+  ++account.stats.accepted;
   ++stats_.in_flight;
   stats_.in_flight_peak = std::max(stats_.in_flight_peak, stats_.in_flight);
   stats_.charged_tokens += chat.charge();
   call.record->charged = chat.charge();
   peak_.add(call.arrived - started_, chat.charge());
+  account.peak.add(call.arrived - started_, chat.charge());
   if (const std::string& job = call.record->job; !job.empty()) {
     const std::uint64_t name = fnv1a(job);
     if (jobs_seen_.contains(name)) {
@@ -236,19 +283,20 @@ void Upstream::connection_refused() {
   ++stats_.connections_refused;
 }
 
-CallRecord Upstream::begin_record(const Call& call, const Request& request) const {
+CallRecord Upstream::begin_record(const Call& call, const Request& request, const Account* account) const {
   return {.at = call.arrived - started_,
           .job = std::string(request.job.substr(0, kLoggedTextMax)),
+          .key = account ? account->key.name : std::string(),
           .body_hash = fnv1a(request.body)};
 }
 
-void Upstream::add_limit_headers(Call& call) const {
+void Upstream::add_headers(Call& call, const Account* account) const {
   struct Row {
     Dimension dimension;
     const char* name;
   };
   for (const Row row : {Row{Dimension::requests, "requests"}, Row{Dimension::tokens, "tokens"}}) {
-    const auto gauge = limiter_.gauge(row.dimension, call.arrived);
+    const auto gauge = account ? account->limiter.gauge(row.dimension, call.arrived) : std::nullopt;
     if (!gauge) continue;
     auto& headers = call.reply.headers;
     headers.emplace_back(std::string("x-ratelimit-limit-") + row.name, std::to_string(gauge->limit));
@@ -260,8 +308,22 @@ void Upstream::add_limit_headers(Call& call) const {
                                   std::to_string(call.delay / std::chrono::milliseconds(1)));
 }
 
-bool Upstream::knows_key(std::string_view authorization) const {
-  return options_.api_key.empty() || authorization == "Bearer " + options_.api_key;
+Upstream::Account* Upstream::account_of(std::string_view authorization) {
+  if (options_.keys.empty()) return &accounts_.front();
+  for (Account& account : accounts_)
+    if (authorization == "Bearer " + account.key.secret) return &account;
+  return nullptr;
+}
+
+std::string Upstream::stats_reply(TimePoint now) const {
+  Stats stats = stats_;
+  if (!options_.keys.empty())
+    for (const Account& account : accounts_) {
+      KeyStats& key = stats.keys[account.key.name] = account.stats;
+      key.peak_calls_60s = account.peak.calls();
+      key.peak_tokens_60s = account.peak.tokens();
+    }
+  return stats_body(stats, options_.quota, peak_.calls(), peak_.tokens(), now - started_);
 }
 
 std::int64_t Upstream::unix_seconds(TimePoint now) const {

@@ -18,13 +18,19 @@
 
 namespace lanemq::upstream {
 
+/// A key that calls may carry.
+struct ApiKey {
+  std::string name;    ///< In /stats, the log and the admin path.
+  std::string secret;  ///< The bearer token.
+};
+
 struct UpstreamOptions {
-  Quota quota{};
+  Quota quota{};  ///< Of each key.
   LatencyRange latency{};
   FaultRates faults{};
   Duration stall = std::chrono::seconds(30);
   std::uint64_t seed = 1;
-  std::string api_key{};            ///< Empty: any key, or none, is welcome.
+  std::vector<ApiKey> keys{};       ///< Empty: any key, or none, is welcome, and all calls are one account.
   std::int64_t started_unix_s = 0;  ///< The wall clock at the start, for the `created` fields.
 };
 
@@ -66,8 +72,11 @@ enum class Ending {
 /// POST /v1/chat/completions is refused with 401, 400 or 413 before the limits are asked and with 429 by
 /// them; none of these counts against the limits. What is accepted counts from its arrival on, whatever
 /// becomes of it, with ChatRequest::charge() tokens that are never given back. GET /v1/models, /healthz and
-/// /stats are free. Every reply to a chat request tells the limits in x-ratelimit-* headers, as they were at
-/// its arrival.
+/// /stats are free. Every reply to a chat request tells the limits of its key in x-ratelimit-* headers, as
+/// they were at its arrival.
+///
+/// POST /admin/keys/NAME says what becomes of a key: `{"dead":true}` has its calls answered 401 from then on,
+/// `{"dead":"quota"}` 429 with `insufficient_quota`, `{"dead":false}` as usual again.
 ///
 /// Pure: `now` and the seed come in. Not thread-safe. Each Call that receive() or receive_oversized()
 /// returned must be handed to finish() exactly once.
@@ -91,25 +100,40 @@ class Upstream {
   void connection_refused();
 
   const Stats& stats() const { return stats_; }
+  /// Of all keys together.
   const PeakMeter& peak() const { return peak_; }
 
   /// Jobs remembered to find duplicates among; later ones are not compared any more.
   static constexpr std::size_t kJobsRememberedMax = 1'000'000;
 
  private:
+  enum class Death { none, revoked, spent };
+
+  /// What belongs to one key; without keys, to all calls.
+  struct Account {
+    Account(ApiKey account_key, const Quota& quota) : key(std::move(account_key)), limiter(quota) {}
+    ApiKey key;
+    Limiter limiter;
+    PeakMeter peak{};
+    KeyStats stats{};
+    Death death = Death::none;
+  };
+
   void receive_chat(Call& call, const Request& request);
-  void limit(Call& call, const ChatRequest& chat);
-  void accept(Call& call, const ChatRequest& chat);
+  Reply set_key(std::string_view name, std::string_view body);
+  void limit(Call& call, const ChatRequest& chat, Account& account);
+  void accept(Call& call, const ChatRequest& chat, Account& account);
   void answer(Call& call, const ChatRequest& chat);
-  void add_limit_headers(Call& call) const;
-  CallRecord begin_record(const Call& call, const Request& request) const;
-  bool knows_key(std::string_view authorization) const;
+  void add_headers(Call& call, const Account* account) const;
+  CallRecord begin_record(const Call& call, const Request& request, const Account* account) const;
+  Account* account_of(std::string_view authorization);
+  std::string stats_reply(TimePoint now) const;
   std::int64_t unix_seconds(TimePoint now) const;
 
   UpstreamOptions options_;
   TimePoint started_;
   Log log_;
-  Limiter limiter_;
+  std::vector<Account> accounts_;  ///< One a key, in their order; one without a name where there are none.
   PeakMeter peak_;
   Stats stats_;
   std::unordered_set<std::uint64_t> jobs_seen_;

@@ -27,11 +27,13 @@ TEST(ToLine, tells_everything_about_a_call) {
                                     .latency = 87ms + 220us,
                                     .fault = "half",
                                     .job = "a-17",
+                                    .key = "k1",
                                     .body_hash = 255});
 
-  EXPECT_EQ(text,
-            R"({"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,)"
-            R"("latency_ms":87.220,"charged":573,"fault":"half","job":"a-17","body":"00000000000000ff"})");
+  EXPECT_EQ(
+      text,
+      R"({"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,)"
+      R"("latency_ms":87.220,"charged":573,"fault":"half","job":"a-17","key":"k1","body":"00000000000000ff"})");
 }
 
 TEST(ToLine, stays_one_line_of_json_whatever_clients_send) {
@@ -64,6 +66,19 @@ TEST(Audit, keeps_calls_sixty_seconds_apart_in_two_windows) {
   std::istringstream log(line(999ns, 200, 1) + line(60s + 999ns, 200, 1));
 
   EXPECT_EQ(audit(log)->peak_calls_60s, 1u);
+}
+
+TEST(Audit, tells_the_peak_of_the_key_that_had_most) {
+  const auto call = [](Duration at, const char* key) {
+    return to_line({.at = at, .status = 200, .charged = 10, .key = key}) + "\n";
+  };
+  std::istringstream log(call(1s, "k1") + call(2s, "k2") + call(3s, "k1"));
+
+  const auto result = audit(log);
+
+  EXPECT_EQ(result->accepted, 3u);
+  EXPECT_EQ(result->peak_calls_60s, 2u);
+  EXPECT_EQ(result->peak_tokens_60s, 20u);
 }
 
 TEST(Audit, leaves_out_a_torn_last_line_and_says_so) {

@@ -107,7 +107,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(upstream.stats()["hung_up"], 0)
 
     def test_wrong_requests_get_an_error_in_json(self):
-        with Upstream("--body-limit", "1000", "--api-key", "k") as upstream:
+        with Upstream("--body-limit", "1000", "--keys", "k") as upstream:
             key = {"Authorization": "Bearer k"}
             for status, asked in [
                 (401, upstream.ask()),
@@ -167,6 +167,19 @@ class Limits(unittest.TestCase):
             self.assertLessEqual(int(answer.getheader("retry-after-ms")), 60000)
             self.assertEqual(int(answer.getheader("retry-after")), -(-int(answer.getheader("retry-after-ms")) // 1000))
             self.assertEqual((stats["rejected_429"], stats["peak_calls_60s"]), (1, 3))
+
+    def test_keys_have_limits_of_their_own_and_can_be_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = folder + "/log"
+            with Upstream("--keys", "k1=one,two", "--rpm", "2", "--latency-ms", "1", "--log", log) as upstream:
+                status = lambda secret: upstream.ask(headers={"Authorization": "Bearer " + secret})[0].status
+                self.assertEqual([status("one"), status("two"), status("three")], [200, 200, 401])
+                self.assertEqual(upstream.ask(path="/admin/keys/k1", body='{"dead":true}')[0].status, 200)
+                self.assertEqual([status("one"), status("two"), status("two")], [401, 200, 429])
+                self.assertEqual(upstream.ask("GET", "/admin/keys/k1", None)[0].status, 404)
+                self.assertEqual({name: key["accepted"] for name, key in upstream.stats()["keys"].items()}, {"k1": 1, "two": 2})
+            self.assertEqual([record.get("key") for record in read_log(log)], ["k1", "two", None, "k1", "two", "two"])
+            self.assertIn("peak_calls_60s 2", check(log).stdout)
 
     def test_a_bucket_takes_its_burst_and_then_its_rate(self):
         with Upstream("--rpm", "60", "--window", "bucket", "--burst", "5", "--latency-ms", "0") as upstream:
@@ -267,6 +280,8 @@ class Ends(unittest.TestCase):
             (["--window", "fixed"], 2, "--window"),
             (["--fault-5xx", "0.7", "--fault-half", "0.7"], 2, "more than 1"),
             (["--burst", "5"], 2, "--window bucket"),
+            (["--keys", "a=x,b=x"], 2, "each name and secret once"),
+            (["--keys", "=x"], 2, "NAME=SECRET"),
             (["--nonsense"], 2, "--nonsense"),
             (["--listen", "somewhere:80"], 3, "127.0.0.1:8080"),
             (["--listen", "192.0.2.1:0"], 3, "192.0.2.1:0"),

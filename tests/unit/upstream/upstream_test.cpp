@@ -29,6 +29,16 @@ class UpstreamTest : public testing::Test {
     return {.method = "POST", .target = "/v1/chat/completions", .authorization = "", .job = "", .body = body};
   }
 
+  static Request chat_with(std::string_view authorization) {
+    Request request = chat();
+    request.authorization = authorization;
+    return request;
+  }
+
+  static Request set_key(std::string_view target, std::string_view body) {
+    return {.method = "POST", .target = target, .authorization = "", .job = "", .body = body};
+  }
+
   static Request get(std::string_view target) {
     return {.method = "GET", .target = target, .authorization = "", .job = "", .body = ""};
   }
@@ -129,9 +139,8 @@ TEST_F(UpstreamTest, tells_what_remains_with_every_reply_to_a_chat) {
 }
 
 TEST_F(UpstreamTest, knows_its_paths_methods_and_key) {
-  Upstream upstream = make({.api_key = "secret"});
-  Request keyed = chat();
-  keyed.authorization = "Bearer secret";
+  Upstream upstream = make({.keys = {{"k", "secret"}}});
+  const Request keyed = chat_with("Bearer secret");
 
   EXPECT_EQ(upstream.receive(chat(), kBeginning).reply.status, 401u);
   EXPECT_EQ(upstream.receive(keyed, kBeginning).reply.status, 200u);
@@ -143,6 +152,60 @@ TEST_F(UpstreamTest, knows_its_paths_methods_and_key) {
   EXPECT_EQ(headers(wrong)["allow"], "POST");
   EXPECT_EQ(upstream.receive_oversized(chat(""), 100, kBeginning).reply.status, 413u);
   EXPECT_EQ(upstream.receive_malformed(kBeginning).reply.status, 400u);
+}
+
+TEST_F(UpstreamTest, each_key_has_its_own_limits) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 2}, .keys = {{"k1", "one"}, {"k2", "two"}}});
+  const auto status_of = [&](std::string_view authorization) {
+    const Call call = upstream.receive(chat_with(authorization), kBeginning);
+    upstream.finish(call, Ending::answered, kBeginning);
+    return call.reply.status;
+  };
+
+  EXPECT_EQ(status_of("Bearer one"), 200u);
+  EXPECT_EQ(status_of("Bearer one"), 200u);
+  EXPECT_EQ(status_of("Bearer one"), 429u);
+  const Call other = upstream.receive(chat_with("Bearer two"), kBeginning);
+  const Call stranger = upstream.receive(chat_with("Bearer three"), kBeginning);
+
+  EXPECT_EQ(other.reply.status, 200u);
+  EXPECT_EQ(headers(other)["x-ratelimit-remaining-requests"], "1");
+  EXPECT_EQ(stranger.reply.status, 401u);
+  EXPECT_FALSE(headers(stranger).contains("x-ratelimit-remaining-requests"));
+  EXPECT_EQ(log_[0].key, "k1");
+  const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning).reply.body);
+  EXPECT_EQ(stats["keys"]["k1"]["accepted"], 2);
+  EXPECT_EQ(stats["keys"]["k1"]["rejected_429"], 1);
+  EXPECT_EQ(stats["keys"]["k1"]["peak_calls_60s"], 2);
+  EXPECT_EQ(stats["keys"]["k2"]["accepted"], 1);
+  EXPECT_EQ(stats["peak_calls_60s"], 3);
+}
+
+TEST_F(UpstreamTest, a_key_dies_and_lives_as_it_is_told) {
+  Upstream upstream = make({.keys = {{"k1", "one"}, {"k2", "two"}}});
+  const auto set = [&](std::string_view target, std::string_view body) {
+    return upstream.receive(set_key(target, body), kBeginning).reply.status;
+  };
+  const auto reply_to = [&](std::string_view authorization) {
+    return upstream.receive(chat_with(authorization), kBeginning).reply;
+  };
+
+  EXPECT_EQ(set("/admin/keys/k1", R"({"dead":true})"), 200u);
+  EXPECT_EQ(reply_to("Bearer one").status, 401u);
+  EXPECT_EQ(reply_to("Bearer two").status, 200u);
+  EXPECT_EQ(set("/admin/keys/k1", R"({"dead":"quota"})"), 200u);
+  const Reply spent = reply_to("Bearer one");
+  EXPECT_EQ(spent.status, 429u);
+  EXPECT_EQ(Json::parse(spent.body)["error"]["code"], "insufficient_quota");
+  EXPECT_EQ(set("/admin/keys/k1", R"({"dead":false})"), 200u);
+  EXPECT_EQ(reply_to("Bearer one").status, 200u);
+
+  EXPECT_EQ(set("/admin/keys/k3", R"({"dead":true})"), 404u);
+  EXPECT_EQ(set("/admin/keys/", R"({"dead":true})"), 404u);
+  EXPECT_EQ(set("/admin/keys/k1", R"({"dead":1})"), 400u);
+  EXPECT_EQ(set("/admin/keys/k1", "nonsense"), 400u);
+  const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning).reply.body);
+  EXPECT_EQ(stats["keys"]["k1"]["refused_dead"], 2);
 }
 
 TEST_F(UpstreamTest, counts_faults_and_charges_them) {
