@@ -27,9 +27,10 @@ TEST(StatusFailure, classes_follow_the_status) {
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::retry) << status;
   for (const long status : {498, 503, 529})
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::overloaded) << status;
-  for (const long status : {300, 302, 304, 400, 401, 403, 404, 413, 422, 451})
+  for (const long status : {300, 302, 304, 400, 404, 413, 422, 451})
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::permanent) << status;
-  EXPECT_EQ(failure_of(402).error_class, ErrorClass::quota);
+  for (const long status : {401, 402, 403})
+    EXPECT_EQ(failure_of(status).error_class, ErrorClass::quota) << status;
   EXPECT_EQ(failure_of(429).error_class, ErrorClass::limited);
 }
 
@@ -47,12 +48,20 @@ TEST(StatusFailure, the_message_says_what_the_upstream_said) {
 }
 
 TEST(StatusFailure, tells_quota_by_its_exact_code_or_type) {
-  for (const std::string_view name : {"insufficient_quota", "credit_balance_exhausted",
-                                      "billing_hard_limit_reached", "workspace_spend_limit_exceeded"}) {
-    const std::string quoted = "\"" + std::string(name) + "\"";
-    EXPECT_EQ(failure_of(429, R"({"error":{"code":)" + quoted + "}}").error_class, ErrorClass::quota) << name;
-    EXPECT_EQ(failure_of(429, R"({"error":{"type":)" + quoted + "}}").error_class, ErrorClass::quota) << name;
-  }
+  for (const std::string_view name :
+       {"insufficient_quota", "credit_balance_exhausted", "credit_balance_too_low", "billing_not_active",
+        "billing_hard_limit_reached", "billing_error", "workspace_spend_limit_exceeded"})
+    for (const long status : {400, 403, 429}) {
+      const std::string quoted = "\"" + std::string(name) + "\"";
+      EXPECT_EQ(failure_of(status, R"({"error":{"code":)" + quoted + "}}").error_class, ErrorClass::quota)
+          << name;
+      EXPECT_EQ(failure_of(status, R"({"error":{"type":)" + quoted + "}}").error_class, ErrorClass::quota)
+          << name;
+    }
+}
+
+TEST(StatusFailure, a_fault_of_the_upstream_condemns_no_key) {
+  EXPECT_EQ(failure_of(500, R"({"error":{"code":"billing_unavailable"}})").error_class, ErrorClass::retry);
 }
 
 TEST(StatusFailure, words_about_quota_are_no_quota) {
@@ -65,11 +74,26 @@ TEST(StatusFailure, words_about_quota_are_no_quota) {
 }
 
 TEST(StatusFailure, a_request_larger_than_the_limit_is_not_tried_again) {
-  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Request too large: Limit 10000, Requested 12,000."}})")
-                .error_class,
-            ErrorClass::permanent);
-  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Limit 10000, Used 9000, Requested 1200."}})").error_class,
-            ErrorClass::limited);
+  for (const std::string_view message :
+       {"Request too large for gpt-4.1 on tokens per min (TPM): Limit 10000, Requested 12,000. Reduce it.",
+        "Limit 10,000, Used 0, Requested 12000", "Requested. Limit 5, Requested 6",
+        "Limit 100, Requested 3. On tokens: Limit 10, Requested 11."}) {
+    const JobFailure failure = failure_of(429, R"({"error":{"message":")" + std::string(message) + "\"}}");
+    EXPECT_EQ(failure.error_class, ErrorClass::permanent) << message;
+    EXPECT_EQ(failure.code, "request_over_limit") << message;
+  }
+}
+
+TEST(StatusFailure, a_request_that_fits_the_limit_of_its_own_sentence_is_limited) {
+  for (const std::string_view message :
+       {"Limit 10000, Used 9000, Requested 1200.", "Limit 1200, Requested 1200.", "Requested 50, Limit 10",
+        "On requests: Limit 3, Used 3. On tokens: Limit 10000, Used 9999, Requested 1200.",
+        "Limit 5 per key, tokens: Limit 10000, Requested 1200", "Limit none, Requested 1200",
+        "Limit 10, Requested many", "Limit 10.\\nRequested 11"}) {
+    const JobFailure failure = failure_of(429, R"({"error":{"message":")" + std::string(message) + "\"}}");
+    EXPECT_EQ(failure.error_class, ErrorClass::limited) << message;
+    EXPECT_EQ(failure.code, "upstream_429") << message;
+  }
 }
 
 TEST(StatusFailure, says_when_to_come_again) {
@@ -83,6 +107,8 @@ TEST(StatusFailure, says_when_to_come_again) {
                 .retry_after,
             9s);
   EXPECT_EQ(failure_of(429, R"({"error":{"message":"Please try again in 8.64s."}})").retry_after, 8640ms);
+  EXPECT_EQ(failure_of(429, R"({"error":{"message":"Your quota will reset after 27h41m36s."}})").retry_after,
+            27h + 41min + 36s);
   EXPECT_EQ(failure_of(503, "", {"retry-after: 3"}).retry_after, 3s);
   EXPECT_EQ(failure_of(503, R"({"error":{"message":"try again in 5s"}})").retry_after, std::nullopt);
   EXPECT_EQ(failure_of(429).retry_after, std::nullopt);

@@ -2,9 +2,11 @@
 #include "worker/handlers/http/upstream_headers.hpp"
 
 #include <chrono>
-#include <initializer_list>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -19,9 +21,9 @@ using std::chrono::milliseconds;
 /// 2024-05-01T12:00:00Z
 const WallTime kNow = std::chrono::sys_days(std::chrono::year(2024) / 5 / 1) + 12h;
 
-UpstreamHeaders read(std::initializer_list<std::string_view> lines) {
+UpstreamHeaders read(const std::vector<std::string>& lines) {
   UpstreamHeaders headers;
-  for (const std::string_view line : lines)
+  for (const std::string& line : lines)
     headers.add_line(line, kNow);
   return headers;
 }
@@ -85,6 +87,9 @@ TEST(FindWaitInText, finds_the_time_in_an_error_for_people) {
   EXPECT_EQ(find_wait_in_text("quota will reset after 27h41m36s"), 27h + 41min + 36s);
   EXPECT_EQ(find_wait_in_text("try again in 3 seconds"), 3s);
   EXPECT_EQ(find_wait_in_text("try again in 2 minutes"), 2min);
+  EXPECT_EQ(find_wait_in_text("Token rate limit exceeded. Please retry after 26 seconds."), 26s);
+  EXPECT_EQ(find_wait_in_text("Retry in 43.5s"), 43500ms);
+  EXPECT_EQ(find_wait_in_text("your quota will reset in 1 day"), 24h);
 }
 
 TEST(FindWaitInText, finds_nothing_where_none_is_said) {
@@ -140,6 +145,38 @@ TEST(UpstreamHeaders, reads_the_limits_of_anthropic) {
   EXPECT_EQ(limits->remaining_input_tokens, 40000);
   EXPECT_EQ(limits->limit_output_tokens, 8000);
   EXPECT_EQ(limits->reset_output_tokens_ms, 60'000);
+}
+
+TEST(UpstreamHeaders, reads_every_limit_in_both_spellings) {
+  struct Row {
+    std::string name;
+    std::optional<std::int64_t> wire::UpstreamLimits::*limit, wire::UpstreamLimits::*remaining,
+        wire::UpstreamLimits::*reset;
+  };
+  using Limits = wire::UpstreamLimits;
+  const Row rows[] = {
+      {"requests", &Limits::limit_requests, &Limits::remaining_requests, &Limits::reset_requests_ms},
+      {"tokens", &Limits::limit_tokens, &Limits::remaining_tokens, &Limits::reset_tokens_ms},
+      {"input-tokens", &Limits::limit_input_tokens, &Limits::remaining_input_tokens,
+       &Limits::reset_input_tokens_ms},
+      {"output-tokens", &Limits::limit_output_tokens, &Limits::remaining_output_tokens,
+       &Limits::reset_output_tokens_ms}};
+  for (const Row& row : rows) {
+    const auto openai =
+        read({"x-ratelimit-limit-" + row.name + ": 7", "x-ratelimit-remaining-" + row.name + ": 0",
+              "x-ratelimit-reset-" + row.name + ": 20ms"})
+            .limits();
+    const auto anthropic = read({"Anthropic-Ratelimit-" + row.name + "-Limit: 7",
+                                 "anthropic-ratelimit-" + row.name + "-remaining: 0",
+                                 "anthropic-ratelimit-" + row.name + "-reset: 2024-05-01T12:00:00.02Z"})
+                               .limits();
+    for (const auto& limits : {openai, anthropic}) {
+      ASSERT_TRUE(limits) << row.name;
+      EXPECT_EQ(*limits.*row.limit, 7) << row.name;
+      EXPECT_EQ(*limits.*row.remaining, 0) << row.name;
+      EXPECT_EQ(*limits.*row.reset, 20) << row.name;
+    }
+  }
 }
 
 TEST(UpstreamHeaders, reads_resets_in_unix_time) {

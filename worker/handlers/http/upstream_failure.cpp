@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/http/upstream_failure.hpp"
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -12,22 +11,18 @@ namespace {
 /// Where an upstream's text is looked into for a time to wait; more is not read.
 constexpr std::size_t kTextScanMax = 4096;
 
+/// The codes and types that say a key's money is spent, as OpenAI, Anthropic and their like write them.
 bool is_quota_name(std::string_view name) {
-  static constexpr std::array<std::string_view, 3> kNames = {"insufficient_quota", "credit_balance_exhausted",
-                                                             "billing_hard_limit_reached"};
-  for (const std::string_view known : kNames)
-    if (name == known) return true;
-  return name.ends_with("_spend_limit_exceeded");
+  return name == "insufficient_quota" || name.starts_with("billing_") || name.starts_with("credit_") ||
+         name.ends_with("_spend_limit_exceeded");
 }
 
-/// The number behind `label` in a text for people: 1200 for `Requested 1,200`.
-std::optional<std::int64_t> number_after(std::string_view text, std::string_view label) {
-  const std::size_t at = text.find(label);
-  if (at == std::string_view::npos) return std::nullopt;
+/// The number at the front of a text for people: 1200 of `1,200.`
+std::optional<std::int64_t> leading_number(std::string_view text) {
   std::int64_t value = 0;
   std::size_t digits = 0;
-  for (const char c : text.substr(at + label.size())) {
-    if (c == ',') continue;
+  for (const char c : text) {
+    if (c == ',' && digits > 0) continue;
     if (c < '0' || c > '9' || digits == 15) break;
     value = value * 10 + (c - '0');
     ++digits;
@@ -35,30 +30,62 @@ std::optional<std::int64_t> number_after(std::string_view text, std::string_view
   return digits > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// `Limit 10000, Used 0, Requested 12000`: no waiting makes this fit.
-bool is_larger_than_limit(std::string_view message) {
-  const auto limit = number_after(message, "Limit ");
-  const auto requested = number_after(message, "Requested ");
-  return limit && requested && *requested > *limit;
+/// The last number behind `label` in a sentence, and where the label stands.
+struct Labelled {
+  std::size_t at = 0;
+  std::int64_t number = 0;
+};
+std::optional<Labelled> last_labelled(std::string_view sentence, std::string_view label) {
+  for (std::size_t at = sentence.rfind(label); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : sentence.rfind(label, at - 1))
+    if (const auto number = leading_number(sentence.substr(at + label.size()))) return Labelled{at, *number};
+  return std::nullopt;
 }
 
-ErrorClass class_of(long status, const BodyFacts& facts) {
+/// `Limit 10000, Requested 12000`: no waiting makes this fit. Only a limit that stands before it in the same
+/// sentence counts, as one message may speak of several.
+bool is_larger_than_limit(std::string_view message) {
+  message = message.substr(0, kTextScanMax);
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find(". "), message.find('\n'));
+    const std::string_view sentence = message.substr(0, end);
+    message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
+    const auto requested = last_labelled(sentence, "Requested ");
+    if (!requested) continue;
+    const auto limit = last_labelled(sentence.substr(0, requested->at), "Limit ");
+    if (limit && requested->number > limit->number) return true;
+  }
+  return false;
+}
+
+/// What a status means beside the body: its class, and its code where the number alone would not tell.
+struct Meaning {
+  ErrorClass error_class = ErrorClass::permanent;
+  std::string_view code{};
+};
+
+Meaning meaning_of(long status, const BodyFacts& facts) {
+  if (status >= 400 && status < 500 && (is_quota_name(facts.error_code) || is_quota_name(facts.error_type)))
+    return {ErrorClass::quota};
   switch (status) {
+    case 401:
+    case 403:
+      return {ErrorClass::quota, "upstream_auth"};
     case 402:
-      return ErrorClass::quota;
+      return {ErrorClass::quota};
     case 408:
     case 409:
     case 425:
-      return ErrorClass::retry;
+      return {ErrorClass::retry};
     case 429:
-      if (is_quota_name(facts.error_code) || is_quota_name(facts.error_type)) return ErrorClass::quota;
-      return is_larger_than_limit(facts.error_message) ? ErrorClass::permanent : ErrorClass::limited;
+      if (is_larger_than_limit(facts.error_message)) return {ErrorClass::permanent, "request_over_limit"};
+      return {ErrorClass::limited};
     case 498:  // capacity exceeded (Groq)
     case 503:
     case 529:
-      return ErrorClass::overloaded;
+      return {ErrorClass::overloaded};
     default:
-      return status >= 500 ? ErrorClass::retry : ErrorClass::permanent;
+      return {status >= 500 ? ErrorClass::retry : ErrorClass::permanent};
   }
 }
 
@@ -144,9 +171,9 @@ TransportMeaning meaning_of(CURLcode error) {
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body) {
   const BodyFacts facts = headers.is_json() ? read_body(body) : BodyFacts{};
   const std::string_view text = facts.error_message.empty() ? body : std::string_view(facts.error_message);
-  const bool key_is_bad = status == 401 || status == 403;
-  return {.error_class = class_of(status, facts),
-          .code = key_is_bad ? "upstream_auth" : "upstream_" + std::to_string(status),
+  const Meaning meaning = meaning_of(status, facts);
+  return {.error_class = meaning.error_class,
+          .code = meaning.code.empty() ? "upstream_" + std::to_string(status) : std::string(meaning.code),
           .message = message_of(status, facts),
           .retry_after = wait_of(status, headers, text),
           .body = {},

@@ -16,11 +16,12 @@
 namespace lanemq::worker {
 
 /// What an HTTP status that is no success means for the job: its class, its code (`upstream_<status>`,
-/// `upstream_auth`), a message, when to come again and what is to be settled. The body is the caller's to
-/// add.
+/// `upstream_auth`, `request_over_limit`), a message, when to come again and what is to be settled. The body
+/// is the caller's to add.
 ///
-/// Quota is told by the exact code or type in the body, never by the words of a text: upstreams write "quota"
-/// of limits that are back within a minute.
+/// Class `quota` is a key that is spent or that the upstream does not take: 401, 402, 403, and what the
+/// body's code or type calls so (`insufficient_quota`, `billing_*`, `credit_*`, `*_spend_limit_exceeded`).
+/// The words of a text never do: upstreams write "quota" of limits that are back within a minute.
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
 
 /// How far a call came that ended without a whole response.

@@ -246,17 +246,20 @@ std::optional<WallTime> parse_rfc3339(std::string_view text) {
 }
 
 std::optional<milliseconds> find_wait_in_text(std::string_view text) {
-  for (const std::string_view phrase :
-       {std::string_view("try again in "), std::string_view("reset after ")}) {
-    const std::size_t at = text.find(phrase);
-    if (at == std::string_view::npos) continue;
-    std::string_view rest = text.substr(at + phrase.size());
+  static constexpr std::string_view kPhrases[] = {"try again in ", "retry in ", "retry after ",
+                                                  "reset after ", "reset in "};
+  const auto same = [](char a, char b) { return lower(a) == b; };
+  for (const std::string_view phrase : kPhrases) {
+    const auto* const found = std::search(text.begin(), text.end(), phrase.begin(), phrase.end(), same);
+    if (found == text.end()) continue;
+    std::string_view rest = text.substr(static_cast<std::size_t>(found - text.begin()) + phrase.size());
     if (const auto ms = take_go_duration(rest)) return bounded(*ms);
     const auto number = take_decimal(rest);
     if (!number) continue;
     if (take(rest, " second") || take(rest, " sec")) return bounded(*number * 1e3);
     if (take(rest, " minute") || take(rest, " min")) return bounded(*number * 60e3);
     if (take(rest, " hour")) return bounded(*number * 3600e3);
+    if (take(rest, " day")) return bounded(*number * 24 * 3600e3);
   }
   return std::nullopt;
 }

@@ -22,8 +22,8 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 std::optional<WallTime> parse_http_date(std::string_view text);
 /// `2024-05-01T12:00:00Z`, with fractions and offsets (RFC 3339).
 std::optional<WallTime> parse_rfc3339(std::string_view text);
-/// The duration behind `try again in` or `reset after` in a text for people, as in `Please try again
-/// in 8.64s.`
+/// The duration behind `try again in`, `retry in`, `retry after`, `reset after` or `reset in` in a text for
+/// people, as in `Please try again in 8.64s.`
 std::optional<std::chrono::milliseconds> find_wait_in_text(std::string_view text);
 
 /// What an upstream's response headers say of its limits and of when to come again.
