@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -15,6 +19,8 @@
 
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
+#include "worker/log_line.hpp"
+#include "worker/secrets.hpp"
 #include "worker/settings.hpp"
 
 namespace lanemq::worker {
@@ -50,7 +56,7 @@ Log make_log(const std::string& level) {
           }};
 }
 
-/// The headers of a service: those for all, but for the ones that it has of its own.
+/// The headers of a service, as written: those for all, but for the ones that it has of its own.
 std::vector<std::string> headers_of(const Settings& settings, const ServiceSettings& service) {
   const auto name_of_header = [](const std::string& line) {
     std::string name = line.substr(0, line.find(':'));
@@ -63,14 +69,20 @@ std::vector<std::string> headers_of(const Settings& settings, const ServiceSetti
     bool replaced = false;
     for (const std::string& own : service.headers)
       replaced |= name_of_header(own) == name_of_header(common);
-    if (!replaced) lines.push_back(resolve_header(common, environment));
+    if (!replaced) lines.push_back(common);
   }
-  for (const std::string& own : service.headers)
-    lines.push_back(resolve_header(own, environment));
+  lines.insert(lines.end(), service.headers.begin(), service.headers.end());
   return lines;
 }
 
-std::vector<Service> make_services(const Settings& settings) {
+/// An http service and the secrets that it uses.
+struct HttpService {
+  ServiceSecrets secrets;
+  std::shared_ptr<HttpHandler> handler;
+};
+
+/// `http_services` gets those whose secrets can be read again.
+std::vector<Service> make_services(const Settings& settings, std::vector<HttpService>& http_services) {
   std::vector<Service> services;
   std::shared_ptr<HttpClient> client;  // one thread for all of them
   HttpOptions http = settings.http;
@@ -81,12 +93,66 @@ std::vector<Service> make_services(const Settings& settings) {
       services.push_back({service.name, std::make_shared<EchoHandler>(delay)});
       continue;
     }
-    HttpTarget target{.url = service.argument, .headers = headers_of(settings, service)};
+    ServiceSecrets secrets(service.name, headers_of(settings, service), service.keys, environment);
     if (!client) client = std::make_shared<HttpClient>(http);
-    services.push_back({service.name, std::make_shared<HttpHandler>(client, std::move(target))});
+    auto handler =
+        std::make_shared<HttpHandler>(client, HttpTarget{.url = service.argument}, secrets.credentials());
+    services.push_back({service.name, handler});
+    http_services.push_back({std::move(secrets), std::move(handler)});
   }
   return services;
 }
+
+sigset_t hang_up() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGHUP);
+  return signals;
+}
+
+/// Reads the secrets again at each SIGHUP, on a thread of its own: a file may be slow, and the broker waits
+/// for heartbeats. Names in the log what changed, never a value.
+class SecretReloader {
+ public:
+  /// Requires: SIGHUP is blocked in all threads, so that it comes here.
+  SecretReloader(std::vector<HttpService> services, Log log)
+      : services_(std::move(services)), log_(std::move(log)), thread_([this] { run(); }) {}
+  ~SecretReloader() {
+    stopping_ = true;
+    pthread_kill(thread_.native_handle(), SIGHUP);
+    thread_.join();
+  }
+  SecretReloader(const SecretReloader&) = delete;
+  SecretReloader& operator=(const SecretReloader&) = delete;
+
+ private:
+  void run() {
+    const sigset_t awaited = hang_up();
+    for (int signal = 0; sigwait(&awaited, &signal) == 0 && !stopping_;)
+      read_again();
+  }
+
+  void read_again() {
+    std::size_t changed = 0, kept = 0;
+    for (HttpService& service : services_) {
+      for (const SecretChange& change : service.secrets.read_again()) {
+        const bool failed = !change.problem.empty();
+        ++(failed ? kept : changed);
+        LogLine line(log_, failed ? LogLevel::warning : LogLevel::info,
+                     failed ? "secret.kept" : "secret.changed");
+        line.field("service", service.secrets.service()).field("secret", change.use);
+        if (failed) line.field("reason", change.problem + "; the one read before stays in use");
+      }
+      service.handler->use(service.secrets.credentials());
+    }
+    LogLine(log_, LogLevel::info, "secrets.read_again").field("changed", changed).field("kept", kept);
+  }
+
+  std::vector<HttpService> services_;
+  const Log log_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;  // last: it uses the others
+};
 
 void say_ready(const Settings& settings, const std::string& name) {
   std::string services;
@@ -117,7 +183,11 @@ void stop_on_signals(Worker& worker) {
 int run(Settings settings) {
   settings.worker.log = make_log(settings.log_level);
   settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
-  Worker worker(settings.worker, make_services(settings));
+  const sigset_t awaited = hang_up();
+  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before there are threads, which inherit it
+  std::vector<HttpService> http_services;
+  Worker worker(settings.worker, make_services(settings, http_services));
+  const SecretReloader reloader(std::move(http_services), settings.worker.log);
   stop_on_signals(worker);
   const WorkerEnd end = worker.run();
   if (end != WorkerEnd::unreachable) return kExitDone;

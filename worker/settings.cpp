@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <span>
@@ -17,6 +16,7 @@
 #include <lanemq/version.hpp>
 
 #include "worker/handlers/http/http_handler.hpp"
+#include "worker/secrets.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -24,7 +24,6 @@ namespace {
 using std::chrono::milliseconds;
 using Values = std::vector<std::string>;
 
-constexpr std::size_t kSecretBytesMax = std::size_t{64} * 1024;
 constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
 
 /// One option: its flag (--drain-timeout-ms), variable (LANEMQ_WORKER_DRAIN_TIMEOUT_MS), key
@@ -66,8 +65,23 @@ void apply_services(Settings& settings, const Values& values) {
       settings.services.push_back(std::move(service));
       continue;
     }
-    if (service.headers.empty()) service.headers = same->headers;
+    service.headers = same->headers;
+    service.keys = same->keys;
     *same = std::move(service);
+  }
+}
+
+/// Complains without a word of what was given: it may be a secret in the wrong place.
+void apply_keys(Settings& settings, const Values& values) {
+  for (const std::string& text : values) {
+    const std::size_t equals = text.find('=');
+    const std::size_t slash = text.substr(0, equals).rfind('/');
+    if (equals == std::string::npos || slash == std::string::npos ||
+        !is_secret_source(std::string_view(text).substr(equals + 1)))
+      throw UsageError("must be SERVICE/NAME=env:VARIABLE, =file:PATH or =credential:NAME");
+    settings.keys.emplace_back(
+        text.substr(0, slash),
+        KeySettings{.name = text.substr(slash + 1, equals - slash - 1), .source = text.substr(equals + 1)});
   }
 }
 
@@ -98,9 +112,13 @@ constexpr Row kRows[] = {
            static_cast<std::size_t>(number(v[0], 1, std::numeric_limits<std::int32_t>::max()));
      }},
     {"http_header", "'Name: value'", "",
-     "send this with every http call; words env:NAME and file:PATH in the value are "
-     "replaced by the variable or the file's content; may be repeated",
+     "send this with every http call; words env:NAME, file:PATH and credential:NAME in the value are "
+     "replaced by the variable or the file's content, {key} by the secret of the job's key; may be repeated",
      true, [](Settings& s, const Values& v) { s.http_headers = v; }},
+    {"key", "SERVICE/NAME=SOURCE", "",
+     "a key that the broker names with jobs of an http service, and where its secret stands: env:NAME, "
+     "file:PATH or credential:NAME; may be repeated",
+     true, apply_keys},
     {"http_connect_timeout_ms", "milliseconds", "5000", "for the connection of an http call", false,
      [](Settings& s, const Values& v) { s.http.connect_timeout = duration(v, 1); }},
     {"http_timeout_ms", "milliseconds", "600000",
@@ -181,23 +199,39 @@ Values scalars(const std::string& place, const Row& row, const toml::node& node)
   return values;
 }
 
-/// The headers of a service: a table of texts.
-std::vector<std::string> header_table(const std::string& place, const toml::node& node) {
+/// A table of texts.
+std::vector<std::pair<std::string, std::string>> text_table(const std::string& place, const toml::node& node,
+                                                            const std::string& example) {
   const toml::table* table = node.as_table();
-  if (!table)
-    throw UsageError(place + ": must be a table, as in headers = { Authorization = \"Bearer env:KEY\" }");
-  std::vector<std::string> headers;
+  if (!table) throw UsageError(place + ": must be a table, as in " + example);
+  std::vector<std::pair<std::string, std::string>> texts;
   for (const auto& [name, value] : *table)
-    headers.push_back(std::string(name.str()) + ": " + scalar(place, value));
+    texts.emplace_back(name.str(), scalar(place, value));
+  return texts;
+}
+
+std::vector<std::string> header_table(const std::string& place, const toml::node& node) {
+  std::vector<std::string> headers;
+  for (const auto& [name, value] :
+       text_table(place, node, "headers = { Authorization = \"Bearer env:KEY\" }"))
+    headers.push_back(name + ": " + value);
   return headers;
 }
 
-/// One [[service]]: name, handler, headers.
+std::vector<KeySettings> key_table(const std::string& place, const toml::node& node) {
+  std::vector<KeySettings> keys;
+  for (const auto& [name, value] : text_table(place, node, "keys = { k1 = \"env:OPENAI_KEY_1\" }"))
+    keys.push_back({.name = name, .source = value});
+  return keys;
+}
+
+/// One [[service]]: name, handler, headers, keys.
 ServiceSettings service_table(const std::string& path, const toml::node& node) {
   const toml::table* table = node.as_table();
   if (!table) throw UsageError(place_of(path, node) + ": a service must be a table: [[service]]");
   std::string name, handler;
   std::vector<std::string> headers;
+  std::vector<KeySettings> keys;
   for (const auto& [key, value] : *table) {
     const std::string place = place_of(path, value) + ": " + printable(key.str(), 64);
     if (key == "name")
@@ -206,8 +240,10 @@ ServiceSettings service_table(const std::string& path, const toml::node& node) {
       handler = scalar(place, value);
     else if (key == "headers")
       headers = header_table(place, value);
+    else if (key == "keys")
+      keys = key_table(place, value);
     else
-      throw UsageError(place + ": no such key of a service; there are name, handler and headers");
+      throw UsageError(place + ": no such key of a service; there are name, handler, headers and keys");
   }
   if (name.empty() || handler.empty())
     throw UsageError(place_of(path, node) + ": a service needs name and handler");
@@ -219,6 +255,7 @@ ServiceSettings service_table(const std::string& path, const toml::node& node) {
   }
   if (service.name != name) throw UsageError(place_of(path, node) + ": a service's name has no '='");
   service.headers = std::move(headers);
+  service.keys = std::move(keys);
   return service;
 }
 
@@ -266,49 +303,38 @@ void read_file(const std::string& path, Settings& settings) {
 
 // ---- the whole ----------------------------------------------------------------------------------------
 
+/// Gives the keys of flags and variables to their services. One given later replaces one of its name.
+void hand_out_keys(Settings& settings) {
+  for (const auto& [name, key] : settings.keys) {
+    const auto service = std::find_if(settings.services.begin(), settings.services.end(),
+                                      [&](const ServiceSettings& other) { return other.name == name; });
+    if (service == settings.services.end())
+      throw UsageError("key \"" + printable(key.name) + "\" is for service \"" + printable(name) +
+                       "\", which is not served; name it with --service");
+    const auto same = std::find_if(service->keys.begin(), service->keys.end(),
+                                   [&](const KeySettings& other) { return other.name == key.name; });
+    if (same != service->keys.end())
+      *same = key;
+    else
+      service->keys.push_back(key);
+  }
+}
+
 void check(const Settings& settings) {
   if (settings.services.empty())
     throw UsageError(
         "nothing to serve: name at least one service, as in --service echo=echo or "
         "--service chat=http:https://api.openai.com/v1/chat/completions");
-  for (const ServiceSettings& service : settings.services)
+  for (const ServiceSettings& service : settings.services) {
+    const std::string shown = "service \"" + printable(service.name) + "\" has ";
     if (!service.headers.empty() && service.handler != "http")
-      throw UsageError("service \"" + printable(service.name) + "\" has headers, but its handler is " +
-                       service.handler);
-}
-
-bool is_header_name(std::string_view name) {
-  static constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           kMarks.find(c) != std::string_view::npos;
-  });
-}
-
-std::string read_secret(const std::string& header, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content(kSecretBytesMax + 1, '\0');
-  if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && !file.eof())
-    throw UsageError("header " + header + ": file " + printable(path) + " cannot be read");
-  content.resize(static_cast<std::size_t>(file.gcount()));
-  if (content.size() > kSecretBytesMax)
-    throw UsageError("header " + header + ": file " + printable(path) + " has over " +
-                     std::to_string(kSecretBytesMax) + " bytes");
-  while (!content.empty() && (content.back() == '\n' || content.back() == '\r'))
-    content.pop_back();
-  return content;
-}
-
-std::string resolve_word(const std::string& header, const std::string& word, const Environment& environment) {
-  if (word.starts_with("env:")) {
-    const std::string name = word.substr(4);
-    const char* value = environment(name);
-    if (!value || *value == '\0')
-      throw UsageError("header " + header + ": the environment has no " + printable(name, 64));
-    return value;
+      throw UsageError(shown + "headers, but its handler is " + service.handler);
+    if (!service.keys.empty() && service.handler != "http")
+      throw UsageError(shown + "keys, but its handler is " + service.handler);
+    if (service.keys.size() > ServiceSettings::kKeysMax)
+      throw UsageError(shown + std::to_string(service.keys.size()) + " keys, and there may be " +
+                       std::to_string(ServiceSettings::kKeysMax));
   }
-  if (word.starts_with("file:")) return read_secret(header, word.substr(5));
-  return word;
 }
 
 }  // namespace
@@ -321,7 +347,7 @@ ServiceSettings parse_service(std::string_view text) {
     throw UsageError("service " + shown + " must be NAME=HANDLER, with a name of 1.." +
                      std::to_string(limits::name_bytes_max) + " bytes");
   ServiceSettings service{
-      .name = std::string(text.substr(0, equals)), .handler = {}, .argument = {}, .headers = {}};
+      .name = std::string(text.substr(0, equals)), .handler = {}, .argument = {}, .headers = {}, .keys = {}};
   const std::string_view handler = text.substr(equals + 1);
   const bool is_url = handler.starts_with("http://") || handler.starts_with("https://");
   const std::size_t colon = std::min(handler.find(':'), handler.size());
@@ -345,29 +371,6 @@ ServiceSettings parse_service(std::string_view text) {
   return service;
 }
 
-std::string resolve_header(const std::string& line, const Environment& environment) {
-  const std::size_t colon = line.find(':');
-  const std::string name = line.substr(0, colon);
-  if (colon == std::string::npos || !is_header_name(name))
-    throw UsageError("a header must be written 'Name: value'");
-  std::string value;
-  std::size_t at = colon + 1;
-  while (at < line.size()) {
-    const std::size_t begin = line.find_first_not_of(' ', at);
-    if (begin == std::string::npos) break;
-    const std::size_t end = std::min(line.find(' ', begin), line.size());
-    if (!value.empty()) value += ' ';
-    value += resolve_word(name, line.substr(begin, end - begin), environment);
-    at = end;
-  }
-  const bool clean = std::all_of(value.begin(), value.end(), [](char c) {
-    return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);
-  });
-  if (value.empty() || !clean)
-    throw UsageError("header " + name + ": its value is empty or holds control characters");
-  return name + ": " + value;
-}
-
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   CLI::App app(
       "Runs jobs of a LaneMQ broker: takes them as capacity allows, hands each to the handler of its service "
@@ -387,6 +390,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   }
   app.footer(
       "Each option is also read from the environment, as LANEMQ_WORKER_CAPACITY and so on.\n"
+      "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
       "Exit codes: 0 done, 2 usage, 3 no broker within connect-timeout-ms.");
   try {
     app.parse(argc, argv);
@@ -404,6 +408,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
       apply(row, variable_of(row), {value}, request.settings);
   for (const Row& row : kRows)
     apply(row, flag_of(row), flags[row.key], request.settings);
+  hand_out_keys(request.settings);
   check(request.settings);
   return request;
 }

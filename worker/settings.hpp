@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <lanemq/worker.hpp>
@@ -13,12 +15,21 @@
 
 namespace lanemq::worker {
 
+/// A key of a service's upstream, which the broker names with a job.
+struct KeySettings {
+  std::string name;
+  std::string source;  ///< where its secret stands, as written: not checked
+};
+
 /// A service as it is asked for.
 struct ServiceSettings {
   std::string name;
   std::string handler;               ///< `echo` or `http`
   std::string argument;              ///< milliseconds, or a URL
-  std::vector<std::string> headers;  ///< as written: secrets not yet resolved
+  std::vector<std::string> headers;  ///< as written: secrets not yet read
+  std::vector<KeySettings> keys;     ///< at most kKeysMax, each name once
+
+  static constexpr std::size_t kKeysMax = 256;
 };
 
 /// All that the program can be told.
@@ -27,6 +38,8 @@ struct Settings {
   HttpOptions http;
   std::vector<std::string> http_headers;  ///< of all http services
   std::vector<ServiceSettings> services;
+  /// Of flags and variables, which may come before their service; parse() has given them to it.
+  std::vector<std::pair<std::string, KeySettings>> keys;
   std::string log_level = "info";
 };
 
@@ -54,10 +67,5 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
 /// `NAME=HANDLER[:ARGUMENT]`: `chat=http:https://api.example/v1/chat/completions`, `slow=echo:50`. A URL
 /// alone stands for the http handler. Throws UsageError.
 ServiceSettings parse_service(std::string_view text);
-
-/// A header line with its secrets filled in: a word of the value that is `env:NAME` becomes that variable,
-/// one that is `file:PATH` the content of that file without its last line end. Throws UsageError, which names
-/// the header and the variable or file, never a value.
-std::string resolve_header(const std::string& line, const Environment& environment);
 
 }  // namespace lanemq::worker

@@ -346,12 +346,12 @@ class Worker::Loop {
     if (offer.timeout_ms)
       job.deadline =
           now + milliseconds(std::clamp<std::int64_t>(*offer.timeout_ms, 0, limits::duration_ms_max));
-    if (options_.log.wants(LogLevel::debug))
-      LogLine(options_.log, LogLevel::debug, "job.started")
-          .field("job", job.id)
-          .field("attempt", job.lease.attempt)
-          .field("service", job.service)
-          .field("lane", job.lane);
+    if (options_.log.wants(LogLevel::debug)) {
+      LogLine line(options_.log, LogLevel::debug, "job.started");
+      line.field("job", job.id).field("attempt", job.lease.attempt).field("service", job.service);
+      line.field("lane", job.lane);
+      if (!job.key.empty()) line.field("key", job.key);
+    }
     try {
       service.handler->start(job, Completion(sink_, start.lease));
     } catch (const std::exception& error) {

@@ -78,8 +78,9 @@ class Process:
         self.errors.close()
 
     def stderr(self):
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace")
+        # Not by reading on: where the child writes next is the same place in the same file.
+        file = self.errors.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
 
 class Broker(Process):

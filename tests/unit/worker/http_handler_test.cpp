@@ -91,13 +91,21 @@ class CannedUpstream {
   std::thread thread_;
 };
 
+std::shared_ptr<const HttpHeaders> carrying(const std::vector<std::string>& lines,
+                                            std::vector<std::string> secrets = {}) {
+  return std::make_shared<const HttpHeaders>(lines, std::move(secrets));
+}
+
 class HttpHandlerTest : public testing::Test {
  protected:
   HttpHandlerTest() { sink_->adopt_thread(); }
 
-  void start(HttpHandler& handler, wire::Lease lease, std::string_view body, std::string_view id = "job-1") {
+  void start(HttpHandler& handler, wire::Lease lease, std::string_view body, std::string_view id = "job-1",
+             std::string_view key = "") {
     JobCall job;
     job.lease = lease;
+    job.service = "chat";
+    job.key = key;
     job.id = id;
     job.body = Blob::copy(body);
     job.answer_bytes_max = 1000;
@@ -109,13 +117,14 @@ class HttpHandlerTest : public testing::Test {
     std::vector<FinishedJob> jobs;
     pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
     if (!sink_->has_local()) poll(&readable, 1, 10'000);
+    sink_->clear_wake();
     sink_->take(jobs);
     if (jobs.empty()) return {{}, JobOutcome::failure({.code = "none"})};
     return std::move(jobs[0]);
   }
 
   JobOutcome ask(const std::string& url, std::vector<std::string> headers = {}) {
-    HttpHandler handler(client_, {.url = url, .headers = std::move(headers)});
+    HttpHandler handler(client_, {url}, {.keyless = carrying(headers)});
     start(handler, {7, 2}, "question.");
     FinishedJob job = next();
     EXPECT_EQ(job.lease, (wire::Lease{7, 2}));
@@ -215,7 +224,7 @@ TEST_F(HttpHandlerTest, nobody_there_costs_nothing) {
 
 TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
   CannedUpstream upstream("");
-  HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+  HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
   JobCall job;
   job.body = Blob::copy("question.");
   job.deadline = std::chrono::steady_clock::now() + milliseconds(30);
@@ -227,7 +236,7 @@ TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
 
 TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {
   CannedUpstream upstream("");
-  HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+  HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
   start(handler, {1, 1}, "question.");
 
   handler.cancel({1, 1});
@@ -239,12 +248,120 @@ TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {
 TEST_F(HttpHandlerTest, calls_under_way_do_not_keep_it_from_ending) {
   CannedUpstream upstream("");
   {
-    HttpHandler handler(client_, {.url = upstream.url(), .headers = {}});
+    HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
     start(handler, {1, 1}, "question.");
   }
   client_.reset();
 
   EXPECT_EQ(next().outcome.report->code, "abandoned");
+}
+
+TEST_F(HttpHandlerTest, a_job_carries_the_secret_of_its_key) {
+  CannedUpstream upstream(answer("200 OK", "yes"));
+  HttpHandler handler(client_, {upstream.url()},
+                      {.keyless = nullptr,
+                       .by_key = {{"k1", carrying({"Authorization: Bearer one"})},
+                                  {"k2", carrying({"Authorization: Bearer two"})}}});
+
+  start(handler, {1, 1}, "question.", "job-1", "k2");
+
+  EXPECT_TRUE(next().outcome.succeeded());
+  EXPECT_NE(upstream.request().find("Authorization: Bearer two\r\n"), std::string::npos);
+  EXPECT_EQ(upstream.request().find("Bearer one"), std::string::npos);
+}
+
+TEST_F(HttpHandlerTest, a_key_that_is_not_known_may_be_known_to_another_worker) {
+  HttpHandler keyed(client_, {"http://127.0.0.1:9/"}, {.keyless = nullptr, .by_key = {{"k1", carrying({})}}});
+  HttpHandler keyless(client_, {"http://127.0.0.1:9/"}, {.keyless = carrying({})});
+  for (HttpHandler* const handler : {&keyed, &keyless}) {
+    start(*handler, {1, 1}, "question.", "job-1", "k\n3");
+
+    const JobOutcome outcome = next().outcome;
+    EXPECT_EQ(outcome.report->error_class, ErrorClass::retry);
+    EXPECT_EQ(outcome.report->code, "unknown_key");
+    EXPECT_NE(outcome.report->message.find(R"(key "k\x0a3" of service "chat")"), std::string::npos)
+        << outcome.report->message;
+    EXPECT_NE(outcome.report->message.find("--key chat/"), std::string::npos);
+    EXPECT_EQ(outcome.report->usage->requests, 0);
+  }
+}
+
+TEST_F(HttpHandlerTest, a_job_without_a_key_gets_the_only_one) {
+  CannedUpstream upstream(answer("200 OK", "yes"));
+  HttpHandler handler(client_, {upstream.url()},
+                      {.keyless = nullptr, .by_key = {{"k1", carrying({"Authorization: Bearer one"})}}});
+
+  start(handler, {1, 1}, "question.");
+
+  EXPECT_TRUE(next().outcome.succeeded());
+  EXPECT_NE(upstream.request().find("Authorization: Bearer one\r\n"), std::string::npos);
+}
+
+TEST_F(HttpHandlerTest, a_job_without_a_key_where_there_are_several_is_the_brokers_to_mend) {
+  HttpHandler handler(client_, {"http://127.0.0.1:9/"},
+                      {.keyless = nullptr, .by_key = {{"k1", carrying({})}, {"k2", carrying({})}}});
+
+  start(handler, {1, 1}, "question.");
+
+  const JobOutcome outcome = next().outcome;
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::permanent);
+  EXPECT_EQ(outcome.report->code, "no_key");
+  EXPECT_NE(outcome.report->message.find("budget"), std::string::npos);
+}
+
+TEST_F(HttpHandlerTest, newer_secrets_are_for_the_jobs_that_start_from_now_on) {
+  CannedUpstream silent(""), upstream(answer("200 OK", "yes"));
+  const auto with = [](const char* secret) {
+    return HttpCredentials{.keyless = nullptr,
+                           .by_key = {{"k1", carrying({std::string("Authorization: Bearer ") + secret})}}};
+  };
+  HttpHandler slow(client_, {silent.url()}, with("old"));
+  HttpHandler handler(client_, {upstream.url()}, with("old"));
+  start(slow, {1, 1}, "question.", "job-1", "k1");
+
+  slow.use(with("new"));
+  handler.use(with("new"));
+  start(handler, {2, 1}, "question.", "job-2", "k1");
+
+  EXPECT_EQ(next().lease, (wire::Lease{2, 1}));
+  EXPECT_NE(upstream.request().find("Authorization: Bearer new\r\n"), std::string::npos);
+  slow.cancel({1, 1});
+  EXPECT_EQ(next().outcome.report->code, "cancelled");
+}
+
+TEST_F(HttpHandlerTest, secrets_may_change_while_jobs_start) {
+  CannedUpstream upstream(answer("200 OK\r\nConnection: close", "yes"));
+  const auto credentials = [] {
+    return HttpCredentials{.keyless = nullptr, .by_key = {{"k1", carrying({"Authorization: Bearer one"})}}};
+  };
+  HttpHandler handler(client_, {upstream.url()}, credentials());
+  std::thread other([&] {
+    for (int i = 0; i < 200; ++i)
+      handler.use(credentials());
+  });
+
+  for (std::uint64_t job = 1; job <= 20; ++job) {
+    start(handler, {job, 1}, "question.", "job-1", "k1");
+    EXPECT_TRUE(next().outcome.succeeded());
+  }
+
+  other.join();
+}
+
+TEST_F(HttpHandlerTest, an_upstream_that_repeats_the_secret_does_not_give_it_away) {
+  const std::string body = R"({"error":{"message":"no such key sk-12345678","code":"sk\u002d12345678"}})";
+  CannedUpstream upstream(answer("401 No\r\nContent-Type: application/json", body));
+  HttpHandler handler(client_, {upstream.url()},
+                      {.keyless = nullptr,
+                       .by_key = {{"k1", carrying({"Authorization: Bearer sk-12345678"}, {"sk-12345678"})}}});
+
+  start(handler, {1, 1}, "question.", "job-1", "k1");
+
+  const JobOutcome outcome = next().outcome;
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::quota);
+  EXPECT_EQ(outcome.report->message, "the upstream answered 401 [secret]: no such key [secret]");
+  EXPECT_EQ(outcome.body.bytes(),
+            R"({"error":{"message":"no such key [secret]","code":"sk\u002d12345678"}})");
 }
 
 TEST(HeaderSafe, lets_no_line_end_through) {

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/settings.hpp"
 
-#include <cstdio>
-#include <fstream>
-#include <map>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "tests/unit/worker/surroundings.hpp"
 
 namespace lanemq::worker {
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-Environment environment(const Variables& variables) {
-  return [&variables](const std::string& name) -> const char* {
-    const auto place = variables.find(name);
-    return place == variables.end() ? nullptr : place->second.c_str();
-  };
-}
 
 Request parse_words(std::vector<const char*> words, const Variables& variables = {}) {
   words.insert(words.begin(), "lanemq-worker");
@@ -36,24 +26,6 @@ std::string complaint(const std::vector<const char*>& words, const Variables& va
     return error.what();
   }
 }
-
-/// A file that lives as long as the test.
-class File {
- public:
-  explicit File(const std::string& content) {
-    const int descriptor = mkstemp(path_.data());
-    EXPECT_GE(descriptor, 0);
-    close(descriptor);
-    std::ofstream(path_) << content;
-  }
-  ~File() { std::remove(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::string path_ = testing::TempDir() + "lanemq-settings-XXXXXX";
-};
 
 TEST(Settings, reads_the_flags) {
   const Settings settings = parse_words({"--broker", "tcp://b:1", "--service", "e=echo:5", "--service",
@@ -113,6 +85,58 @@ TEST(Settings, a_service_of_the_flags_replaces_that_of_the_file) {
   EXPECT_EQ(settings.services[0].headers, std::vector<std::string>{"A: b"});
 }
 
+/// `k1=env:A k2=file:B`
+std::string keys_of(const ServiceSettings& service) {
+  std::string text;
+  for (const KeySettings& key : service.keys)
+    text += (text.empty() ? "" : " ") + key.name + "=" + key.source;
+  return text;
+}
+
+TEST(Settings, gathers_the_keys_of_a_service) {
+  const File file(
+      "[[service]]\nname = \"chat\"\nhandler = \"http:https://h/\"\nkeys = { k1 = \"env:A\", k2 = "
+      "\"file:/b\" }\n"
+      "[[service]]\nname = \"a/b\"\nhandler = \"http:https://h/\"\n");
+  const Variables variables{{"LANEMQ_WORKER_KEY", "a/b/k9=env:Z"}};
+
+  const Settings settings =
+      parse_words({"--config", file.path(), "--service", "chat=http:https://new/", "--key",
+                   "chat/k2=credential:c", "--key", "chat/k3=env:X=Y", "--key", "chat/k3=env:D"},
+                  variables)
+          .settings;
+
+  ASSERT_EQ(settings.services.size(), 2u);
+  EXPECT_EQ(keys_of(settings.services[0]), "k1=env:A k2=credential:c k3=env:D");
+  EXPECT_EQ(keys_of(settings.services[1]), "k9=env:Z");
+}
+
+TEST(Settings, says_what_is_wrong_with_a_key_and_not_what_it_was) {
+  for (const char* const bad : {"sk-secret", "chat=sk-secret", "sk-secret/x==", "chat/k1=sk-secret"}) {
+    const std::string text = complaint({"--service", "chat=http:https://h/", "--key", bad});
+    EXPECT_NE(text.find("--key: must be SERVICE/NAME=env:VARIABLE"), std::string::npos) << text;
+    EXPECT_EQ(text.find("sk-secret"), std::string::npos) << text;
+  }
+  EXPECT_NE(complaint({"--service", "chat=http:https://h/", "--key", "other/k1=env:A"})
+                .find("service \"other\", which is not served"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint({"--service", "e=echo", "--key", "e/k1=env:A"}).find("has keys, but its handler is echo"),
+      std::string::npos);
+  const File file("[[service]]\nname = \"c\"\nhandler = \"http:https://h/\"\nkeys = \"env:A\"\n");
+  EXPECT_NE(complaint({"--config", file.path()}).find(":4: keys: must be a table"), std::string::npos);
+}
+
+TEST(Settings, bounds_the_keys_of_a_service) {
+  std::string lines = "[[service]]\nname = \"c\"\nhandler = \"http:https://h/\"\n[service.keys]\n";
+  for (std::size_t i = 0; i <= ServiceSettings::kKeysMax; ++i)
+    lines += "k" + std::to_string(i) + " = \"env:A\"\n";
+  const File file(lines);
+
+  EXPECT_NE(complaint({"--config", file.path()}).find("has 257 keys, and there may be 256"),
+            std::string::npos);
+}
+
 TEST(Settings, names_the_line_of_an_unknown_key) {
   const File file("capacity = 4\n\ncapicity = 5\n");
 
@@ -160,40 +184,8 @@ TEST(Settings, help_and_version_are_for_printing) {
   const std::string help = parse_words({"--help"}).text;
   for (const char* const flag :
        {"--broker", "--service", "--capacity", "--lanes", "--name", "--config", "--drain-timeout-ms",
-        "--connect-timeout-ms", "--http-header", "--http-timeout-ms"})
+        "--connect-timeout-ms", "--http-header", "--http-timeout-ms", "--key"})
     EXPECT_NE(help.find(flag), std::string::npos) << flag;
-}
-
-TEST(ResolveHeader, fills_in_secrets) {
-  const File file("from-file\n");
-  const Variables variables{{"KEY", "sk-1"}};
-  const auto resolved = [&](const std::string& line) { return resolve_header(line, environment(variables)); };
-
-  EXPECT_EQ(resolved("Authorization: Bearer env:KEY"), "Authorization: Bearer sk-1");
-  EXPECT_EQ(resolved("x-api-key: env:KEY"), "x-api-key: sk-1");
-  EXPECT_EQ(resolved(std::string("x-api-key: file:") + file.path()), "x-api-key: from-file");
-  EXPECT_EQ(resolved("x-plain:  a  b"), "x-plain: a b");
-  EXPECT_EQ(resolved("x-url: https://h/env:KEY"), "x-url: https://h/env:KEY");
-}
-
-TEST(ResolveHeader, names_what_is_missing_and_never_a_value) {
-  const Variables variables{{"EVIL", "a\r\nx-injected: 1"}, {"EMPTY", ""}};
-  const auto refusal = [&](const std::string& line) -> std::string {
-    try {
-      resolve_header(line, environment(variables));
-      return {};
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-  };
-
-  EXPECT_EQ(refusal("Authorization: Bearer env:NOPE"), "header Authorization: the environment has no NOPE");
-  EXPECT_NE(refusal("A: env:EMPTY"), "");
-  EXPECT_NE(refusal("A: file:/nowhere/at"), "");
-  EXPECT_NE(refusal("A: env:EVIL").find("control characters"), std::string::npos);
-  EXPECT_EQ(refusal("A: env:EVIL").find("injected"), std::string::npos);
-  EXPECT_NE(refusal("no colon"), "");
-  EXPECT_NE(refusal("bad name: x"), "");
 }
 
 }  // namespace

@@ -43,43 +43,17 @@ constexpr int kEventsPerTurn = 256;
 struct CloseEasy {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using HeaderList = std::unique_ptr<curl_slist, FreeList>;
-
 [[noreturn]] void throw_system(const char* what) {
   throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
 }
 
-void append_header(HeaderList& list, const char* line) {
-  curl_slist* longer = curl_slist_append(list.get(), line);
-  if (!longer) throw std::bad_alloc();
-  static_cast<void>(list.release());
-  list.reset(longer);
-}
-
-/// Whether `line` is `name`, in any case, and a colon.
-bool names_header(const std::string& line, std::string_view name) {
-  return line.size() > name.size() && line[name.size()] == ':' &&
-         std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
+/// Whether a URL's scheme, in any case, is https.
+bool is_secure(std::string_view url) {
+  static constexpr std::string_view kScheme = "https:";
+  return url.size() >= kScheme.size() &&
+         std::equal(kScheme.begin(), kScheme.end(), url.begin(), [](char a, char b) {
            return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
          });
-}
-
-/// The headers that are the same for all calls to a target.
-HeaderList fixed_headers(const HttpTarget& target) {
-  HeaderList list;
-  for (const std::string& line : target.headers)
-    append_header(list, line.c_str());
-  const auto named = [&](std::string_view name) {
-    return std::any_of(target.headers.begin(), target.headers.end(),
-                       [&](const std::string& line) { return names_header(line, name); });
-  };
-  if (!named("content-type")) append_header(list, "Content-Type: application/json");
-  // Waiting for "100 Continue" costs a round trip, or a second where the upstream never says it.
-  append_header(list, "Expect:");
-  return list;
 }
 
 }  // namespace
@@ -165,7 +139,6 @@ class HttpClient::Engine {
   /// What is kept of a target between calls.
   struct Target {
     std::shared_ptr<const HttpTarget> about;
-    HeaderList headers;
     bool secure = false;
     TimePoint known_until{};     ///< it counts as reachable until then
     std::size_t connecting = 0;  ///< calls under way that have not reached it yet
@@ -314,7 +287,7 @@ class HttpClient::Engine {
     call.job_line = "x-lanemq-job: " + request.job;
     call.attempt_line = "x-lanemq-attempt: " + std::to_string(request.lease.attempt);
     call.job_header = {call.job_line.data(), &call.attempt_header};
-    call.attempt_header = {call.attempt_line.data(), target.headers.get()};
+    call.attempt_header = {call.attempt_line.data(), request.headers->list()};
     curl_easy_setopt(easy, CURLOPT_PRIVATE, &call);
     curl_easy_setopt(easy, CURLOPT_URL, target.about->url.c_str());
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, &call.job_header);
@@ -447,16 +420,19 @@ class HttpClient::Engine {
     HttpCall& request = *call.request;
     long status = 0;
     if (call.running) curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    auto bytes = std::make_shared<const std::string>(std::move(call.answer));
+    const bool succeeded = code == CURLE_OK && status >= 200 && status <= 299;
+    std::string answer = std::move(call.answer);
+    if (!succeeded) answer = request.headers->redacted(std::move(answer));
+    auto bytes = std::make_shared<const std::string>(std::move(answer));
     const Blob body = bytes->empty() ? Blob() : Blob::own(bytes, *bytes);
     if (code != CURLE_OK) {
       const std::string detail = call.error[0] != '\0' ? call.error.data() : curl_easy_strerror(code);
-      request.done.failure(transport_failure(code, {.was_sent = call.was_sent,
-                                                    .status = status,
-                                                    .over_limit = call.over_limit,
-                                                    .answer_bytes_max = request.answer_bytes_max,
-                                                    .detail = detail}));
-    } else if (status >= 200 && status <= 299) {
+      fail(request, transport_failure(code, {.was_sent = call.was_sent,
+                                             .status = status,
+                                             .over_limit = call.over_limit,
+                                             .answer_bytes_max = request.answer_bytes_max,
+                                             .detail = detail}));
+    } else if (succeeded) {
       wire::Usage usage;
       if (call.headers.is_json()) usage = read_body(body.bytes()).usage.value_or(usage);
       usage.requests = 1;
@@ -464,8 +440,14 @@ class HttpClient::Engine {
     } else {
       JobFailure failure = status_failure(status, call.headers, body.bytes());
       failure.body = body;
-      request.done.failure(std::move(failure));
+      fail(request, std::move(failure));
     }
+  }
+
+  /// What JSON escapes in a body comes to light in a message, so that is looked through too.
+  static void fail(HttpCall& request, JobFailure failure) {
+    failure.message = request.headers->redacted(std::move(failure.message));
+    request.done.failure(std::move(failure));
   }
 
   void break_off(wire::Lease lease) {
@@ -518,8 +500,7 @@ class HttpClient::Engine {
       if (target.about == about) return target;
     Target& target = targets_.emplace_back();
     target.about = about;
-    target.headers = fixed_headers(*about);
-    target.secure = names_header(about->url, "https");  // the scheme, in any case, and a colon
+    target.secure = is_secure(about->url);
     return target;
   }
 

@@ -6,9 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <lanemq/worker.hpp>
+
+#include "worker/handlers/http/http_headers.hpp"
 
 namespace lanemq::worker {
 
@@ -21,15 +22,15 @@ struct HttpOptions {
   std::string ca_file{};                       ///< PEM; empty: the system's
 };
 
-/// Where a service's jobs are posted to.
+/// Where a service's jobs are posted to. The client keeps what it knows of a target for as long as it lives.
 struct HttpTarget {
   std::string url;
-  std::vector<std::string> headers;  ///< `Name: value`, secrets resolved: never to be logged
 };
 
 /// One call: the body is posted to the target, the outcome goes to `done`.
 struct HttpCall {
   std::shared_ptr<const HttpTarget> target;
+  std::shared_ptr<const HttpHeaders> headers;  ///< not null
   wire::Lease lease;
   std::string job;  ///< sent as `x-lanemq-job`
   Blob body;
@@ -42,9 +43,9 @@ struct HttpCall {
 /// that a call that waits costs nothing. Connections are kept and reused; HTTP/2 is used where TLS negotiates
 /// it.
 ///
-/// Sends the headers of the target, `x-lanemq-job` (the job's id) and `x-lanemq-attempt` with each call.
-/// Redirects are not followed, so that no credential goes where the operator did not send it. All calls are
-/// safe from any thread and return at once.
+/// Sends the call's headers, `x-lanemq-job` (the job's id) and `x-lanemq-attempt` with each call.
+/// Redirects are not followed, so that no credential goes where the operator did not send it, and what is
+/// said of a failed call holds none. All calls are safe from any thread and return at once.
 class HttpClient {
  public:
   /// Throws std::runtime_error when the system lacks what is needed.

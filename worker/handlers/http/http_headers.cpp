@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/http/http_headers.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include <curl/curl.h>
+
+namespace lanemq::worker {
+namespace {
+
+constexpr std::string_view kContentType = "content-type:", kInsteadOfSecret = "[secret]";
+
+bool names_content_type(const std::string& line) {
+  return line.size() >= kContentType.size() &&
+         std::equal(kContentType.begin(), kContentType.end(), line.begin(), [](char a, char b) {
+           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
+         });
+}
+
+}  // namespace
+
+HttpHeaders::HttpHeaders(const std::vector<std::string>& lines, std::vector<std::string> secrets)
+    : secrets_(std::move(secrets)) {
+  for (const std::string& line : lines)
+    append(line.c_str());
+  if (std::none_of(lines.begin(), lines.end(), names_content_type)) append("Content-Type: application/json");
+  // Waiting for "100 Continue" costs a round trip, or a second where the upstream never says it.
+  append("Expect:");
+  std::erase_if(secrets_, [](const std::string& secret) { return secret.size() < kRedactedBytesMin; });
+  std::sort(secrets_.begin(), secrets_.end(),
+            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
+}
+
+HttpHeaders::~HttpHeaders() = default;
+
+void HttpHeaders::FreeList::operator()(curl_slist* list) const {
+  curl_slist_free_all(list);
+}
+
+void HttpHeaders::append(const char* line) {
+  curl_slist* const longer = curl_slist_append(list_.get(), line);
+  if (!longer) throw std::bad_alloc();
+  static_cast<void>(list_.release());
+  list_.reset(longer);
+}
+
+std::string HttpHeaders::redacted(std::string text) const {
+  for (const std::string& secret : secrets_)
+    for (std::size_t at = text.find(secret); at != std::string::npos;
+         at = text.find(secret, at + kInsteadOfSecret.size()))
+      text.replace(at, secret.size(), kInsteadOfSecret);
+  return text;
+}
+
+}  // namespace lanemq::worker

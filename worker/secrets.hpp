@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/handlers/http/http_handler.hpp"
+#include "worker/settings.hpp"
+
+namespace lanemq::worker {
+
+/// Whether a word names the place of a secret: `env:VARIABLE`, `file:PATH` or `credential:NAME`.
+bool is_secret_source(std::string_view word);
+
+/// The secret that stands there: the variable; the content of the file, or of the credential that systemd
+/// keeps in $CREDENTIALS_DIRECTORY, without its last line end. Throws UsageError, which begins with `use` and
+/// names the variable or file, never a value. Requires: is_secret_source(source).
+std::string read_secret(const std::string& use, const std::string& source, const Environment& environment);
+
+/// What reading a secret again came to.
+struct SecretChange {
+  std::string use;      ///< `key k1` or `header x-org`
+  std::string problem;  ///< why it could not be read and stays what it was; empty: it is another one now
+};
+
+/// The headers of one service's calls: as they are written, and with the secrets that were read last.
+///
+/// A header is `Name: value`. Each word of the value that is_secret_source() stands for that secret, the word
+/// `{key}` for the secret of the job's key. Not thread-safe.
+class ServiceSecrets {
+ public:
+  /// Reads all secrets. Throws UsageError where one is absent, a header cannot be sent, or headers and keys
+  /// do not fit together.
+  ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
+                 const std::vector<KeySettings>& keys, Environment environment);
+
+  /// Reads all secrets again; what cannot be read stays what it was. Returns what is not as before.
+  std::vector<SecretChange> read_again();
+  /// With the secrets as they are now.
+  HttpCredentials credentials() const;
+
+  const std::string& service() const { return service_; }
+
+ private:
+  struct Secret {
+    std::string use, source, value;
+  };
+  struct Word {
+    std::string text{};                   ///< as it is sent, unless one of these is set
+    std::optional<std::size_t> secret{};  ///< of secrets_
+    bool is_key = false;
+  };
+  struct Header {
+    std::string name;
+    std::vector<Word> words{};
+    bool needs_key() const;
+  };
+  struct Key {
+    std::string name;
+    std::size_t secret = 0;  ///< of secrets_
+  };
+
+  Header parse_header(const std::string& line);
+  void add_key(const KeySettings& key);
+  void check_keys() const;
+  std::size_t add_secret(const std::string& use, const std::string& source);
+  bool needs_key() const;
+  std::shared_ptr<const HttpHeaders> headers_with(const Key* key) const;
+
+  std::string service_;
+  Environment environment_;
+  std::vector<Secret> secrets_;
+  std::vector<Header> headers_;
+  std::vector<Key> keys_;
+};
+
+}  // namespace lanemq::worker
