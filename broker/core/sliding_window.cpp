@@ -66,13 +66,19 @@ void SlidingWindow::set_limit(std::int64_t limit) {
 
 void SlidingWindow::find_pace() {
   // Over each horizon h, what may be sent is today's headroom plus what leaves within h; the least rate wins.
-  Int128 room = headroom();
+  // No room is more than the limit, so that nothing here is over 10^12 * kSlices. This runs once a slice: it
+  // divides only where a horizon lowers the pace, which few do.
+  std::int64_t room = headroom();
   pace_ = limit_ * scale_;
+  const std::size_t slices = counts_.size();
+  std::size_t leaving = static_cast<std::size_t>(slice_ + 1) % slices;
   for (std::int64_t step = 1; step <= kept_; ++step) {
+    const std::int64_t amount =
+        (std::max<std::int64_t>(room, 0) + 1) * scale_ * static_cast<std::int64_t>(kSlices);
+    if (amount < pace_ * step) pace_ = std::max<std::int64_t>(amount / step, 1);
     // The slice that leaves at the end of step `step`. During the step itself it still counts.
-    const Int128 rate = (std::max<Int128>(room, 0) + 1) * scale_ * static_cast<std::int64_t>(kSlices) / step;
-    pace_ = std::max<std::int64_t>(static_cast<std::int64_t>(std::min<Int128>(pace_, rate)), 1);
-    room += count_of(slice_ + step);
+    room += counts_[leaving];
+    leaving = leaving + 1 == slices ? 0 : leaving + 1;
   }
 }
 
