@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <lanemq/client.hpp>
 
@@ -67,6 +68,11 @@ struct BenchOptions {
 struct JobQuery {
   std::string id;
   std::int64_t wait_ms = 0;  ///< of fetch
+  bool json = false;         ///< of explain
+};
+
+struct LimitsOptions {
+  bool json = false;
 };
 
 int submit(const Common& common, const SubmitOptions& options);
@@ -77,5 +83,7 @@ int bench(const Common& common, const BenchOptions& options);
 int status(const Common& common, const JobQuery& query);
 int cancel(const Common& common, const JobQuery& query);
 int fetch(const Common& common, const JobQuery& query);
+int explain(const Common& common, const JobQuery& query);
+int limits(const Common& common, const LimitsOptions& options);
 
 }  // namespace lanemq::cli

@@ -30,6 +30,7 @@ struct Chosen {
   PingOptions ping;
   BenchOptions bench;
   JobQuery query;
+  LimitsOptions limits;
   std::function<int()> command;
 };
 
@@ -169,11 +170,21 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
     return command;
   };
   add("status", "Say where a job is", status);
+  add("explain", "Say in a sentence what a job waits for and what would help", explain)
+      ->add_flag("--json", chosen.query.json, "The same as JSON");
   add("cancel", "Cancel a job", cancel);
   add("fetch", "Get the answer of a job that was submitted before", fetch)
       ->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")
       ->check(CLI::Range(std::int64_t{0}, kFetchWaitMaxMs))
       ->type_name("N");
+}
+
+void add_limits(CLI::App& app, Chosen& chosen) {
+  CLI::App& command =
+      *app.add_subcommand("limits", "Show what can be taken now of each limit of each budget");
+  command.add_flag("--json", chosen.limits.json, "The budgets of the broker's document");
+  command.callback(
+      [&chosen] { chosen.command = [&chosen] { return limits(chosen.common, chosen.limits); }; });
 }
 
 void add_all(CLI::App& app, Chosen& chosen) {
@@ -196,6 +207,7 @@ void add_all(CLI::App& app, Chosen& chosen) {
   add_ping(app, chosen);
   add_bench(app, chosen);
   add_job_queries(app, chosen);
+  add_limits(app, chosen);
   app.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
 }
 

@@ -13,8 +13,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 
-/// One look at the broker, written out; an exit code.
-int show_once(Client& client, const Common& common, const StatsOptions& options) {
+/// One look at the broker, written out as `show` makes it of the document; an exit code.
+template <class Show>
+int show_once(Client& client, const Common& common, Show show) {
   std::future<Reply<BrokerStats>> pending = client.stats();
   const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
   if (!reply) return kExitUnreachable;
@@ -22,16 +23,20 @@ int show_once(Client& client, const Common& common, const StatsOptions& options)
     say_error(reply->error());
     return kExitFailed;
   }
-  const std::string& json = (*reply)->json;
-  if (options.json) return put(json + "\n") ? kExitDone : kExitFailed;
-  const std::optional<std::string> table = stats_table(json, output_takes_colour());
-  if (!table) {
-    say("the broker's statistics cannot be read; see them with --json");
+  const std::optional<std::string> text = show((*reply)->json);
+  if (!text) {
+    say("the broker's statistics cannot be read; see them with lanemq stats --json");
     return kExitFailed;
   }
+  return put(*text) ? kExitDone : kExitFailed;
+}
+
+std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {
+  if (options.json) return json + "\n";
+  const std::optional<std::string> table = stats_table(json, output_takes_colour());
   // Home, the table, then clear what an earlier and longer table left behind: no flicker.
   const bool redraw = options.watch_seconds && output_is_terminal();
-  return put(redraw ? "\x1b[2J\x1b[H" + *table : *table) ? kExitDone : kExitFailed;
+  return table && redraw ? "\x1b[2J\x1b[H" + *table : table;
 }
 
 }  // namespace
@@ -39,7 +44,8 @@ int show_once(Client& client, const Common& common, const StatsOptions& options)
 int stats(const Common& common, const StatsOptions& options) {
   catch_interrupts();
   Client client(client_options(common));
-  if (!options.watch_seconds) return show_once(client, common, options);
+  const auto show = [&](const std::string& json) { return stats_text(json, options); };
+  if (!options.watch_seconds) return show_once(client, common, show);
   const std::chrono::duration<double> pause(*options.watch_seconds);
   auto next = Clock::now();
   while (interrupted() == 0) {
@@ -47,10 +53,17 @@ int stats(const Common& common, const StatsOptions& options) {
       std::this_thread::sleep_for(kLookForSignalsEvery);
       continue;
     }
-    if (const int code = show_once(client, common, options); code != kExitDone) return code;
+    if (const int code = show_once(client, common, show); code != kExitDone) return code;
     next += std::chrono::duration_cast<Clock::duration>(pause);
   }
   return kExitDone;  // an interrupt is how watching ends
+}
+
+int limits(const Common& common, const LimitsOptions& options) {
+  Client client(client_options(common));
+  return show_once(client, common, [&](const std::string& json) {
+    return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
+  });
 }
 
 }  // namespace lanemq::cli

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/stats_table.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -10,13 +9,13 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/cli/table.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;  // lanes stand in the order the broker says them in
-using Row = std::vector<std::string>;
 
 const Json& member(const Json& object, const char* name) {
   static const Json kNothing;
@@ -49,32 +48,9 @@ std::string bytes(const Json& value) {
   return text;
 }
 
-/// Columns as wide as their widest cell: the first to the left, the others to the right.
-std::string aligned(const std::vector<Row>& rows, bool colour) {
-  std::vector<std::size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string& cell = rows[r][i];
-      const std::size_t space = widths[i] - cell.size();
-      if (i > 0) line.append(space + 2, ' ');
-      line += cell;
-      if (i == 0) line.append(space, ' ');
-    }
-    text += colour && r == 0 ? "\x1b[1m" + line + "\x1b[0m\n" : line + "\n";
-  }
-  return text;
-}
-
 std::string lanes_table(const Json& lanes, bool colour) {
-  std::vector<Row> rows{{"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused", "oldest",
-                         "wait p50", "wait p99", "run p50", "run p99"}};
+  std::vector<TableRow> rows{{"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused",
+                              "oldest", "wait p50", "wait p99", "run p50", "run p99"}};
   for (const auto& [name, lane] : lanes.items()) {
     const Json& wait = member(lane, "wait_ms");
     const Json& run = member(lane, "run_ms");
@@ -84,18 +60,30 @@ std::string lanes_table(const Json& lanes, bool colour) {
          count(member(lane, "refused")), duration(member(lane, "oldest_ms")), duration(member(wait, "p50")),
          duration(member(wait, "p99")), duration(member(run, "p50")), duration(member(run, "p99"))});
   }
-  return aligned(rows, colour);
+  return aligned_table(rows, colour);
 }
 
+/// What a budget has left of each of its limits. A pause is the whole budget's; concurrency knows what it
+/// gave.
 std::string budgets_table(const Json& budgets, bool colour) {
-  std::vector<Row> rows{{"BUDGET", "limit", "level", "capacity", "per minute"}};
+  std::vector<TableRow> rows{{"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for"}};
   for (const auto& [name, limits] : budgets.items()) {
     if (!limits.is_object()) continue;
-    for (const auto& [limit, state] : limits.items())
-      rows.push_back({printable(name), printable(limit), count(member(state, "level")),
-                      count(member(state, "capacity")), count(member(state, "limit"))});
+    const Json& paused = member(limits, "paused_ms");
+    for (const auto& [limit, state] : limits.items()) {
+      if (!state.is_object()) continue;
+      const Json& allowed = member(state, "limit");
+      const Json& level = member(state, "level");
+      const bool counts_running =
+          limit == "concurrency" && allowed.is_number_integer() && level.is_number_integer();
+      const std::string in_use =
+          counts_running ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>()) : "-";
+      rows.push_back({printable(name), printable(limit), count(allowed), count(level),
+                      limit == "concurrency" ? "-" : count(member(state, "capacity")), in_use,
+                      duration(paused)});
+    }
   }
-  return rows.size() > 1 ? "\n" + aligned(rows, colour) : std::string();
+  return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
 }
 
 }  // namespace
@@ -114,7 +102,23 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
-  return table + budgets_table(member(document, "budgets"), colour);
+  const std::string budgets = budgets_table(member(document, "budgets"), colour);
+  return budgets.empty() ? table : table + "\n" + budgets;
+}
+
+std::optional<std::string> limits_table(std::string_view text, bool colour) {
+  const Json document = Json::parse(text, nullptr, false);
+  const Json& budgets = member(document, "budgets");
+  if (!budgets.is_object()) return std::nullopt;
+  const std::string table = budgets_table(budgets, colour);
+  return table.empty() ? "no budget is configured: workers get as much as they have places for\n" : table;
+}
+
+std::optional<std::string> limits_json(std::string_view text) {
+  const Json document = Json::parse(text, nullptr, false);
+  const Json& budgets = member(document, "budgets");
+  if (!budgets.is_object()) return std::nullopt;
+  return Json{{"budgets", budgets}}.dump() + "\n";
 }
 
 }  // namespace lanemq::cli

@@ -11,4 +11,11 @@ namespace lanemq::cli {
 /// workers, budgets and memory. Empty: the text is no such document.
 std::optional<std::string> stats_table(std::string_view json, bool colour);
 
+/// Of the same document: a line for each limit of each budget with what can be taken of it now. Empty: the
+/// text is no such document.
+std::optional<std::string> limits_table(std::string_view json, bool colour);
+
+/// Of the same document: its budgets alone, as one line of JSON. Empty: the text is no such document.
+std::optional<std::string> limits_json(std::string_view json);
+
 }  // namespace lanemq::cli

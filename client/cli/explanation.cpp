@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/explanation.hpp"
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+/// What stands behind `prefix` in `text`; empty: it does not begin so.
+std::string_view behind(std::string_view prefix, std::string_view text) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view{};
+}
+
+std::string in_quotes(std::string_view name) {
+  return "\"" + printable(name) + "\"";
+}
+
+/// When the wait may be over, as the end of a sentence.
+std::string until(const JobStatus& status, const char* when_known, const char* when_not) {
+  return status.eta ? when_known + short_duration(*status.eta) : std::string(when_not);
+}
+
+/// A job that waits for a budget; `blocker` is the budget's name and which of its limits, or a pause.
+Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) {
+  constexpr std::string_view kPaused = " paused by its upstream";
+  if (blocker.ends_with(kPaused)) {
+    const std::string name = in_quotes(blocker.substr(0, blocker.size() - kPaused.size()));
+    return {.what = "waits because the upstream of budget " + name + " asked for a pause" +
+                    until(status, ", which is over in ", "") + ".",
+            .help =
+                "Waiting helps. If it happens often, the upstream allows less than the budget says: lower "
+                "its limits."};
+  }
+  const std::size_t space = blocker.rfind(' ');
+  const std::string name = in_quotes(blocker.substr(0, space));
+  const std::string limit = space == std::string_view::npos ? "limit" : printable(blocker.substr(space + 1));
+  if (limit == "concurrency")
+    return {.what = "waits because as many jobs run as budget " + name + " allows at once (concurrency).",
+            .help =
+                "It goes when one of them ends; a higher concurrency helps if the upstream allows it, a "
+                "higher lane "
+                "puts a job in front."};
+  return {.what = "waits for budget " + name + ": not enough is left of its " + limit +
+                  until(status, "; there may be in ", ", and what comes free goes to jobs before it") + ".",
+          .help =
+              "A higher limit helps if the upstream allows it (lanemq limits shows what is left), a higher "
+              "lane puts "
+              "a job in front."};
+}
+
+Explanation waits(const JobStatus& status) {
+  const std::string_view blocker = status.blocked_by;
+  if (const std::string_view service = behind("worker ", blocker); !service.empty())
+    return {
+        .what = "waits for a free place at a worker that serves " + in_quotes(service) + ".",
+        .help =
+            "Start a worker for that service, or give one more --capacity; lanemq stats shows the places."};
+  if (const std::string_view budget = behind("budget ", blocker); !budget.empty())
+    return waits_for_budget(status, budget);
+  if (const std::string_view lane = behind("lane ", blocker); !lane.empty())
+    return {.what = "waits for its turn: there are jobs before it in lane " + in_quotes(lane) +
+                    " or in higher ones.",
+            .help = "Nothing is used up; a higher lane puts a job in front."};
+  if (blocker == "retry")
+    return {.what = "failed at attempt " + std::to_string(status.attempts) + " and waits to be tried again" +
+                    until(status, " in ", "") + ".",
+            .help = "Waiting helps if the cause passes; the log of its worker names it."};
+  if (blocker.empty()) return {.what = "waits, and the broker does not say for what.", .help = {}};
+  return {.what = "waits for " + in_quotes(blocker) + until(status, "; that may be over in ", "") + ".",
+          .help = {}};
+}
+
+std::string error_text(const JobStatus& status) {
+  const auto error = nlohmann::json::parse(status.error_json, nullptr, false);
+  const auto text = [&](const char* name) {
+    const bool there = error.is_object() && error.contains(name) && error[name].is_string();
+    return there ? printable(error[name].get<std::string>(), limits::text_bytes_max) : std::string();
+  };
+  const std::string code = text("code"), message = text("message");
+  return code.empty() ? "" : ": " + code + (message.empty() ? "" : ", " + message);
+}
+
+Explanation state_of(const JobStatus& status) {
+  if (status.state == "queued" || status.state == "delayed") return waits(status);
+  if (status.state == "running")
+    return {.what = "runs" + (status.worker.empty() ? "" : " at worker " + in_quotes(status.worker)) +
+                    ", attempt " + std::to_string(status.attempts) + ".",
+            .help = "lanemq fetch ID --wait-ms N waits for its answer."};
+  if (status.state == "succeeded")
+    return {.what = "has succeeded.", .help = "lanemq fetch ID prints its answer."};
+  if (status.state == "cancelled") return {.what = "was cancelled.", .help = {}};
+  if (status.state == "expired")
+    return {.what = "ended because its time was over" + error_text(status) + ".",
+            .help = "A longer --timeout-ms or a higher lane helps; lanemq stats shows what the lane waits."};
+  if (status.state == "failed") return {.what = "has failed" + error_text(status) + ".", .help = {}};
+  if (status.state == "unknown")
+    return {.what = "is not known: no such job came, or it has ended and is no longer kept.",
+            .help = "A job that is to be found longer is submitted with a longer retain_ms."};
+  return {.what = "is " + printable(status.state) + ".", .help = {}};
+}
+
+}  // namespace
+
+Explanation explain_status(const JobStatus& status) {
+  Explanation explanation = state_of(status);
+  const std::string lane = status.lane.empty() ? "" : " of lane " + in_quotes(status.lane);
+  explanation.what = "Job " + printable(status.id) + lane + " " + explanation.what;
+  return explanation;
+}
+
+std::string explanation_json(const JobStatus& status) {
+  const Explanation explanation = explain_status(status);
+  nlohmann::ordered_json json{{"id", status.id}, {"state", status.state}};
+  if (!status.lane.empty()) json["lane"] = status.lane;
+  json["attempts"] = status.attempts;
+  if (!status.blocked_by.empty()) json["blocked_by"] = status.blocked_by;
+  if (status.eta) json["eta_ms"] = status.eta->count();
+  if (!status.worker.empty()) json["worker"] = status.worker;
+  if (!status.error_json.empty())
+    json["error"] = nlohmann::ordered_json::parse(status.error_json, nullptr, false);
+  json["what"] = explanation.what;
+  if (!explanation.help.empty()) json["help"] = explanation.help;
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lanemq::cli

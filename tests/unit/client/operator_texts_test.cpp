@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cli/explanation.hpp"
+#include "client/cli/stats_table.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+JobStatus queued(const std::string& blocked_by, std::optional<milliseconds> eta = std::nullopt) {
+  return {.id = "j1", .state = "queued", .eta = eta, .blocked_by = blocked_by};
+}
+
+TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_help) {
+  struct Case {
+    JobStatus status;
+    const char *what, *help;
+  };
+  const Case cases[] = {
+      {queued("worker chat bot"), "Job j1 waits for a free place at a worker that serves \"chat bot\".",
+       "--capacity"},
+      {queued("budget my api tokens_per_minute", seconds(12)),
+       "Job j1 waits for budget \"my api\": not enough is left of its tokens_per_minute; there may be in "
+       "12.0s.",
+       "lanemq limits"},
+      {queued("budget api requests_per_day"),
+       "Job j1 waits for budget \"api\": not enough is left of its requests_per_day, and what comes free "
+       "goes to jobs "
+       "before it.",
+       "higher lane"},
+      {queued("budget api concurrency"),
+       "Job j1 waits because as many jobs run as budget \"api\" allows at once (concurrency).",
+       "concurrency"},
+      {queued("budget api paused by its upstream", milliseconds(900)),
+       "Job j1 waits because the upstream of budget \"api\" asked for a pause, which is over in 900ms.",
+       "lower its limits"},
+      {queued("lane batch"),
+       "Job j1 waits for its turn: there are jobs before it in lane \"batch\" or in higher ones.",
+       "higher lane"},
+      {queued("moon", seconds(3)), "Job j1 waits for \"moon\"; that may be over in 3.0s.", ""},
+      {queued(""), "Job j1 waits, and the broker does not say for what.", ""},
+      {{.id = "j1", .state = "delayed", .attempts = 2, .eta = milliseconds(80), .blocked_by = "retry"},
+       "Job j1 failed at attempt 2 and waits to be tried again in 80ms.",
+       "log of its worker"},
+  };
+  for (const Case& one : cases) {
+    EXPECT_EQ(explain_status(one.status).what, one.what);
+    EXPECT_THAT(explain_status(one.status).help, HasSubstr(one.help));
+  }
+}
+
+TEST(Explanation, says_how_a_job_ended) {
+  const auto what = [](JobStatus status) {
+    status.id = "j1";
+    return explain_status(status).what;
+  };
+  EXPECT_EQ(what({.state = "running", .lane = "high", .attempts = 1, .worker = "w"}),
+            "Job j1 of lane \"high\" runs at worker \"w\", attempt 1.");
+  EXPECT_EQ(what({.state = "succeeded"}), "Job j1 has succeeded.");
+  EXPECT_EQ(what({.state = "cancelled"}), "Job j1 was cancelled.");
+  EXPECT_EQ(what({.state = "failed", .error_json = R"({"code":"upstream_failed","message":"500"})"}),
+            "Job j1 has failed: upstream_failed, 500.");
+  EXPECT_EQ(what({.state = "failed", .error_json = "7"}), "Job j1 has failed.");
+  EXPECT_THAT(what({.state = "expired"}), HasSubstr("time was over"));
+  EXPECT_THAT(what({.state = "unknown"}), HasSubstr("is not known"));
+  EXPECT_EQ(what({.state = "stolen\x1b"}), "Job j1 is stolen\\x1b.");
+}
+
+TEST(Explanation, is_json_too) {
+  EXPECT_EQ(
+      explanation_json(queued("budget api concurrency", milliseconds(5))),
+      R"({"id":"j1","state":"queued","attempts":0,"blocked_by":"budget api concurrency","eta_ms":5,)"
+      R"("what":"Job j1 waits because as many jobs run as budget \"api\" allows at once (concurrency).",)"
+      R"("help":"It goes when one of them ends; a higher concurrency helps if the upstream allows it, a higher )"
+      R"(lane puts a job in front."})"
+      "\n");
+  EXPECT_THAT(explanation_json({.id = "\xff", .state = "failed", .error_json = R"({"code":"x"})"}),
+              HasSubstr(R"("error":{"code":"x"})"));
+}
+
+constexpr const char* kDocument =
+    R"({"lanes":{},"budgets":{
+        "api":{"requests_per_minute":{"level":7,"capacity":50,"limit":1600},
+               "concurrency":{"level":-2,"capacity":40,"limit":40},"paused_ms":900},
+        "free":{"tokens_per_day":{"level":-12345,"capacity":10,"limit":100}}}})";
+
+TEST(LimitsTable, has_a_line_for_each_limit) {
+  const auto table = limits_table(kDocument, false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, ContainsRegex("\napi +requests_per_minute +1,600 +7 +50 +- +900ms\n"));
+  EXPECT_THAT(*table, ContainsRegex("\napi +concurrency +40 +-2 +- +42 +900ms\n"));
+  EXPECT_THAT(*table, ContainsRegex("\nfree +tokens_per_day +100 +-12,345 +10 +- +-\n"));
+  EXPECT_THAT(*table, Not(HasSubstr("paused_ms")));
+  EXPECT_THAT(*stats_table(kDocument, false), HasSubstr(*table));
+}
+
+TEST(LimitsTable, says_when_there_is_no_budget_and_takes_only_the_document) {
+  EXPECT_THAT(*limits_table(R"({"budgets":{}})", false), HasSubstr("no budget is configured"));
+  EXPECT_EQ(limits_table("{}", false), std::nullopt);
+  EXPECT_EQ(limits_table("", false), std::nullopt);
+  EXPECT_EQ(limits_json("[]"), std::nullopt);
+  EXPECT_EQ(limits_json(R"({"lanes":{}, "budgets": {"b": {"concurrency": {"level": 1}}}})"),
+            "{\"budgets\":{\"b\":{\"concurrency\":{\"level\":1}}}}\n");
+  EXPECT_TRUE(limits_table(R"({"budgets":{"b":{"concurrency":{"level":"x"}},"c":7}})", false));
+}
+
+}  // namespace
+}  // namespace lanemq::cli
