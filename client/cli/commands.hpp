@@ -75,6 +75,17 @@ struct LimitsOptions {
   bool json = false;
 };
 
+struct SimulateOptions {
+  std::string config;  ///< the broker's file; empty: its defaults
+  std::vector<std::string> assignments;
+  std::string trace;  ///< a file, or -
+  double speed = 1;
+  std::size_t places = 256;
+  std::int64_t first_token_ms = 500;
+  double tokens_per_second = 50;
+  bool json = false;
+};
+
 int submit(const Common& common, const SubmitOptions& options);
 int run(const Common& common, const RunOptions& options);
 int stats(const Common& common, const StatsOptions& options);
@@ -85,5 +96,6 @@ int cancel(const Common& common, const JobQuery& query);
 int fetch(const Common& common, const JobQuery& query);
 int explain(const Common& common, const JobQuery& query);
 int limits(const Common& common, const LimitsOptions& options);
+int simulate(const SimulateOptions& options);
 
 }  // namespace lanemq::cli

@@ -17,6 +17,7 @@ namespace lanemq::cli {
 namespace {
 
 constexpr std::int64_t kFetchWaitMaxMs = 60'000;
+constexpr std::int64_t kFirstTokenMaxMs = 3'600'000;
 constexpr std::size_t kWindowMax = 100'000;
 constexpr std::size_t kBenchCountMax = 50'000'000;  // four bytes each are kept
 
@@ -31,6 +32,7 @@ struct Chosen {
   BenchOptions bench;
   JobQuery query;
   LimitsOptions limits;
+  SimulateOptions simulate;
   std::function<int()> command;
 };
 
@@ -187,6 +189,47 @@ void add_limits(CLI::App& app, Chosen& chosen) {
       [&chosen] { chosen.command = [&chosen] { return limits(chosen.common, chosen.limits); }; });
 }
 
+void add_simulate(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand(
+      "simulate", "What if: run a trace of requests through a broker's configuration, in virtual time");
+  SimulateOptions& options = chosen.simulate;
+  command.footer(
+      "The trace is a CSV file whose header names TIMESTAMP, ContextTokens and GeneratedTokens, and may "
+      "name\n"
+      "LANE, SERVICE, CLIENT and MODEL. Its rows are put in the order of their times. No broker is asked, "
+      "and\n"
+      "nothing is read from the environment: the same input gives the same output.");
+  command.add_option("--config", options.config, "The broker's configuration; its defaults without it")
+      ->type_name("FILE.toml");
+  command
+      .add_option("--set", options.assignments,
+                  "Set one key of it, as lanemq-broker does: budget.api.requests_per_minute=500")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--trace", options.trace, "The requests; - for the standard input")
+      ->required()
+      ->type_name("FILE.csv");
+  command.add_option("--speed", options.speed, "Requests come so many times as fast")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 1'000.0))
+      ->type_name("X");
+  command.add_option("--places", options.places, "Places of all workers of each service")
+      ->capture_default_str()
+      ->type_name("N");
+  command.add_option("--first-token-ms", options.first_token_ms, "Until the first token of an answer")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, kFirstTokenMaxMs))
+      ->type_name("N");
+  command
+      .add_option("--tokens-per-second", options.tokens_per_second,
+                  "How fast all tokens of an answer come; 0: at once")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("N");
+  command.add_flag("--json", options.json, "The figures as JSON");
+  command.callback([&chosen] { chosen.command = [&chosen] { return simulate(chosen.simulate); }; });
+}
+
 void add_all(CLI::App& app, Chosen& chosen) {
   chosen.common.broker = ClientOptions().endpoint;
   app.set_version_flag("--version", std::string("lanemq ") + kVersion);
@@ -208,6 +251,7 @@ void add_all(CLI::App& app, Chosen& chosen) {
   add_bench(app, chosen);
   add_job_queries(app, chosen);
   add_limits(app, chosen);
+  add_simulate(app, chosen);
   app.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
 }
 

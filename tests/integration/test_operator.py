@@ -1,16 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of `lanemq`: what a job waits for (explain), what is left (limits)."""
+"""What an operator asks of `lanemq`: what if (simulate), what a job waits for (explain), what is left (limits)."""
 
 import json
+import os
+import random
 import subprocess
+import tempfile
 import unittest
 
 import harness
 
+HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
 def lanemq(*arguments, **options):
     return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", newline="") as out:
+            out.write(text)
+        return path
+
+    def trace(self, *rows, header=HEADER):
+        return self.write("trace.csv", "\r\n".join([header, *rows]) + "\r\n")
+
+    def busy_trace(self, requests=2000, seconds=300):
+        chance = random.Random(5)
+        times = sorted(chance.uniform(0, seconds) for _ in range(requests))
+        lanes = ("", "critical", "batch")
+        return self.trace(*(f"2023-11-16 18:{15 + int(t) // 60}:{t % 60:010.7f},{chance.randrange(1000)},"
+                            f"{chance.randrange(300)},{chance.choice(lanes)},client-{chance.randrange(3)}" for t in times),
+                          header=HEADER + ",LANE,CLIENT")
+
+    def simulate(self, *arguments, **options):
+        return lanemq("simulate", *arguments, **options)
+
+    def facts(self, *arguments):
+        run = self.simulate(*arguments, "--json")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertEqual(run.stdout.count("\n"), 1)
+        return json.loads(run.stdout)
+
+    def test_prints_a_line_for_each_lane_and_each_limit(self):
+        config = self.write("b.toml", '[[budget]]\nname = "api"\nlimits = { requests_per_minute = 300, concurrency = 50 }\n')
+        run = self.simulate("--config", config, "--trace", self.busy_trace())
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        lines = run.stdout.splitlines()
+        self.assertTrue(lines[0].startswith("2,000 requests of 3 clients"), lines[0])
+        for start in ("critical ", "normal ", "batch "):
+            self.assertEqual(sum(line.startswith(start) for line in lines), 1, run.stdout)
+        self.assertFalse(any(line.startswith(("high ", "low ")) for line in lines), run.stdout)
+        limits = [line.split()[:2] for line in lines if line.startswith("api ")]
+        self.assertEqual(limits, [["api", "requests_per_minute"], ["api", "concurrency"]])
+        self.assertEqual(sum(line.startswith("fairness 0.") or line.startswith("fairness 1.000") for line in lines), 1)
+
+    def test_json_has_the_same_facts(self):
+        facts = self.facts("--set", "budget.api.requests_per_minute=300", "--set", "budget.api.concurrency=50",
+                           "--trace", self.busy_trace())
+        self.assertEqual((facts["requests"], facts["clients"]), (2000, 3))
+        self.assertEqual(list(facts["lanes"]), ["critical", "normal", "batch"])
+        self.assertEqual(sum(lane["jobs"] for lane in facts["lanes"].values()), 2000)
+        for lane in facts["lanes"].values():
+            self.assertEqual(lane["jobs"], lane["succeeded"] + lane["refused"] + lane["expired"])
+            self.assertLessEqual(lane["wait_ms"]["p50"], lane["wait_ms"]["p99"])
+            self.assertLessEqual(lane["wait_ms"]["p99"], lane["wait_ms"]["max"])
+        self.assertLess(facts["lanes"]["critical"]["wait_ms"]["p99"], facts["lanes"]["batch"]["wait_ms"]["p50"])
+        self.assertEqual(set(facts["budgets"]["api"]), {"requests_per_minute", "concurrency"})
+        self.assertTrue(0 < facts["fairness"] <= 1)
+
+    def test_no_window_sees_more_than_the_limit(self):
+        trace = self.busy_trace()
+        for limit in (60, 240, 333):
+            for speed in (1, 2, 10):
+                facts = self.facts("--set", f"budget.api.requests_per_minute={limit}", "--trace", trace, "--speed", str(speed))
+                api = facts["budgets"]["api"]["requests_per_minute"]
+                self.assertLessEqual(api["peak"], limit)
+                self.assertGreater(api["percent"], 90, "it is overloaded: the limit is what is used")
+                # Each was sent once; what expired while it ran was sent too.
+                succeeded = sum(lane["succeeded"] for lane in facts["lanes"].values())
+                refused = sum(lane["refused"] for lane in facts["lanes"].values())
+                self.assertTrue(succeeded <= api["used"] <= facts["requests"] - refused, facts)
+
+    def test_the_same_input_prints_the_same_bytes(self):
+        arguments = ("--set", "budget.api.requests_per_minute=300", "--set", "budget.api.tokens_per_minute=100000",
+                     "--trace", self.busy_trace())
+        for form in ((), ("--json",)):
+            first = self.simulate(*arguments, *form)
+            # What the environment says to a broker says nothing here.
+            second = self.simulate(*arguments, *form, env={**os.environ, "LANEMQ_JOBS_MAX": "7"})
+            self.assertEqual((first.returncode, first.stdout), (0, second.stdout))
+
+    def test_a_trace_comes_from_a_pipe_too(self):
+        with open(self.busy_trace()) as trace:
+            text = trace.read()
+        piped = self.simulate("--trace", "-", input=text)
+        named = self.simulate("--trace", self.busy_trace())
+        self.assertEqual((piped.returncode, piped.stdout), (0, named.stdout))
+
+    def test_the_model_of_the_workers_is_the_operators(self):
+        trace = self.trace("0,10,100", "0,10,100")
+        plain = self.facts("--trace", trace)
+        self.assertEqual(plain["ran_ms"], 2500)
+        slow = self.facts("--trace", trace, "--places", "1", "--first-token-ms", "0", "--tokens-per-second", "10")
+        self.assertEqual((slow["ran_ms"], slow["lanes"]["normal"]["wait_ms"]["max"]), (20_000, 10_000))
+        at_once = self.facts("--trace", trace, "--first-token-ms", "0", "--tokens-per-second", "0")
+        self.assertEqual(at_once["ran_ms"], 0)
+
+    def test_one_client_is_served_evenly(self):
+        run = self.simulate("--set", "budget.api.requests_per_minute=1", "--trace", self.trace("0,1,1", "9,1,1", "1,1,1"))
+        self.assertIn("\nfairness 1.000 ", run.stdout)
+        self.assertIn("put in order", run.stderr)
+
+    def test_what_is_refused_is_counted_and_explained(self):
+        trace = self.trace(*["0,10,0"] * 5, "1,90000,0")
+        facts = self.facts("--set", "lane.normal.depth_max=3", "--set", "budget.api.tokens_per_minute=50000", "--trace", trace)
+        self.assertEqual({code: refusal["count"] for code, refusal in facts["refused"].items()},
+                         {"lane_full": 2, "unsatisfiable": 1})
+        self.assertEqual(facts["lanes"]["normal"]["refused"], 3)
+        text = self.simulate("--set", "lane.normal.depth_max=3", "--trace", trace).stdout
+        self.assertIn("refused with lane_full: 2, the first because lane \"normal\" holds 3 jobs", text)
+
+    def assert_refused(self, run, *parts):
+        self.assertEqual((run.returncode, run.stdout), (2, ""), run)
+        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+        for part in parts:
+            self.assertIn(part, run.stderr)
+
+    def test_bad_input_is_one_line_that_says_what_to_write(self):
+        good = self.trace("0,1,1")
+        self.assert_refused(self.simulate(), "--trace")
+        self.assert_refused(self.simulate("--trace", os.path.join(self.folder, "none.csv")), "none.csv", "No such file")
+        self.assert_refused(self.simulate("--trace", self.folder), "cannot be read")
+        self.assert_refused(self.simulate("--trace", "-", input=""), "the standard input is empty", HEADER)
+        self.assert_refused(self.simulate("--trace", good, "--speed", "0"), "--speed")
+        self.assert_refused(self.simulate("--trace", good, "--speed", "nan"), "--speed")
+        self.assert_refused(self.simulate("--trace", good, "--places", "0"), "--places", "1 to 100000")
+        self.assert_refused(self.simulate("--trace", good, "--set", "lanes=7"), "--set lanes=7", "did you mean")
+        self.assert_refused(self.simulate("--trace", good, "--set", "budget.api.window=sliding"), "has no limits")
+        config = self.write("b.toml", 'drain_timeout = "7"\n')
+        self.assert_refused(self.simulate("--trace", good, "--config", config), "b.toml:1:17: drain_timeout", "30s")
+        self.assert_refused(self.simulate("--trace", self.trace()), "no requests")
+        bad = self.trace("0,1,1", "soon,1,1")
+        self.assert_refused(self.simulate("--trace", bad), "trace.csv:3: TIMESTAMP \"soon\"", "2023-11-16 18:15:46.68")
+        bad = self.trace("0,1,1,express", header=HEADER + ",LANE")
+        self.assert_refused(self.simulate("--trace", bad), "trace.csv:2: LANE \"express\"", "critical, high, normal")
+        bad = self.trace("0,one,1")
+        self.assert_refused(self.simulate("--trace", bad), "trace.csv:2: ContextTokens \"one\"", "whole number")
 
 
 class Explain(harness.Case):

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "client/cli/explanation.hpp"
+#include "client/cli/simulate/report_text.hpp"
 #include "client/cli/stats_table.hpp"
 
 namespace lanemq::cli {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::AllOf;
 using testing::ContainsRegex;
@@ -113,6 +115,67 @@ TEST(LimitsTable, says_when_there_is_no_budget_and_takes_only_the_document) {
   EXPECT_EQ(limits_json(R"({"lanes":{}, "budgets": {"b": {"concurrency": {"level": 1}}}})"),
             "{\"budgets\":{\"b\":{\"concurrency\":{\"level\":1}}}}\n");
   EXPECT_TRUE(limits_table(R"({"budgets":{"b":{"concurrency":{"level":"x"}},"c":7}})", false));
+}
+
+whatif::Report example() {
+  return {.requests = 1'234,
+          .arrivals = minutes(2),
+          .ran = minutes(3),
+          .lanes = {{.name = "high",
+                     .jobs = 1'234,
+                     .succeeded = 1'231,
+                     .refused = 1,
+                     .expired = 2,
+                     .wait_p50 = milliseconds(5),
+                     .wait_p99 = seconds(12),
+                     .wait_max = seconds(61)}},
+          .limits = {{.budget = "api",
+                      .name = "requests_per_minute",
+                      .limit = 600,
+                      .used = 1'233,
+                      .allowed = 1'800,
+                      .peak = 595},
+                     {.budget = "api",
+                      .name = "concurrency",
+                      .limit = 40,
+                      .concurrency = true,
+                      .used = 10,
+                      .allowed = 40,
+                      .peak = 40}},
+          .refused = {{.code = "lane_full", .count = 1, .example = "lane \"high\" is full"}},
+          .clients = 1,
+          .fairness = 1};
+}
+
+TEST(ReportText, has_a_line_for_each_lane_and_each_limit) {
+  const std::string text = report_text(example(), {}, false);
+
+  EXPECT_THAT(
+      text, testing::StartsWith("1,234 requests of 1 client within 2m00s; the last job ended after 3m00s\n"));
+  EXPECT_THAT(text, ContainsRegex("\nhigh +1,234 +1,231 +5ms +12.0s +1m01s +1 +2\n"));
+  EXPECT_THAT(text, ContainsRegex("\napi +requests_per_minute +600 +1,233 +1,800 +68.5% +595\n"));
+  EXPECT_THAT(text, ContainsRegex("\napi +concurrency +40 +10.0 +40.0 +25.0% +40\n"));
+  EXPECT_THAT(text, HasSubstr("\nrefused with lane_full: 1, the first because lane \"high\" is full\n"));
+  EXPECT_THAT(text, HasSubstr("\nfairness 1.000 (Jain's index"));
+}
+
+TEST(ReportText, says_when_there_is_no_budget) {
+  whatif::Report report = example();
+  report.limits.clear();
+  EXPECT_THAT(report_text(report, {}, false), HasSubstr("no budget is configured"));
+}
+
+TEST(ReportText, is_json_too) {
+  EXPECT_EQ(
+      report_json(example(), {}),
+      R"({"requests":1234,"clients":1,"arrivals_ms":120000.0,"ran_ms":180000.0,)"
+      R"("model":{"places":256,"first_token_ms":500.0,"tokens_per_second":50.0},)"
+      R"("lanes":{"high":{"jobs":1234,"succeeded":1231,"refused":1,"expired":2,)"
+      R"("wait_ms":{"p50":5.0,"p99":12000.0,"max":61000.0}}},)"
+      R"("budgets":{"api":{"requests_per_minute":{"limit":600,"used":1233,"allowed":1800,"percent":68.5,)"
+      R"("peak":595},"concurrency":{"limit":40,"used":10.0,"allowed":40.0,"percent":25.0,"peak":40}}},)"
+      R"("refused":{"lane_full":{"count":1,"example":"lane \"high\" is full"}},"fairness":1.0})"
+      "\n");
 }
 
 }  // namespace
