@@ -205,7 +205,7 @@ TEST(WhatIf, what_a_bucket_lets_through_is_seen) {
   EXPECT_GT(simulate(with_rate(60, core::WindowKind::bucket), requests, kOneSecond).limits[0].peak, 60);
 }
 
-TEST(WhatIf, a_client_that_floods_the_others_shows_in_the_index) {
+TEST(WhatIf, a_client_that_floods_the_others_takes_nothing_from_them_unless_it_may) {
   std::vector<Request> requests;
   for (int second = 0; second < 120; ++second) {
     for (int i = 0; i < 9; ++i)
@@ -213,11 +213,15 @@ TEST(WhatIf, a_client_that_floods_the_others_shows_in_the_index) {
     requests.push_back({.at = seconds(second), .client = "quiet"});
   }
 
+  core::Options favoured = with_rate(300);
+  favoured.clients.push_back({.name = "loud", .weight = 90});
   const Report tight = simulate(with_rate(300), requests, kOneSecond);
+  const Report unfair = simulate(favoured, requests, kOneSecond);
   const Report roomy = simulate(with_rate(6000), requests, kOneSecond);
 
   EXPECT_EQ(tight.clients, 2u);
-  EXPECT_LT(tight.fairness, 0.95);
+  EXPECT_GT(tight.fairness, 0.999);
+  EXPECT_LT(unfair.fairness, 0.95);
   EXPECT_NEAR(roomy.fairness, 1, 1e-6);
 }
 
