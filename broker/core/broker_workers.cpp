@@ -230,7 +230,8 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
   settle(*job, event.fields->usage, now);
-  if (event.fields->limits) budgets_.learn(job->stream().budgets(), *event.fields->limits, now);
+  if (event.fields->limits) budgets_.learn(job->reservation, *event.fields->limits, now);
+  budgets_.succeeded(job->reservation);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   leave_place(*job);
@@ -260,7 +261,8 @@ void Broker::on(const FailureReported& event, TimePoint now) {
     budgets_.release(job->reservation, now);
   else
     settle(*job, fields.usage, now);
-  if (fields.limits) budgets_.learn(job->stream().budgets(), *fields.limits, now);
+  if (fields.limits) budgets_.learn(job->reservation, *fields.limits, now);
+  if (error_class == ErrorClass::overloaded) budgets_.overloaded(job->reservation, now);
   const bool ended = job->ended();
   leave_place(*job);
   if (!ended) take_failure(*job, error_class, event, now);
@@ -279,7 +281,7 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
                                          ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
                                          : kLimitedPause);
       if (!event.fields->limits) budgets_.cut(job.stream().budgets(), now);
-      const bool paused = budgets_.pause(job.stream().budgets(), until);
+      const bool paused = budgets_.pause(job.stream().budgets(), until, now);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
     case ErrorClass::retry:

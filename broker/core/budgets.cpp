@@ -29,6 +29,19 @@ constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::ch
 /// Thousandths of a limit that refusals leave in any case.
 constexpr int kShareMin = 10;
 
+/// Of the thousandths of the pace after a pause: where it begins, and how long it stays before it doubles.
+constexpr int kRampFirst = 100, kRampFull = 1000;
+constexpr Duration kRampStep = std::chrono::seconds(1);
+/// What may pile up during a pause, so that somebody goes at its end.
+constexpr std::int64_t kPausedLevelMax = 1;
+
+/// The limits that a refusal is about: one of a day is not what a short pause comes from.
+constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
+
+/// Of a limit: as much as may be missing upstream before it is said that others took it. Calls cross on their
+/// way, and upstreams count in steps of their own.
+constexpr std::int64_t kForeignTolerance = 20;
+
 /// The part of a strict window that a reserve keeps free at most.
 constexpr std::int64_t kHeldInWindow = 100;
 
@@ -49,7 +62,9 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
       period_(options.period),
       ceiling_(options.limit),
       scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
-      bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_) {
+      bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
+      ramp_(kRampFull),
+      history_(options.period) {
   if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
 }
 
@@ -64,12 +79,20 @@ void RateLimit::recover(TimePoint now) {
   if (share_ != before) apply_limit();
 }
 
+std::int64_t RateLimit::effective() const {
+  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+}
+
 void RateLimit::apply_limit() {
-  const std::int64_t effective = std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
-  if (window_)
-    window_->set_limit(effective);
-  else
-    bucket_.set_rate(effective * scale_);
+  if (window_) window_->set_limit(effective());
+  apply_pace();
+}
+
+void RateLimit::apply_pace() {
+  const std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  // In a pause a debt is still paid back.
+  const int share = ramp_ == 0 ? kRampFull : ramp_;
+  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
 }
 
 void RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
@@ -91,15 +114,54 @@ void RateLimit::cut(TimePoint now) {
 
 std::int64_t RateLimit::effective_limit(TimePoint now) {
   advance(now);
-  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+  return effective();
+}
+
+void RateLimit::pause(TimePoint until, TimePoint now) {
+  if (until <= now) return;
+  advance(now);
+  bucket_.lower_to(0);
+  ramp_ = 0;
+  ramp_next_ = until;
+  apply_pace();
+}
+
+std::int64_t RateLimit::headroom() const {
+  return window_ ? window_->headroom() : floor_divide(bucket_.level(), scale_);
+}
+
+void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
+                                TimePoint now) {
+  // What was sent earlier and is answered later says what is known already.
+  if (sent_at < remaining_sent_at_) return;
+  advance(now);
+  const std::optional<std::int64_t> then = history_.at(sent_at);
+  if (!then) return;
+  remaining_sent_at_ = sent_at;
+  // Some upstreams say what remained when they took the request in, some what remains when they answer it.
+  const std::int64_t foreign = std::min(*then, headroom()) - std::max<std::int64_t>(remaining, 0);
+  if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
+  history_.lower(foreign);
+  if (!window_) return bucket_.take(foreign * scale_);
+  const TimePoint leaves_with_reset =
+      now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
+  window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
+  advance(now);
 }
 
 void RateLimit::advance(TimePoint now) {
   recover(now);
+  for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
+    bucket_.refill(ramp_next_);
+    if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+    ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
+    apply_pace();
+  }
   bucket_.refill(now);
+  if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
   window_->advance(now);
-  bucket_.set_rate(window_->pace());
+  apply_pace();
   // What the window cannot take must not pile up as a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);
 }
@@ -135,6 +197,7 @@ void RateLimit::take(std::int64_t amount, TimePoint now) {
   advance(now);
   bucket_.take(amount * scale_);
   if (window_) window_->record(amount, now);
+  history_.note(headroom(), now);
 }
 
 void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
@@ -151,13 +214,15 @@ void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
 
 TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
-  const TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
+  TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
+  if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
   if (!window_) return refilled;
   if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));
 }
 
-Budget::Budget(const BudgetOptions& budget_options) : options(budget_options) {
+Budget::Budget(const BudgetOptions& budget_options)
+    : options(budget_options), concurrency(budget_options.concurrency) {
   for (const RateOptions& rate : options.rates)
     rates.emplace_back(rate, options.window);
 }
@@ -217,8 +282,7 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (now < budget.paused_until) return {.budget = &budget, .paused = true};
-    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency)
-      return {.budget = &budget};
+    if (budget.concurrency.full()) return {.budget = &budget};
     for (RateLimit& rate : budget.rates)
       if ((claim.turn != 0 && rate.saved_in_turn == claim.turn) ||
           !rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
@@ -236,7 +300,7 @@ void Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
 
 Reservation Budgets::reserve(BudgetSet set, const Amounts& amounts, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
-    ++budgets_[i].running;
+    budgets_[i].concurrency.take();
     for (RateLimit& rate : budgets_[i].rates)
       rate.take(amounts.of(rate.resource()), now);
   }
@@ -252,7 +316,7 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
   reservation.held = false;
   const Amounts expected = reservation.amounts();
   for (const std::size_t i : sets_[reservation.set].budgets) {
-    --budgets_[i].running;
+    budgets_[i].concurrency.free();
     if (!used) continue;
     Amounts counted = *used;
     // Such an upstream gives nothing back of what it was sent; a released job was not sent.
@@ -274,7 +338,7 @@ TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint 
   TimePoint latest = now;
   for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
-    if (budget.options.concurrency > 0 && budget.running >= budget.options.concurrency) return kNever;
+    if (budget.concurrency.full()) return kNever;
     latest = std::max(latest, budget.paused_until);
     for (RateLimit& rate : budget.rates) {
       const std::int64_t amount = claim.amounts.of(rate.resource());
@@ -285,39 +349,62 @@ TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint 
   return latest;
 }
 
-void Budgets::learn(BudgetSet set, const wire::UpstreamLimits& limits, TimePoint now) {
-  const auto said = [&](Resource resource) {
+void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
+  struct Said {
+    std::optional<std::int64_t> limit, remaining, reset_ms;
+  };
+  const auto said_of = [&](Resource resource) -> Said {
     switch (resource) {
       case Resource::requests:
-        return limits.limit_requests;
+        break;
       case Resource::tokens:
-        return limits.limit_tokens;
+        return {limits.limit_tokens, limits.remaining_tokens, limits.reset_tokens_ms};
       case Resource::input_tokens:
-        return limits.limit_input_tokens;
+        return {limits.limit_input_tokens, limits.remaining_input_tokens, limits.reset_input_tokens_ms};
       case Resource::output_tokens:
-        return limits.limit_output_tokens;
+        return {limits.limit_output_tokens, limits.remaining_output_tokens, limits.reset_output_tokens_ms};
     }
-    return limits.limit_requests;
+    return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
   };
-  for (const std::size_t i : sets_[set].budgets)
-    for (RateLimit& rate : budgets_[i].rates)
-      if (const auto limit = said(rate.resource()); limit && rate.period() == std::chrono::minutes(1))
-        rate.learn_limit(*limit, now);
+  for (const std::size_t i : sets_[reservation.set].budgets) {
+    for (RateLimit& rate : budgets_[i].rates) {
+      if (rate.period() != std::chrono::minutes(1)) continue;
+      const Said said = said_of(rate.resource());
+      if (said.limit) rate.learn_limit(*said.limit, now);
+      if (!said.remaining) continue;
+      std::optional<Duration> reset;
+      if (said.reset_ms) reset = std::chrono::milliseconds(std::min<std::int64_t>(*said.reset_ms, 60'000));
+      rate.learn_remaining(*said.remaining, reset, reservation.taken_at, now);
+    }
+  }
 }
 
 void Budgets::cut(BudgetSet set, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets)
     for (RateLimit& rate : budgets_[i].rates)
-      if (rate.period() <= std::chrono::minutes(1)) rate.cut(now);
+      if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
 }
 
-bool Budgets::pause(BudgetSet set, TimePoint until) {
+void Budgets::succeeded(const Reservation& reservation) {
+  for (const std::size_t i : sets_[reservation.set].budgets)
+    budgets_[i].concurrency.succeeded(reservation.taken_at);
+}
+
+void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
+  for (const std::size_t i : sets_[reservation.set].budgets)
+    budgets_[i].concurrency.overloaded(reservation.taken_at, now);
+}
+
+bool Budgets::pause(BudgetSet set, TimePoint until, TimePoint now) {
   bool any = false;
   for (const std::size_t i : sets_[set].budgets) {
     Budget& budget = budgets_[i];
     if (budget.rates.empty()) continue;
-    budget.paused_until = std::max(budget.paused_until, until);
     any = true;
+    if (until <= budget.paused_until) continue;
+    budget.paused_until = until;
+    for (RateLimit& rate : budget.rates)
+      if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
   }
   return any;
 }

@@ -10,6 +10,8 @@
 
 #include <lanemq/messages.hpp>
 
+#include "broker/core/concurrency_limit.hpp"
+#include "broker/core/headroom_history.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/sliding_window.hpp"
 #include "broker/core/time.hpp"
@@ -53,6 +55,14 @@ class RateLimit {
   void cut(TimePoint now);
   /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
   std::int64_t effective_limit(TimePoint now);
+  /// Nothing is taken until then, and no burst follows: what is there is lost, but for one or a debt, and the
+  /// limit comes back from a tenth on, doubling each second. Requires: no earlier pause lasts longer.
+  void pause(TimePoint until, TimePoint now);
+  /// The upstream says what remained when it took in what was sent at `sent_at`. Where that is clearly less
+  /// than what is left here, others use the same account, and what they took counts as sent now until
+  /// `reset`, or for a period. What is more is not believed: what others took comes back as time passes.
+  void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
+                       TimePoint now);
 
   /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
   std::uint64_t saved_in_turn = 0;
@@ -61,6 +71,9 @@ class RateLimit {
   void advance(TimePoint now);
   void recover(TimePoint now);
   void apply_limit();
+  void apply_pace();
+  std::int64_t effective() const;
+  std::int64_t headroom() const;
   /// What must be there before `amount` is taken: in the bucket, and in the window.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
@@ -75,6 +88,10 @@ class RateLimit {
   std::int64_t scale_;                 // the bucket's and the pace's units to one request
   TokenBucket bucket_;
   std::optional<SlidingWindow> window_;
+  int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
+  TimePoint ramp_next_{};  // when it rises
+  HeadroomHistory history_;
+  TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained
 };
 
 /// What an upstream allows, at work.
@@ -83,7 +100,7 @@ struct Budget {
 
   BudgetOptions options;
   std::vector<RateLimit> rates;
-  std::int64_t running = 0;  ///< jobs that hold a place in `concurrency`
+  ConcurrencyLimit concurrency;
   TimePoint paused_until{};  ///< only ever moved later
 };
 
@@ -146,12 +163,15 @@ class Budgets {
 
   /// The upstream asks for a pause: every budget of the set that counts something over time rests until then.
   /// A pause is only ever lengthened. False when the set has no such budget.
-  bool pause(BudgetSet set, TimePoint until);
+  bool pause(BudgetSet set, TimePoint until, TimePoint now);
 
-  /// What the upstream says of its limits of a minute.
-  void learn(BudgetSet set, const wire::UpstreamLimits& limits, TimePoint now);
+  /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
+  void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);
   /// The upstream refused for its rate and did not say what it is.
   void cut(BudgetSet set, TimePoint now);
+  /// The upstream answered the job that had taken `reservation`, or was overloaded: moves the concurrency.
+  void succeeded(const Reservation& reservation);
+  void overloaded(const Reservation& reservation, TimePoint now);
 
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }

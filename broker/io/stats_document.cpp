@@ -68,7 +68,7 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
 }
 
 void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
-  const bool concurrency = budget.options.concurrency > 0;
+  const bool concurrency = budget.concurrency.configured() > 0;
   const bool paused = now < budget.paused_until;
   out.map(budget.rates.size() + (concurrency ? 1 : 0) + (paused ? 1 : 0));
   for (core::RateLimit& rate : budget.rates) {
@@ -79,9 +79,9 @@ void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now
   }
   if (concurrency) {
     out.text("concurrency").map(3);
-    out.text("level").integer(budget.options.concurrency - budget.running);
-    out.text("capacity").integer(budget.options.concurrency);
-    out.text("limit").integer(budget.options.concurrency);
+    out.text("level").integer(budget.concurrency.limit() - budget.concurrency.running());
+    out.text("capacity").integer(budget.concurrency.limit());
+    out.text("limit").integer(budget.concurrency.configured());
   }
   if (paused) out.text("paused_ms").integer(core::to_ms(budget.paused_until - now));
 }

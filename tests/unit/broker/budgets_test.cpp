@@ -121,11 +121,11 @@ TEST(Budgets, releasing_gives_back_the_place_and_the_request) {
 }
 
 TEST(Budgets, a_pause_is_only_ever_lengthened) {
-  Budgets budgets({requests("b", "", 10)});
+  Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
 
-  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(5))));
-  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(2))));
+  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(5)), kStart));
+  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(2)), TimePoint(seconds(1))));
 
   EXPECT_FALSE(affordable(budgets, set, TimePoint(seconds(5) - milliseconds(1))));
   EXPECT_EQ(budgets.when_affordable(set, {}, kStart), TimePoint(seconds(5)));
@@ -135,7 +135,7 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
 TEST(Budgets, a_pause_is_for_budgets_that_count_requests) {
   Budgets budgets({concurrent("c", "", 3)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  EXPECT_FALSE(budgets.pause(set, TimePoint(seconds(5))));
+  EXPECT_FALSE(budgets.pause(set, TimePoint(seconds(5)), kStart));
   EXPECT_TRUE(affordable(budgets, set, kStart));
 }
 
@@ -146,7 +146,7 @@ TEST(Budgets, names_the_limit_that_stands_in_the_way) {
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "");
   budgets.reserve(s, {}, kStart);
   budgets.reserve(t, {}, kStart);
-  budgets.pause(u, TimePoint(seconds(1)));
+  budgets.pause(u, TimePoint(seconds(1)), kStart);
 
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "budget slots concurrency");
   EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "budget rate requests_per_minute");
@@ -252,13 +252,77 @@ TEST(Budgets, what_the_upstream_says_of_a_minute_counts_for_limits_of_a_minute) 
   wire::UpstreamLimits said;
   said.limit_requests = 6;
   said.limit_tokens = 400;
-  budgets.learn(set, said, kStart);
+  budgets.learn(budgets.reserve(set, {}, kStart), said, kStart);
   auto& rates = budgets.all()[0].rates;
   EXPECT_EQ(rates[0].effective_limit(kStart), 400);
   EXPECT_EQ(rates[1].effective_limit(kStart), 6);
   EXPECT_EQ(rates[2].effective_limit(kStart), 10);
   budgets.cut(set, kStart);
   EXPECT_EQ(rates[0].effective_limit(kStart), 320);
+}
+
+TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_them_back) {
+  Budgets budgets({concurrent("b", "", 10)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const ConcurrencyLimit& limit = budgets.all()[0].concurrency;
+  TimePoint now = kStart;
+  std::vector<Reservation> wave;
+  for (int i = 0; i < 10; ++i)
+    wave.push_back(budgets.reserve(set, {}, now));
+  ASSERT_FALSE(affordable(budgets, set, now));
+
+  now += seconds(1);
+  for (Reservation& reservation : wave) {
+    budgets.settle(reservation, std::nullopt, now);
+    budgets.overloaded(reservation, now);
+  }
+  EXPECT_EQ(limit.limit(), 7) << "one wave is one sign";
+  EXPECT_EQ(limit.running(), 0);
+  for (int i = 0; i < 7; ++i)
+    budgets.reserve(set, {}, now);
+  EXPECT_FALSE(affordable(budgets, set, now));
+
+  for (int i = 0; i < 7; ++i)
+    budgets.succeeded({.set = set, .taken_at = now});
+  EXPECT_EQ(limit.limit(), 8) << "one more for a full round";
+  for (int i = 0; i < 100; ++i)
+    budgets.succeeded({.set = set, .taken_at = now});
+  EXPECT_EQ(limit.limit(), 10) << "and never more than is configured";
+  for (int i = 0; i < 20; ++i)
+    budgets.overloaded({.set = set, .taken_at = now += seconds(1)}, now);
+  EXPECT_EQ(limit.limit(), 1) << "one may always go";
+}
+
+TEST(Budgets, without_a_concurrency_an_overloaded_upstream_changes_nothing) {
+  Budgets budgets({requests("b", "", 600)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  budgets.overloaded(budgets.reserve(set, {}, kStart), kStart);
+  EXPECT_TRUE(affordable(budgets, set, kStart));
+  EXPECT_EQ(budgets.all()[0].rates[0].effective_limit(kStart), 600);
+}
+
+TEST(Budgets, a_pause_forgives_no_debt) {
+  Budgets budgets({tokens(Resource::tokens, 6000, 1000)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  RateLimit& rate = budgets.all()[0].rates[0];
+  Reservation dear = budgets.reserve(set, {.input_tokens = 100}, kStart);
+  budgets.settle(dear, Amounts{.input_tokens = 2000}, kStart);
+  ASSERT_EQ(rate.available(kStart), -1000);
+
+  budgets.pause(set, TimePoint(seconds(2)), kStart);
+
+  EXPECT_EQ(rate.available(kStart), -1000);
+  EXPECT_EQ(rate.available(TimePoint(seconds(2))), -800) << "it is paid back at the limit's pace";
+}
+
+TEST(Budgets, a_short_pause_leaves_the_limit_of_a_day_alone) {
+  BudgetOptions options = requests("b", "", 600);
+  options.rates.push_back({"requests_per_day", 100, std::chrono::hours(24), 10, Resource::requests});
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  budgets.pause(set, TimePoint(seconds(1)), kStart);
+  EXPECT_EQ(budgets.all()[0].rates[0].available(TimePoint(seconds(1))), 1);
+  EXPECT_EQ(budgets.all()[0].rates[1].available(TimePoint(seconds(1))), 10);
 }
 
 TEST(Budgets, whoever_waits_first_saves_for_itself) {

@@ -217,6 +217,154 @@ TEST(RateLimit, a_limit_never_rises_over_what_is_configured) {
   EXPECT_EQ(rate.effective_limit(TimePoint(minutes(2))), 600);
 }
 
+/// Who goes in each second after a pause, while everybody wants to.
+std::vector<int> after_pause(WindowKind window, Duration pause) {
+  RateLimit rate(per(minutes(1), 6000, 600), window);
+  rate.pause(TimePoint(pause), TimePoint{});
+  std::vector<int> by_second(8);
+  const TimePoint end = TimePoint(pause) + seconds(8);
+  for (TimePoint now(pause); now < end;) {
+    for (; rate.affordable(1, 0, now); rate.take(1, now))
+      ++by_second[static_cast<std::size_t>((now - TimePoint(pause)) / seconds(1))];
+    now = std::max(rate.when_affordable(1, 0, now), now + milliseconds(1));
+  }
+  return by_second;
+}
+
+TEST(RateLimit, after_a_pause_the_pace_comes_back_from_a_tenth_on_and_no_burst_comes_first) {
+  for (const WindowKind window : {WindowKind::sliding, WindowKind::bucket})
+    for (const Duration pause : {Duration(milliseconds(100)), Duration(minutes(5))}) {
+      const std::vector<int> sent = after_pause(window, pause);
+      const int expected[] = {10, 20, 40, 80, 100, 100, 100, 100};
+      for (std::size_t i = 0; i < sent.size(); ++i)
+        EXPECT_NEAR(sent[i], expected[i], 2) << "second " << i;
+    }
+}
+
+TEST(RateLimit, whoever_waits_at_the_end_of_a_pause_goes_then) {
+  RateLimit rate(per(minutes(1), 60), WindowKind::sliding);
+  rate.pause(TimePoint(seconds(5)), TimePoint{});
+  EXPECT_TRUE(rate.affordable(1, 0, TimePoint(seconds(5))));
+  rate.take(1, TimePoint(seconds(5)));
+  EXPECT_FALSE(rate.affordable(1, 0, TimePoint(seconds(5))));
+  EXPECT_GT(rate.when_affordable(1, 0, TimePoint(seconds(5))), TimePoint(seconds(5)));
+  EXPECT_LE(rate.when_affordable(1, 0, TimePoint(seconds(5))), TimePoint(seconds(6)))
+      << "the pace is another then";
+}
+
+TEST(RateLimit, a_pause_that_is_lengthened_begins_to_ramp_at_its_new_end) {
+  RateLimit rate(per(minutes(1), 6000), WindowKind::bucket);
+  rate.pause(TimePoint(seconds(1)), TimePoint{});
+  rate.pause(TimePoint(seconds(10)), TimePoint(milliseconds(500)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(10))), 1);
+  EXPECT_EQ(rate.available(TimePoint(seconds(11))), 11);
+}
+
+/// An upstream that counts every window of a minute, and says what remains of it either when it takes a call
+/// in or when it answers it. Somebody else calls it too.
+struct Shared {
+  WindowKind window = WindowKind::sliding;
+  bool said_at_the_answer = false;
+  int foreign_per_minute = 0;
+  Duration answers_after = seconds(20);
+  bool listens = true;  ///< to what remains
+
+  std::int64_t calls = 0, refused = 0;  ///< of ours, after the first two minutes
+
+  void run() {
+    constexpr std::int64_t kLimit = 600;
+    RateLimit rate(per(minutes(1), kLimit), window);
+    std::deque<TimePoint> taken;
+    struct Call {
+      TimePoint sent_at;
+      std::int64_t remaining;
+    };
+    std::deque<Call> under_way;
+    TimePoint foreign_at{}, paused_until{};
+    for (TimePoint now{}; now < TimePoint(minutes(10)); now += milliseconds(10)) {
+      const auto remaining = [&] {
+        while (!taken.empty() && taken.front() <= now - minutes(1))
+          taken.pop_front();
+        return kLimit - static_cast<std::int64_t>(taken.size());
+      };
+      for (; foreign_per_minute > 0 && foreign_at <= now;
+           foreign_at += Duration(minutes(1)) / foreign_per_minute)
+        if (remaining() > 0) taken.push_back(now);
+      for (; !under_way.empty() && under_way.front().sent_at + answers_after <= now; under_way.pop_front())
+        if (listens)
+          rate.learn_remaining(said_at_the_answer ? remaining() : under_way.front().remaining, std::nullopt,
+                               under_way.front().sent_at, now);
+      while (now >= paused_until && rate.affordable(1, 0, now)) {
+        rate.take(1, now);
+        const bool counts = now >= TimePoint(minutes(2));
+        if (remaining() == 0) {
+          rate.cut(now);
+          rate.pause(paused_until = now + seconds(1), now);
+          refused += counts;
+          continue;
+        }
+        taken.push_back(now);
+        calls += counts;
+        under_way.push_back({now, remaining()});
+      }
+    }
+  }
+};
+
+TEST(RateLimit, who_is_alone_with_an_upstream_is_not_taken_for_two) {
+  for (const WindowKind window : {WindowKind::sliding, WindowKind::bucket})
+    for (const bool at_the_answer : {false, true})
+      for (const Duration answers_after : {Duration(milliseconds(50)), Duration(seconds(20))}) {
+        Shared shared{.window = window, .said_at_the_answer = at_the_answer, .answers_after = answers_after};
+        shared.run();
+        EXPECT_GE(shared.calls, window == WindowKind::sliding ? 0.97 * 600 * 8 : 0.90 * 600 * 8)
+            << at_the_answer << ' ' << to_ms(answers_after);
+        EXPECT_TRUE(shared.refused == 0 || window == WindowKind::bucket);
+      }
+}
+
+TEST(RateLimit, what_others_take_of_the_same_account_is_left_to_them) {
+  Shared deaf{.foreign_per_minute = 240, .answers_after = seconds(1), .listens = false};
+  deaf.run();
+  for (const bool at_the_answer : {false, true}) {
+    Shared shared{
+        .said_at_the_answer = at_the_answer, .foreign_per_minute = 240, .answers_after = seconds(1)};
+    shared.run();
+    EXPECT_LT(2 * shared.refused, deaf.refused);
+    EXPECT_LT(static_cast<double>(shared.refused), 0.005 * static_cast<double>(shared.calls));
+    EXPECT_GE(static_cast<double>(shared.calls), 0.7 * 360 * 8);
+  }
+}
+
+TEST(RateLimit, foreign_use_is_counted_once_and_leaves_with_the_upstreams_reset) {
+  RateLimit rate(per(minutes(1), 600, 300), WindowKind::sliding);
+  const TimePoint first(seconds(101)), second(seconds(102));
+  rate.take(1, first);
+  rate.take(1, second);
+  rate.learn_remaining(598, {}, first, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 300) << "a call that others crossed says nothing";
+
+  rate.learn_remaining(98, seconds(10), first, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98);
+  rate.learn_remaining(97, seconds(10), second, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98) << "the same use, seen by the next answer";
+  rate.learn_remaining(10, seconds(10), first, TimePoint(seconds(103)));
+  EXPECT_EQ(rate.available(TimePoint(seconds(103))), 98) << "an answer that was overtaken";
+  EXPECT_GT(rate.available(TimePoint(seconds(120))), 100);
+}
+
+TEST(RateLimit, foreign_use_lowers_a_bucket_and_never_raises_it) {
+  RateLimit rate(per(minutes(1), 600, 600), WindowKind::bucket);
+  const TimePoint now(seconds(1));
+  rate.take(100, now);
+  rate.learn_remaining(100000, {}, now, now);
+  EXPECT_EQ(rate.available(now), 500);
+  rate.learn_remaining(480, {}, now, now);
+  EXPECT_EQ(rate.available(now), 500) << "within the tolerance";
+  rate.learn_remaining(400, {}, now, now);
+  EXPECT_EQ(rate.available(now), 400);
+}
+
 TEST(RateLimit, after_any_past_the_limit_is_used_again) {
   const bool holds = rc::check([] {
     const auto limit = *rc::gen::inRange<std::int64_t>(1, 200);
