@@ -84,6 +84,12 @@ void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
       return tick(*static_cast<Worker*>(timer.object), now);
+    case TimerOwner::service: {
+      // Who may call now is found by dispatch().
+      auto& service = *static_cast<Service*>(timer.object);
+      service.breaker.advance(now);
+      return set_timer(service, now);
+    }
     case TimerOwner::result:
       return forget(*static_cast<KeptResult*>(timer.object));
     case TimerOwner::waiter: {
@@ -152,7 +158,11 @@ void Broker::take_place(Job& job, Worker& worker) {
   if (client.at_limit()) update_turns(client);
 }
 
-void Broker::leave_place(Job& job) {
+/// The call that the job was handed over for is over, and this is what its end says of the upstream.
+void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
+  // A job that ended before its call did may be why the call failed.
+  if (options_.breaker)
+    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, job.dispatched_at, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
   const bool was_at_limit = client.at_limit();
@@ -166,6 +176,29 @@ void Broker::erase(Job& job) {
   bytes_ -= job.bytes;
   clients_.leave(*job.queue);
   jobs_.erase(job);
+}
+
+void Broker::judge(Service& service, Verdict verdict, TimePoint called_at, TimePoint now) {
+  CircuitBreaker& breaker = service.breaker;
+  const CircuitBreaker::State before = breaker.state();
+  breaker.ended(verdict, called_at, now, random_);
+  set_timer(service, now);
+  if (breaker.state() == before) return;
+  Notice notice{.kind = Notice::Kind::upstream_closed, .service = service.name};
+  if (!breaker.closed()) {
+    ++stats_.upstreams_opened;
+    notice.kind = Notice::Kind::upstream_opened;
+    notice.retry_ms = to_ms(breaker.admits_at(false) - now);
+  }
+  outbox_.notices.push_back(std::move(notice));
+}
+
+void Broker::set_timer(Service& service, TimePoint now) {
+  const TimePoint when = service.breaker.next_change();
+  if (when == kNever || when <= now)
+    timers_.clear(service.timer);
+  else
+    timers_.set(service.timer, when);
 }
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
@@ -295,9 +328,13 @@ void Broker::forget(KeptResult& result) {
 void Broker::dispatch(TimePoint now) {
   budget_wakeup_.reset();
   ++turn_;
-  for (const auto& lane : lanes_)
-    while (dispatch_from(lane->index(), now)) {
-    }
+  do {
+    // Where a lower lane has tried an upstream, there may be room for another trial by a lane above it.
+    trial_made_ = false;
+    for (const auto& lane : lanes_)
+      while (dispatch_from(lane->index(), now)) {
+      }
+  } while (trial_made_);
 }
 
 /// The lane in which a job competes: its own, or one higher for each boost_after that it has waited, but
@@ -318,9 +355,9 @@ Claim Broker::claim_of(const Job& job, TimePoint now) const {
 /// is none.
 Job* Broker::next_in(LaneIndex level, TimePoint now) {
   Lane& lane = *lanes_[level];
-  const auto can_run = [&](const Stream& stream) {
+  const auto can_run = [&](const Stream& stream, const Job& head) {
     return stream.unaffordable_in_turn != turn_ &&
-           workers_.find_place(stream.service(), stream.lane().index()) != nullptr;
+           workers_.find_place(stream.service(), head.lane) != nullptr && upstream_admits(head, now);
   };
   Job* next = nullptr;
   std::int64_t next_turn = 0;
@@ -328,7 +365,7 @@ Job* Broker::next_in(LaneIndex level, TimePoint now) {
     Job* const head = stream->head();
     const std::int64_t turn = lane.turn_of(*stream);
     if (next != nullptr && (turn != next_turn ? turn > next_turn : head->arrival > next->arrival)) continue;
-    if ((boosts_ && level_of(*head, now) != level) || !can_run(*stream)) continue;
+    if ((boosts_ && level_of(*head, now) != level) || !can_run(*stream, *head)) continue;
     next = head;
     next_turn = turn;
   }
@@ -338,7 +375,7 @@ Job* Broker::next_in(LaneIndex level, TimePoint now) {
     for (Stream* stream : lanes_[below]->ready()) {
       Job* const head = stream->head();
       if (next != nullptr && head->arrival > next->arrival) continue;
-      if (level_of(*head, now) == level && can_run(*stream)) next = head;
+      if (level_of(*head, now) == level && can_run(*stream, *head)) next = head;
     }
   }
   return next;
@@ -370,6 +407,20 @@ bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
     // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
     budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
   }
+}
+
+/// Whether the job's upstream may be called now. One that failed is tried with a job of the lowest lane that
+/// has one that could run, never with an urgent one before that.
+bool Broker::upstream_admits(const Job& job, TimePoint now) {
+  Service& service = job.stream().service();
+  if (service.breaker.closed()) return true;
+  if (!service.breaker.admits(is_top(job.lane), now)) return false;
+  return std::none_of(service.streams.begin(), service.streams.end(), [&](const Stream* stream) {
+    if (stream->lane().index() <= job.lane || stream->empty()) return false;
+    const Job& lower = *stream->head();
+    return workers_.find_place(service, lower.lane) != nullptr &&
+           !budgets_.obstacle(stream->budgets(), claim_of(lower, now), now);
+  });
 }
 
 /// The job of a lower lane of the same service that goes before `job`, since its lane has not had its
@@ -424,6 +475,12 @@ void Broker::hand_over(Job& job, TimePoint now) {
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   job.reservation = budgets_.reserve(stream.budgets(), job.expected(), now);
   take_place(job, worker);
+  Service& service = stream.service();
+  if (!service.breaker.closed()) {
+    service.breaker.called(now);
+    trial_made_ = true;
+    set_timer(service, now);
+  }
 
   wire::JobOffer offer;
   offer.job = static_cast<std::uint64_t>(job.number);

@@ -123,7 +123,8 @@ class Broker {
   Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
   void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
   void retry_later(Job& job, const FailureReported& event, TimePoint now);
-  void fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now);
+  void fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
+            const std::string& why = {});
   void ack(Worker& worker, wire::Lease lease);
   void flush_acks(Worker& worker);
   void check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now);
@@ -141,8 +142,10 @@ class Broker {
   void enqueue(Job& job);
   void leave_queue(Job& job);
   void take_place(Job& job, Worker& worker);
-  void leave_place(Job& job);
+  void leave_place(Job& job, Verdict verdict, TimePoint now);
   void erase(Job& job);
+  void judge(Service& service, Verdict verdict, TimePoint called_at, TimePoint now);
+  void set_timer(Service& service, TimePoint now);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
@@ -155,6 +158,8 @@ class Broker {
   void dispatch(TimePoint now);
   Job* next_in(LaneIndex level, TimePoint now);
   bool dispatch_from(LaneIndex level, TimePoint now);
+  bool upstream_admits(const Job& job, TimePoint now);
+  bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(const Job& job, TimePoint now) const;
   Claim claim_of(const Job& job, TimePoint now) const;
   Job* owed_before(const Job& job, TimePoint now);
@@ -181,6 +186,7 @@ class Broker {
   std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
   bool draining_ = false;
+  bool trial_made_ = false;               // a job was handed over to try an upstream that failed
   std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above
   bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min
   Stats stats_;

@@ -436,6 +436,10 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.state == JobState::delayed) return {"retry", job.due};
   Service& service = job.stream().service();
+  if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
+    const TimePoint until = service.breaker.admits_at(is_top(job.lane));
+    return {"upstream " + service.name, until == kNever ? std::nullopt : std::optional(until)};
+  }
   if (workers_.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
   const Client& client = job.queue->client();
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};

@@ -35,6 +35,23 @@ std::string session_name(std::mt19937_64& random) {
   return name;
 }
 
+/// What the end of a call says of its upstream.
+Verdict verdict_of(ErrorClass error_class, std::string_view code) {
+  switch (error_class) {
+    case ErrorClass::retry:
+      return says_unreachable(code) ? Verdict::unreachable : Verdict::failure;
+    case ErrorClass::overloaded:
+      return Verdict::failure;
+    case ErrorClass::limited:
+    case ErrorClass::quota:
+    case ErrorClass::permanent:
+      return Verdict::refusal;
+    case ErrorClass::released:
+      break;
+  }
+  return Verdict::unknown;
+}
+
 }  // namespace
 
 /// The worker at an address, known to be alive as of now; null, and told so, when it has no session.
@@ -128,7 +145,7 @@ void Broker::on(const WorkerLeaving& event, TimePoint now) {
   while (Job* job = worker->leases.front()) {
     budgets_.release(job->reservation, now);
     const bool ended = job->ended();
-    leave_place(*job);
+    leave_place(*job, Verdict::unknown, now);
     if (!ended) requeue(*job, Requeue::free, now, now);
   }
   timers_.clear(worker->timer);
@@ -144,7 +161,7 @@ void Broker::lose(Worker& worker, TimePoint now) {
   while (Job* job = worker.leases.front()) {
     settle(*job, std::nullopt, now);
     const bool ended = job->ended();
-    leave_place(*job);
+    leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
     ++job->crashes;
     if (job->crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
@@ -234,8 +251,10 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   budgets_.succeeded(job->reservation);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
-  leave_place(*job);
+  Service& service = job->stream().service();
+  leave_place(*job, Verdict::success, now);
   if (ended) return;
+  service.retries.succeeded();
   lane.count_leaving(now);
   std::unique_ptr<Ending> ending;
   if (event.fields->usage) {
@@ -264,7 +283,7 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   if (fields.limits) budgets_.learn(job->reservation, *fields.limits, now);
   if (error_class == ErrorClass::overloaded) budgets_.overloaded(job->reservation, now);
   const bool ended = job->ended();
-  leave_place(*job);
+  leave_place(*job, verdict_of(error_class, fields.code), now);
   if (!ended) take_failure(*job, error_class, event, now);
 }
 
@@ -294,6 +313,14 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
 /// Jitter").
 void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
+  Service& service = job.stream().service();
+  if (!service.retries.take()) {
+    ++stats_.jobs_failed_retry_budget;
+    return fail(job, ErrorCode::upstream_failed, event, now,
+                "the retries of service \"" + service.name + "\" are used up (" +
+                    std::to_string(RetryBudget::kRetriesMax) + ", and one more for each " +
+                    std::to_string(RetryBudget::kSuccessesPerRetry) + " jobs that succeed); submit it later");
+  }
   Duration bound = options_.backoff_base;
   for (int i = 1; i < job.attempts && bound < options_.backoff_max; ++i)
     bound *= 2;
@@ -304,12 +331,15 @@ void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) 
   requeue(job, Requeue::costs_attempt, now + backoff, now);
 }
 
-void Broker::fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now) {
+/// `why`: what there is to say besides the failure, if anything.
+void Broker::fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
+                  const std::string& why) {
   const wire::Failure& fields = *event.fields;
   auto ending = std::make_unique<Ending>();
   ending->code = code;
   ending->message = fields.message;
   if (!fields.code.empty()) ending->message = std::string(fields.code) + ": " + ending->message;
+  if (!why.empty()) ending->message = why + "; " + ending->message;
   ending->usage = fields.usage;
   if (error_info(code).says_when_to_retry)
     ending->retry_after = std::chrono::milliseconds(fields.retry_after_ms.value_or(1000));
@@ -350,7 +380,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       // It may have reached the upstream all the same: its request stays spent.
       settle(*job, std::nullopt, now);
       const bool ended = job->ended();
-      leave_place(*job);
+      leave_place(*job, Verdict::unknown, now);
       if (!ended) requeue(*job, Requeue::free, now, now);
     }
     job = next;

@@ -102,6 +102,7 @@ struct Options {
   int crash_max = 2;
   Duration backoff_base = std::chrono::milliseconds(500);
   Duration backoff_max = std::chrono::seconds(30);
+  bool breaker = true;  ///< services whose upstreams fail are left alone for a time
   Duration drain_timeout = std::chrono::seconds(10);
 
   std::int64_t media_tokens = 1600;   ///< what an image, a sound or a file in a body is taken to cost

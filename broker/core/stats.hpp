@@ -8,8 +8,10 @@ namespace lanemq::core {
 /// What the core counts besides its lanes, since the start. Nothing is dropped without a count here.
 struct Stats {
   std::uint64_t jobs_requeued_worker_lost = 0;
-  std::uint64_t jobs_requeued_missing = 0;  ///< two inventories did not list them
-  std::uint64_t outcomes_stale = 0;         ///< of an attempt that is over
+  std::uint64_t jobs_requeued_missing = 0;     ///< two inventories did not list them
+  std::uint64_t jobs_failed_retry_budget = 0;  ///< that had attempts left, but their service no retries
+  std::uint64_t upstreams_opened = 0;          ///< by their circuit breakers
+  std::uint64_t outcomes_stale = 0;            ///< of an attempt that is over
   std::uint64_t outcomes_repeated = 0;
   std::uint64_t outcomes_unknown_session = 0;
   std::uint64_t workers_lost = 0;

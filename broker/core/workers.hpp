@@ -13,10 +13,12 @@
 
 #include <lanemq/messages.hpp>
 
+#include "broker/core/circuit_breaker.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/lanes.hpp"
 #include "broker/core/options.hpp"
+#include "broker/core/retry_budget.hpp"
 #include "broker/core/string_hash.hpp"
 
 namespace lanemq::core {
@@ -52,6 +54,9 @@ class Service {
   std::size_t workers = 0;                                 ///< that declare it
   /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs.
   std::array<std::int64_t, kLanesMax> owed{};
+  RetryBudget retries;
+  CircuitBreaker breaker;
+  Timer timer{.owner = TimerOwner::service, .object = this};  ///< set when the breaker may admit another call
 };
 
 /// A worker that said it is ready.
@@ -89,7 +94,7 @@ class Workers {
 
   /// The service of that name; made when it is first asked for. Null when there are `services_max`.
   Service* service(std::string_view name, std::size_t services_max);
-  std::size_t services() const { return services_.size(); }
+  const std::map<std::string, std::unique_ptr<Service>, std::less<>>& services() const { return services_; }
 
   /// Replaces what a worker offers.
   void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);

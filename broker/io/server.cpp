@@ -320,6 +320,13 @@ void Server::log_notices() {
         log_event(LogLevel::warning, "worker.lost",
                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
         break;
+      case core::Notice::Kind::upstream_opened:
+        log_event(LogLevel::warning, "upstream.opened",
+                  {{"service", notice.service}, {"retry_ms", static_cast<long long>(notice.retry_ms)}});
+        break;
+      case core::Notice::Kind::upstream_closed:
+        log_event(LogLevel::info, "upstream.closed", {{"service", notice.service}});
+        break;
     }
   }
   broker_.outbox().notices.clear();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/stats_document.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include <lanemq/version.hpp>
 
@@ -86,10 +88,43 @@ void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now
   if (paused) out.text("paused_ms").integer(core::to_ms(budget.paused_until - now));
 }
 
+std::string_view name_of(core::CircuitBreaker::State state) {
+  switch (state) {
+    case core::CircuitBreaker::State::closed:
+      return "closed";
+    case core::CircuitBreaker::State::open:
+      return "open";
+    case core::CircuitBreaker::State::half_open:
+      break;
+  }
+  return "half_open";
+}
+
+/// The services in trouble, by name: a header has no room for all that there may be.
+void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::TimePoint now) {
+  constexpr std::size_t kShownMax = 32;
+  std::vector<const core::Service*> shown;
+  for (const auto& [name, service] : broker.workers().services())
+    if (shown.size() < kShownMax && (!service->breaker.closed() || !service->retries.full()))
+      shown.push_back(service.get());
+  out.map(shown.size());
+  for (const core::Service* service : shown) {
+    const bool open = service->breaker.state() == core::CircuitBreaker::State::open;
+    out.text(service->name).map(open ? 3 : 2);
+    out.text("breaker").text(name_of(service->breaker.state()));
+    if (open)
+      out.text("retry_ms")
+          .integer(std::max<std::int64_t>(core::to_ms(service->breaker.admits_at(false) - now), 0));
+    out.text("retries_left").integer(service->retries.left());
+  }
+}
+
 void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
       {"jobs_requeued_missing", stats.jobs_requeued_missing},
+      {"jobs_failed_retry_budget", stats.jobs_failed_retry_budget},
+      {"upstreams_opened", stats.upstreams_opened},
       {"outcomes_stale", stats.outcomes_stale},
       {"outcomes_repeated", stats.outcomes_repeated},
       {"outcomes_unknown_session", stats.outcomes_unknown_session},
@@ -113,7 +148,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
                           core::Duration uptime, Buffer& buffer) {
   DocumentWriter out(buffer);
-  out.map(9);
+  out.map(10);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -129,6 +164,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
     out.text(budget.options.name);
     write_budget(out, budget, now);
   }
+  out.text("upstreams");
+  write_upstreams(out, broker, now);
   out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));
   out.text("counters");
   write_counters(out, broker.stats(), transport);

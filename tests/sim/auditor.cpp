@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 Auditor::Auditor(const core::Options& options, const core::Broker& broker)
     : options_(options), broker_(broker), waiting_(options.lanes.size()), running_(options.lanes.size()) {
   for (const core::BudgetOptions& budget : options.budgets) {
-    ModelBudget model{.options = budget, .rates = {}};
+    ModelBudget model{.options = budget, .rates = {}, .at_once = budget.concurrency};
     for (const core::RateOptions& rate : budget.rates) {
       core::RateOptions bounded = rate;
       model.rates.emplace_back(bounded, budget.window);
@@ -140,6 +140,8 @@ void Auditor::step_over() {
                   same))
     violated("workers were to hear " + std::to_string(cancels_due_.size()) + " cancels and heard " +
              std::to_string(cancels_heard_.size()) + ", or others");
+  if (!breakers_due_.empty())
+    violated("the breaker of " + breakers_due_.front().first + " was to change and did not");
   if (!refusal_due_.empty()) violated("worker " + refusal_address_ + " was not told " + refusal_due_);
   while (!fetches_.empty() && fetches_.begin()->first + kTick <= now_ && advancing_) {
     if (requests_[fetches_.begin()->second].open()) violated("a fetch waits longer than it asked");

@@ -87,6 +87,7 @@ class Auditor {
   void on(ModelWorker& worker, const wire::Failure& failure, std::string_view body);
   void on(ModelWorker& worker, const wire::Heartbeat& heartbeat);
   void on_bye(ModelWorker& worker);
+  void call_over(ModelJob& job, ModelUpstream::Said said);
   ModelWorker* worker_at(const std::string& address);
   ModelJob* held(ModelWorker& worker, wire::Lease lease);
   void lose(ModelWorker& worker);
@@ -113,6 +114,9 @@ class Auditor {
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;
   bool surely_affordable(BudgetMask budgets);
+  bool is_top(std::size_t lane) const { return lane == 0 && options_.lanes.size() > 1; }
+  bool lower_waits(const ModelStream& stream) const;
+  void check_trial(const ModelJob& job);
   void check_nothing_idles();
   void check_wakeup();
 
@@ -125,6 +129,7 @@ class Auditor {
   std::list<ModelJob> jobs_;
   std::list<ModelStream> streams_;
   std::map<std::string, ModelWorker> workers_;
+  std::map<std::string, ModelUpstream> upstreams_;  // by service
   std::set<std::string> told_unknown_;
   std::unordered_map<std::string, ModelJob*> by_id_, by_body_;
   std::unordered_map<std::uint64_t, ModelJob*> by_number_;
@@ -145,8 +150,9 @@ class Auditor {
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
-  std::vector<std::string> gone_;  // workers lost or left
-  std::string refusal_due_;        // that a worker must hear: `stale` or `unknown_session`
+  std::vector<std::string> gone_;                                         // workers lost or left
+  std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
+  std::string refusal_due_;  // that a worker must hear: `stale` or `unknown_session`
   std::string refusal_address_;
 };
 

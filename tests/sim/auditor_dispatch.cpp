@@ -38,14 +38,14 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
 
   check_place(job, *worker);
   check_order(job, *worker);
+  check_trial(job);
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job.budgets >> i & 1) == 0) continue;
     ModelBudget& budget = budgets_[i];
     if (now_ < budget.paused_until)
       violated(job.name() + " was handed over during a pause of " + budget.options.name);
+    if (budget.full()) violated(job.name() + " is one more than the concurrency of " + budget.options.name);
     ++budget.running;
-    if (budget.options.concurrency > 0 && budget.running > budget.options.concurrency)
-      violated(job.name() + " is one more than the concurrency of " + budget.options.name);
     for (ModelRate& rate : budget.rates)
       rate.take(budget.options.name, now_);
   }
@@ -67,6 +67,33 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   job.at_reserved = worker->reserved();
   worker->held.insert(&job);
   ++dispatches_;
+}
+
+/// Whether a job of the same service waits in a lower lane, perhaps for a retry.
+bool Auditor::lower_waits(const ModelStream& stream) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const ModelStream& other) {
+    return other.lane > stream.lane && other.service == stream.service && !other.waiting.empty();
+  });
+}
+
+/// An upstream that failed is called when it is time, by few, and by the lowest lane that can.
+void Auditor::check_trial(const ModelJob& handed_over) {
+  ModelUpstream& upstream = upstreams_[handed_over.service];
+  ModelJob& job = *by_number_.at(handed_over.number);
+  job.trial = 0;
+  if (upstream.closed) return;
+  if (!upstream.may_call(is_top(job.lane), now_))
+    violated(job.name() + " was handed over although its upstream failed and is left alone");
+  for (const ModelStream& stream : streams_) {
+    if (stream.lane <= job.lane || stream.service != job.service || stream.head(now_) == nullptr) continue;
+    for (const auto& [address, worker] : workers_)
+      if (has_place(worker, stream.service, stream.lane) && surely_affordable(stream.budgets))
+        violated(job.name() +
+                 " was handed over to try its upstream although a lower lane has a job for that");
+  }
+  job.trial = upstream.opening;
+  ++upstream.trials_out;
+  upstream.trial_at = now_;
 }
 
 /// The worker may take the job, and no better place was free.
@@ -139,7 +166,8 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
           stream.service == job.service && stream.budgets == job.budgets && stream.client == job.client;
       // Between clients and streams of a lane it is a matter of what each was served.
       if (!same_stream || other->serial > job.serial) continue;
-    } else if (at_limit(stream.client) || !has_place(worker, stream.service, stream.lane) ||
+    } else if (at_limit(stream.client) || !upstreams_[stream.service].closed ||
+               !has_place(worker, stream.service, stream.lane) ||
                !surely_affordable(stream.budgets & ~job.budgets)) {
       continue;
     }
@@ -154,6 +182,9 @@ void Auditor::check_nothing_idles() {
   for (const ModelStream& stream : streams_) {
     const ModelJob* const job = stream.head(now_);
     if (job == nullptr || at_limit(stream.client) || !surely_affordable(stream.budgets)) continue;
+    const ModelUpstream& upstream = upstreams_[stream.service];
+    if (!upstream.surely_calls(is_top(stream.lane), now_) || (!upstream.closed && lower_waits(stream)))
+      continue;
     for (const auto& [address, worker] : workers_)
       if (has_place(worker, stream.service, stream.lane))
         violated(job->name() + " waits although worker " + address + " and its budgets have room");
@@ -177,6 +208,12 @@ void Auditor::check_wakeup() {
     }
     if (stream.head(now_) == nullptr || at_limit(stream.client)) continue;
     TimePoint affordable = now_;
+    if (const ModelUpstream& upstream = upstreams_[stream.service]; !upstream.closed) {
+      // Whoever is under way decides, or a lower lane goes first.
+      if (upstream.trials_out > 0 || lower_waits(stream)) continue;
+      const bool first = is_top(stream.lane) && upstream.trials_passed == 0;
+      affordable = std::max(affordable, first ? upstream.top_lane_from : upstream.open_until);
+    }
     for (std::size_t i = 0; i < budgets_.size(); ++i)
       if ((stream.budgets >> i & 1) != 0) affordable = std::max(affordable, budgets_[i].affordable_at(now_));
     if (affordable == now_ || affordable >= wanted) continue;

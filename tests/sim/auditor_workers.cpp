@@ -84,9 +84,24 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
   return nullptr;
 }
 
+/// The call that the job was handed over for is over. Why the call of a job that has ended failed, nobody
+/// knows.
+void Auditor::call_over(ModelJob& job, ModelUpstream::Said said) {
+  if (!options_.breaker) return;
+  ModelUpstream& upstream = upstreams_[job.service];
+  const auto due = upstream.over(job.ended() ? ModelUpstream::Said::nothing : said, job, now_);
+  if (due != ModelUpstream::Due::nothing) breakers_due_.emplace_back(job.service, due);
+}
+
 void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body) {
   ModelJob* const job = held(worker, {outcome.job, outcome.attempt});
-  if (job == nullptr || job->ended()) return;
+  if (job == nullptr) return;
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at);
+  call_over(*job, ModelUpstream::Said::success);
+  if (job->ended()) return;
+  int& retry_parts = upstreams_[job->service].retry_parts;
+  retry_parts = std::min(retry_parts + 1, 100);
   job->answer = body;
   must_end(*job, {"result"});
 }
@@ -100,12 +115,24 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
       if ((job->budgets >> i & 1) != 0)
         for (ModelRate& rate : budgets_[i].rates)
           rate.give(job->dispatched_at, now_);
+  if (failure.error_class == "overloaded")
+    for (std::size_t i = 0; i < budgets_.size(); ++i)
+      if ((job->budgets >> i & 1) != 0) budgets_[i].overloaded(job->dispatched_at, now_);
+  using Said = ModelUpstream::Said;
+  const bool failed = failure.error_class == "retry" || failure.error_class == "overloaded";
+  const bool unreachable = failure.error_class == "retry" && failure.code == "connect";
+  call_over(*job, failed                              ? unreachable ? Said::unreachable : Said::failure
+                  : failure.error_class == "released" ? Said::nothing
+                                                      : Said::refusal);
   if (job->ended()) return;
   job->answer = body;
   if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
   if (failure.error_class == "quota") return must_end(*job, {"upstream_quota"});
-  if (failure.error_class == "retry" || failure.error_class == "overloaded") {
+  if (failed) {
     if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
+    int& retry_parts = upstreams_[job->service].retry_parts;
+    if (retry_parts < 10) return must_end(*job, {"upstream_failed"});
+    retry_parts -= 10;
     job->answer.clear();
     Duration bound = options_.backoff_base;
     for (int i = 1; i < job->attempts; ++i)
@@ -150,6 +177,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
   }
   for (ModelJob* job : missing) {
     free_place(*job, Give::nothing);
+    call_over(*job, ModelUpstream::Said::nothing);
     if (!job->ended()) requeue(*job, true, now_, now_);
   }
 }
@@ -158,6 +186,7 @@ void Auditor::on_bye(ModelWorker& worker) {
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
     free_place(job, Give::back);
+    call_over(job, ModelUpstream::Said::nothing);
     if (!job.ended()) requeue(job, true, now_, now_);
   }
   forget(worker);
@@ -175,6 +204,7 @@ void Auditor::lose(ModelWorker& worker) {
     if (advancing_ && job.deadline <= now_)
       cancels_optional_.push_back({worker.address, {job.number, job.attempt}});
     free_place(job, Give::nothing);
+    call_over(job, ModelUpstream::Said::nothing);
     if (job.ended()) continue;
     ++job.crashes;
     if (job.crashes >= options_.crash_max || job.attempts >= job.attempts_max) {
@@ -193,6 +223,16 @@ void Auditor::forget(ModelWorker& worker) {
 
 void Auditor::noticed(const core::Notice& notice) {
   if (notice.kind == core::Notice::Kind::worker_ready) return;
+  const bool opened = notice.kind == core::Notice::Kind::upstream_opened;
+  if (opened || notice.kind == core::Notice::Kind::upstream_closed) {
+    const auto due =
+        std::find(breakers_due_.begin(), breakers_due_.end(),
+                  std::pair(notice.service, opened ? ModelUpstream::Due::open : ModelUpstream::Due::close));
+    if (due == breakers_due_.end()) violated("the breaker of " + notice.service + " changed for no reason");
+    breakers_due_.erase(due);
+    ModelUpstream& upstream = upstreams_[notice.service];
+    return opened ? upstream.open(milliseconds(notice.retry_ms), now_) : upstream.close(now_);
+  }
   if (std::find(gone_.begin(), gone_.end(), notice.session) != gone_.end()) return;
   for (auto& [address, worker] : workers_) {
     if (worker.session != notice.session) continue;

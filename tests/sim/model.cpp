@@ -82,19 +82,94 @@ bool ModelBudget::matches(const ModelJob& job, std::string_view lane) const {
 }
 
 bool ModelBudget::surely_affordable(TimePoint now) {
-  if (now < paused_until || (options.concurrency > 0 && running >= options.concurrency)) return false;
+  if (now < paused_until || full()) return false;
   if (cut && !rates.empty()) return false;
   return std::all_of(rates.begin(), rates.end(),
                      [&](ModelRate& rate) { return rate.surely_affordable(now); });
 }
 
+void ModelBudget::answered(TimePoint called_at) {
+  if (called_at < overloaded_at || at_once == options.concurrency) return;
+  if (++answers < at_once) return;
+  ++at_once;
+  answers = 0;
+}
+
+void ModelBudget::overloaded(TimePoint called_at, TimePoint now) {
+  if (options.concurrency == 0 || called_at < overloaded_at) return;
+  at_once = std::max<std::int64_t>(at_once * 7 / 10, 1);
+  answers = 0;
+  overloaded_at = now;
+}
+
 TimePoint ModelBudget::affordable_at(TimePoint now) {
-  if (options.concurrency > 0 && running >= options.concurrency) return core::kNever;
+  if (full()) return core::kNever;
   if (cut && !rates.empty()) return core::kNever;
   TimePoint latest = std::max(now, paused_until);
   for (ModelRate& rate : rates)
     latest = std::max(latest, rate.affordable_at(now));
   return latest;
+}
+
+ModelUpstream::Due ModelUpstream::over(Said said, const ModelJob& job, TimePoint now) {
+  constexpr std::size_t kCalls = 20, kCallsMin = 10;
+  constexpr Duration kWindow = std::chrono::seconds(30);
+  const bool failed = said == Said::failure || said == Said::unreachable;
+  if (!closed) {
+    if (job.trial != opening) return Due::nothing;
+    --trials_out;
+    if (said == Said::nothing) return Due::nothing;
+    if (failed) return Due::open;
+    return ++trials_passed == 4 ? Due::close : Due::nothing;
+  }
+  if (said == Said::nothing || job.dispatched_at < closed_at) return Due::nothing;
+  unreachable = said == Said::unreachable ? unreachable + 1 : 0;
+  if (said == Said::refusal) return Due::nothing;
+  calls.emplace_back(now, failed);
+  if (calls.size() > kCalls) calls.pop_front();
+  std::size_t lately = 0, failures = 0;
+  for (const auto& [when, bad] : calls) {
+    if (when + kWindow < now) continue;
+    ++lately;
+    failures += bad ? 1 : 0;
+  }
+  const bool half = lately >= kCallsMin && failures * 2 >= lately;
+  return failed && (half || unreachable >= 5) ? Due::open : Due::nothing;
+}
+
+void ModelUpstream::open(Duration wait, TimePoint now) {
+  constexpr Duration kMost = std::chrono::seconds(60);
+  const Duration middle = std::min<Duration>(std::chrono::seconds(5) * (1 << std::min(openings, 5)), kMost);
+  if (wait < middle * 4 / 5 - std::chrono::milliseconds(1) || wait > std::min(middle * 6 / 5, kMost))
+    violated("an upstream is left alone for " + std::to_string(wait.count()) + " us");
+  closed = false;
+  ++openings;
+  ++opening;
+  trials_out = trials_passed = 0;
+  open_until = now + wait;
+  top_lane_from = open_until + wait;
+}
+
+void ModelUpstream::close(TimePoint now) {
+  closed = true;
+  closed_at = now;
+  unreachable = openings = 0;
+  calls.clear();
+}
+
+bool ModelUpstream::may_call(bool top_lane, TimePoint now) const {
+  if (closed) return true;
+  if (now < open_until) return false;
+  if (trials_out > 0 && now - trial_at >= std::chrono::seconds(60)) return true;
+  if (trials_passed == 0) return trials_out == 0 && (!top_lane || now >= top_lane_from);
+  return trials_out + trials_passed <= 3;
+}
+
+bool ModelUpstream::surely_calls(bool top_lane, TimePoint now) const {
+  // The wait is known to the millisecond, and timers have a tick.
+  const TimePoint from =
+      (top_lane && trials_passed == 0 ? top_lane_from : open_until) + std::chrono::milliseconds(4);
+  return closed || (now > from && may_call(top_lane, now));
 }
 
 std::string ModelJob::name() const {

@@ -67,13 +67,47 @@ struct ModelBudget {
   core::BudgetOptions options;
   std::vector<ModelRate> rates;
   std::int64_t running = 0;
+  std::int64_t at_once = 0;  ///< of `concurrency`, what the upstream has borne of late
+  std::int64_t answers = 0;  ///< since `at_once` changed
+  TimePoint overloaded_at{};
   TimePoint paused_until{};
   bool cut = false;  ///< refused within its limit: the broker takes less for a time, how much is its guess
 
   bool matches(const ModelJob& job, std::string_view lane) const;
   bool surely_affordable(TimePoint now);
+  bool full() const { return options.concurrency > 0 && running >= at_once; }
+  /// A call that was made at `called_at` was answered, or found the upstream overloaded.
+  void answered(TimePoint called_at);
+  void overloaded(TimePoint called_at, TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
   TimePoint affordable_at(TimePoint now);
+};
+
+/// What is known of a service's upstream: how many retries are left, and whether its calls fail.
+struct ModelUpstream {
+  enum class Said { success, failure, unreachable, refusal, nothing };
+
+  int retry_parts = 100;  ///< ten are a retry
+
+  bool closed = true;
+  TimePoint closed_at{}, open_until{}, top_lane_from{};
+  std::deque<std::pair<TimePoint, bool>> calls;  ///< the last ones, and whether they failed
+  int unreachable = 0;                           ///< in a row
+  int openings = 0;                              ///< since it was closed
+  std::uint64_t opening = 0;                     ///< which one, of all
+  int trials_out = 0, trials_passed = 0;
+  TimePoint trial_at{};
+
+  /// Whether the broker must open it, or open it again, or close it.
+  enum class Due { nothing, open, close };
+  Due over(Said said, const ModelJob& job, TimePoint now);
+  /// It was opened and is to be tried again after `wait`. Throws Violation when that is too soon or too late.
+  void open(Duration wait, TimePoint now);
+  void close(TimePoint now);
+  /// Whether a call may be made now.
+  bool may_call(bool top_lane, TimePoint now) const;
+  /// Whether it is certain that one must be made, if there is a job for it; and since when.
+  bool surely_calls(bool top_lane, TimePoint now) const;
 };
 
 struct ModelJob {
@@ -95,6 +129,7 @@ struct ModelJob {
   std::int64_t attempt = 0;
   int attempts = 0, crashes = 0, missing = 0;
   ModelWorker* place = nullptr;  ///< whose place it holds; an ended job may hold one
+  std::uint64_t trial = 0;       ///< of which opening of its upstream's breaker its call is a trial
   bool at_reserved = false;      ///< that worker took only some lanes when it took the job
 
   std::uint64_t submit_ref = 0;        ///< who submitted it and is owed the end; 0: nobody

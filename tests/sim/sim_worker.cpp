@@ -139,6 +139,12 @@ worker::JobOutcome SimWorker::draw_outcome(const std::string& question) {
   int dice = static_cast<int>(random.below(1000));
   const auto chosen = [&](int weight) { return (dice -= weight) < 0; };
   JobFailure failure{.code = "failed", .message = "as drawn"};
+  const core::Duration since = stage_.scheduler.now().time_since_epoch();
+  if (swarm.outage.count() > 0 && !stage_.healing && since / swarm.outage % 3 == 2) {
+    failure.error_class = ErrorClass::retry;
+    if (swarm.outages_refuse) failure.code = "connect";
+    return worker::JobOutcome::failure(std::move(failure));
+  }
   if (chosen(swarm.retries)) {
     failure.error_class = random.percent(80) ? ErrorClass::retry : ErrorClass::overloaded;
     if (random.percent(30)) failure.retry_after = milliseconds(random.between(0, 300));

@@ -140,6 +140,9 @@ Swarm draw_swarm(Random& random) {
   swarm.lies = maybe(random, 30, 100);
   swarm.tells_unreachable = random.percent(60);
   swarm.drains = random.percent(25);
+  if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
+  swarm.outages_refuse = random.percent(50);
+  swarm.options.breaker = random.percent(90);
   return swarm;
 }
 
@@ -166,7 +169,7 @@ std::string describe(const Swarm& swarm) {
          " results_max=" + std::to_string(options.results_max) +
          " jobs_max=" + std::to_string(options.jobs_max) + "\nclients=" + std::to_string(swarm.clients) +
          " workers=" + std::to_string(swarm.workers) + " delay_max=" + ms(swarm.delay_max) +
-         " lies=" + std::to_string(swarm.lies);
+         " lies=" + std::to_string(swarm.lies) + " outage=" + ms(swarm.outage);
 }
 
 }  // namespace lanemq::sim

@@ -38,6 +38,8 @@ struct Swarm {
   bool restarts = false;           ///< of the broker, which forgets everything
   int lies = 0;                    ///< per mille of what workers say
   bool tells_unreachable = false;  ///< the transport notices when it sends to nobody
+  core::Duration outage{};         ///< of every upstream, after twice as long of health; 0: none
+  bool outages_refuse = false;     ///< there is no connection at all then
   bool drains = false;             ///< the run ends with a drain instead of in peace
 };
 

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/circuit_breaker.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq::core {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using State = CircuitBreaker::State;
+
+/// A breaker in virtual time.
+struct Upstream {
+  CircuitBreaker breaker;
+  std::mt19937_64 random{1};
+  TimePoint now{seconds(100)};
+
+  void call(Verdict verdict) {
+    breaker.called(now);
+    breaker.ended(verdict, now, now, random);
+  }
+  void calls(int count, Verdict verdict) {
+    for (int i = 0; i < count; ++i)
+      call(verdict);
+  }
+  void pass(Duration time) {
+    now += time;
+    breaker.advance(now);
+  }
+  void pass_until_half_open() {
+    now = breaker.admits_at(false);
+    breaker.advance(now);
+  }
+  void open() { calls(CircuitBreaker::kUnreachableMax, Verdict::unreachable); }
+  bool admits(bool top_lane = false) const { return breaker.admits(top_lane, now); }
+  Duration wait() const { return breaker.admits_at(false) - now; }
+};
+
+TEST(CircuitBreaker, opens_when_half_of_the_last_calls_failed) {
+  Upstream upstream;
+  upstream.calls(5, Verdict::success);
+  upstream.calls(4, Verdict::failure);
+  EXPECT_TRUE(upstream.breaker.closed()) << "nine calls say nothing";
+  upstream.call(Verdict::failure);
+  EXPECT_EQ(upstream.breaker.state(), State::open);
+  EXPECT_FALSE(upstream.admits());
+}
+
+TEST(CircuitBreaker, looks_at_twenty_calls_and_thirty_seconds) {
+  Upstream upstream;
+  upstream.calls(100, Verdict::success);
+  upstream.calls(9, Verdict::failure);
+  EXPECT_TRUE(upstream.breaker.closed()) << "nine of twenty";
+  upstream.call(Verdict::failure);
+  EXPECT_FALSE(upstream.breaker.closed());
+
+  Upstream slow;
+  for (int i = 0; i < 100; ++i, slow.pass(seconds(4)))
+    slow.call(Verdict::failure);
+  EXPECT_TRUE(slow.breaker.closed()) << "never ten in thirty seconds";
+}
+
+TEST(CircuitBreaker, opens_at_once_when_nothing_can_be_reached) {
+  Upstream upstream;
+  upstream.calls(4, Verdict::unreachable);
+  upstream.call(Verdict::refusal);
+  upstream.calls(4, Verdict::unreachable);
+  EXPECT_TRUE(upstream.breaker.closed()) << "it answered in between";
+  upstream.call(Verdict::unreachable);
+  EXPECT_FALSE(upstream.breaker.closed());
+}
+
+TEST(CircuitBreaker, refusals_and_calls_nobody_knows_of_do_not_count) {
+  Upstream upstream;
+  upstream.calls(9, Verdict::failure);
+  upstream.calls(1000, Verdict::refusal);
+  upstream.calls(1000, Verdict::unknown);
+  EXPECT_TRUE(upstream.breaker.closed());
+  upstream.call(Verdict::failure);
+  EXPECT_FALSE(upstream.breaker.closed());
+}
+
+TEST(CircuitBreaker, tries_one_then_three_then_closes) {
+  Upstream upstream;
+  upstream.open();
+  const Duration wait = upstream.wait();
+  EXPECT_GE(wait, seconds(4));
+  EXPECT_LE(wait, seconds(6));
+  upstream.pass(wait - milliseconds(1));
+  EXPECT_FALSE(upstream.admits());
+  upstream.pass(milliseconds(1));
+  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+
+  ASSERT_TRUE(upstream.admits());
+  upstream.breaker.called(upstream.now);
+  EXPECT_FALSE(upstream.admits()) << "one";
+  upstream.breaker.ended(Verdict::success, upstream.now, upstream.now, upstream.random);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(upstream.admits());
+    upstream.breaker.called(upstream.now);
+  }
+  EXPECT_FALSE(upstream.admits()) << "three";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(upstream.breaker.closed());
+    upstream.breaker.ended(i == 0 ? Verdict::refusal : Verdict::success, upstream.now, upstream.now,
+                           upstream.random);
+  }
+  EXPECT_TRUE(upstream.breaker.closed());
+  upstream.calls(9, Verdict::failure);
+  EXPECT_TRUE(upstream.breaker.closed()) << "what was before is forgotten";
+}
+
+TEST(CircuitBreaker, a_trial_that_fails_opens_it_for_twice_as_long_up_to_a_minute) {
+  Upstream upstream;
+  upstream.open();
+  const int expected[] = {5, 10, 20, 40, 60, 60, 60};
+  for (const int wait : expected) {
+    EXPECT_GE(upstream.wait(), milliseconds(800 * wait));
+    EXPECT_LE(upstream.wait(), std::min<Duration>(milliseconds(1200 * wait), seconds(60)));
+    upstream.pass_until_half_open();
+    ASSERT_TRUE(upstream.admits());
+    upstream.call(Verdict::failure);
+    ASSERT_EQ(upstream.breaker.state(), State::open);
+  }
+  upstream.pass_until_half_open();
+  upstream.calls(4, Verdict::success);
+  ASSERT_TRUE(upstream.breaker.closed());
+  upstream.open();
+  EXPECT_LE(upstream.wait(), seconds(6)) << "closed, it begins anew";
+}
+
+TEST(CircuitBreaker, calls_from_before_it_opened_say_nothing_later) {
+  Upstream upstream;
+  const TimePoint before = upstream.now;
+  upstream.pass(seconds(1));
+  upstream.open();
+  upstream.breaker.ended(Verdict::success, before, upstream.now, upstream.random);
+  upstream.pass_until_half_open();
+  upstream.breaker.ended(Verdict::failure, before, upstream.now, upstream.random);
+  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  upstream.calls(4, Verdict::success);
+  for (int i = 0; i < 20; ++i)
+    upstream.breaker.ended(Verdict::failure, before, upstream.now, upstream.random);
+  EXPECT_TRUE(upstream.breaker.closed());
+}
+
+TEST(CircuitBreaker, a_trial_that_says_nothing_is_not_waited_for_for_ever) {
+  Upstream upstream;
+  upstream.open();
+  upstream.pass_until_half_open();
+  upstream.call(Verdict::unknown);
+  ASSERT_TRUE(upstream.admits()) << "that trial was none";
+  upstream.breaker.called(upstream.now);
+  EXPECT_EQ(upstream.breaker.admits_at(false), kNever);
+  EXPECT_EQ(upstream.breaker.next_change(), upstream.now + CircuitBreaker::kTrialPatience);
+  upstream.pass(CircuitBreaker::kTrialPatience);
+  EXPECT_TRUE(upstream.admits());
+}
+
+TEST(CircuitBreaker, the_top_lane_waits_twice_as_long_to_be_the_trial) {
+  Upstream upstream;
+  upstream.open();
+  const Duration wait = upstream.wait();
+  EXPECT_EQ(upstream.breaker.admits_at(true), upstream.now + 2 * wait);
+  upstream.pass(wait);
+  EXPECT_TRUE(upstream.admits(false));
+  EXPECT_FALSE(upstream.admits(true));
+  EXPECT_EQ(upstream.breaker.next_change(), upstream.now + wait);
+  upstream.pass(wait);
+  EXPECT_TRUE(upstream.admits(true));
+}
+
+TEST(CircuitBreaker, the_top_lane_goes_with_the_rest_once_another_was_answered) {
+  Upstream upstream;
+  upstream.open();
+  upstream.pass_until_half_open();
+  upstream.call(Verdict::success);
+  EXPECT_TRUE(upstream.admits(true));
+}
+
+TEST(CircuitBreaker, knows_which_codes_say_that_there_was_no_connection) {
+  for (const char* code : {"connect", "resolve", "tls"})
+    EXPECT_TRUE(says_unreachable(code)) << code;
+  for (const char* code : {"timeout", "reset", "upstream_503", ""})
+    EXPECT_FALSE(says_unreachable(code)) << code;
+}
+
+}  // namespace
+}  // namespace lanemq::core
