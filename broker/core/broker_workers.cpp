@@ -317,7 +317,7 @@ void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) 
   if (!service.retries.take()) {
     ++stats_.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
-                "the retries of service \"" + service.name + "\" are used up (" +
+                "the retry budget of service \"" + service.name + "\" is used up (" +
                     std::to_string(RetryBudget::kRetriesMax) + ", and one more for each " +
                     std::to_string(RetryBudget::kSuccessesPerRetry) + " jobs that succeed); submit it later");
   }

@@ -186,6 +186,16 @@ class Fields {
     usage.output_tokens = number("output_tokens");
     return usage.input_tokens || usage.output_tokens ? std::optional(usage) : std::nullopt;
   }
+  std::optional<wire::UpstreamLimits> limits() {
+    wire::UpstreamLimits limits;
+    limits.limit_requests = number("limit_requests");
+    limits.remaining_requests = number("remaining_requests");
+    limits.remaining_tokens = number("remaining_tokens");
+    limits.reset_requests_ms = number("reset_requests_ms");
+    const bool any = limits.limit_requests || limits.remaining_requests || limits.remaining_tokens ||
+                     limits.reset_requests_ms;
+    return any ? std::optional(limits) : std::nullopt;
+  }
 
  private:
   std::string_view keep(std::string text) { return kept_[kept_.size()] = std::move(text); }
@@ -314,6 +324,7 @@ std::string worker_frame(Words words, const Names& names) {
     message.job = fields.job();
     message.attempt = fields.attempt();
     message.usage = fields.usage();
+    message.limits = fields.limits();
     const std::string_view body = fields.text("body");
     return frame(message, body, words);
   }
@@ -330,6 +341,7 @@ std::string worker_frame(Words words, const Names& names) {
     message.retry_after_ms = fields.number("retry_after_ms");
     const std::string_view body = fields.text("body");
     message.usage = fields.usage();
+    message.limits = fields.limits();
     return frame(message, body, words);
   }
   if (op == "heartbeat") return frame(wire::Heartbeat{fields.leases("jobs")}, {}, words);

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace lanemq {
 namespace {
@@ -18,7 +19,7 @@ using testing::HasSubstr;
 /// A file that is there as long as the test.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& text) : path_(testing::TempDir() + "lanemq_config_test.toml") {
+  explicit TemporaryFile(const std::string& text) : path_(testing::TempDir() + std::to_string(::getpid()) + "-lanemq_config_test.toml") {
     std::ofstream(path_) << text;
   }
   ~TemporaryFile() { std::remove(path_.c_str()); }
