@@ -19,7 +19,8 @@ using testing::HasSubstr;
 /// A file that is there as long as the test.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& text) : path_(testing::TempDir() + std::to_string(::getpid()) + "-lanemq_config_test.toml") {
+  explicit TemporaryFile(const std::string& text)
+      : path_(testing::TempDir() + std::to_string(::getpid()) + "-lanemq_config_test.toml") {
     std::ofstream(path_) << text;
   }
   ~TemporaryFile() { std::remove(path_.c_str()); }
