@@ -11,88 +11,11 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/concurrency_limit.hpp"
-#include "broker/core/headroom_history.hpp"
 #include "broker/core/options.hpp"
-#include "broker/core/sliding_window.hpp"
+#include "broker/core/rate_limit.hpp"
 #include "broker/core/time.hpp"
-#include "broker/core/token_bucket.hpp"
 
 namespace lanemq::core {
-
-/// One limit of a budget at work.
-class RateLimit {
- public:
-  RateLimit(const RateOptions& options, WindowKind window);
-
-  const std::string& name() const { return name_; }
-  std::int64_t limit() const { return limit_; }
-  std::int64_t capacity() const { return bucket_.capacity() / scale_; }
-  Resource resource() const { return resource_; }
-  Duration period() const { return period_; }
-  /// What could be taken at `now`; negative when in debt.
-  std::int64_t available(TimePoint now);
-  /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
-  /// limit.
-  std::int64_t held(int hold) const;
-  /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
-  /// of the burst may be taken when the bucket is full, and leaves debt.
-  bool affordable(std::int64_t amount, int hold, TimePoint now);
-  /// Requires: affordable(amount, now), or debt is meant.
-  void take(std::int64_t amount, TimePoint now);
-  /// What was taken at `taken_at` turned out to be more.
-  void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// Takes back what take() took at `taken_at` and was never used.
-  void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
-  TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
-
-  /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
-  /// and one that rises again up to what is configured.
-  void learn_limit(std::int64_t limit, TimePoint now);
-  /// The upstream refused what was within the limit: a fifth less is taken from now on, at most once in two
-  /// seconds. It rises again by a hundredth a second, from ten seconds after the last cut on (AIMD; Chiu &
-  /// Jain, 1989).
-  void cut(TimePoint now);
-  /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
-  std::int64_t effective_limit(TimePoint now);
-  /// Nothing is taken until then, and no burst follows: what is there is lost, but for one or a debt, and the
-  /// limit comes back from a tenth on, doubling each second. Requires: no earlier pause lasts longer.
-  void pause(TimePoint until, TimePoint now);
-  /// The upstream says what remained when it took in what was sent at `sent_at`. Where that is clearly less
-  /// than what is left here, others use the same account, and what they took counts as sent now until
-  /// `reset`, or for a period. What is more is not believed: what others took comes back as time passes.
-  void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
-                       TimePoint now);
-
-  /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
-  std::uint64_t saved_in_turn = 0;
-
- private:
-  void advance(TimePoint now);
-  void recover(TimePoint now);
-  void apply_limit();
-  void apply_pace();
-  std::int64_t effective() const;
-  std::int64_t headroom() const;
-  /// What must be there before `amount` is taken: in the bucket, and in the window.
-  std::int64_t level_for(std::int64_t amount, int hold) const;
-  std::int64_t headroom_for(std::int64_t amount, int hold) const;
-
-  std::string name_;
-  Resource resource_;
-  std::int64_t limit_;
-  Duration period_;
-  std::int64_t ceiling_;               // what the upstream says, at most limit_
-  int share_ = 1000;                   // thousandths of the ceiling that refusals have left
-  TimePoint cut_at_{}, changed_at_{};  // of share_
-  std::int64_t scale_;                 // the bucket's and the pace's units to one request
-  TokenBucket bucket_;
-  std::optional<SlidingWindow> window_;
-  int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
-  TimePoint ramp_next_{};  // when it rises
-  HeadroomHistory history_;
-  TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained
-};
 
 /// What an upstream allows, at work.
 struct Budget {

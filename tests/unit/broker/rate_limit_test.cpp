@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/budgets.hpp"
+#include "broker/core/rate_limit.hpp"
 #include "broker/core/sliding_window.hpp"
 
 // What an upstream would see. The checks count calls in windows and know nothing of buckets, slices or paces.

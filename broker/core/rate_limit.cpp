@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/rate_limit.hpp"
+
+#include <algorithm>
+
+namespace lanemq::core {
+namespace {
+
+std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
+  std::int64_t capacity =
+      options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
+  if (window == WindowKind::sliding)
+    capacity = std::min(capacity, std::max<std::int64_t>(options.limit / 2, 1));
+  return capacity;
+}
+
+/// How finely a bucket is counted whose pace changes: a small limit in thousandths, since the pace is a whole
+/// number and of a few per period nothing may be lost.
+std::int64_t scale_of(std::int64_t limit) {
+  return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
+}
+
+/// How long after a cut a limit begins to rise again, and how often it is cut.
+constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
+/// Thousandths of a limit that refusals leave in any case.
+constexpr int kShareMin = 10;
+
+/// Of the thousandths of the pace after a pause: where it begins, and how long it stays before it doubles.
+constexpr int kRampFirst = 100, kRampFull = 1000;
+constexpr Duration kRampStep = std::chrono::seconds(1);
+/// What may pile up during a pause, so that somebody goes at its end.
+constexpr std::int64_t kPausedLevelMax = 1;
+
+/// Of a limit: as much as may be missing upstream before it is said that others took it. Calls cross on their
+/// way, and upstreams count in steps of their own.
+constexpr std::int64_t kForeignTolerance = 20;
+
+/// The part of a strict window that a reserve keeps free at most.
+constexpr std::int64_t kHeldInWindow = 100;
+
+std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
+  return value >= 0 ? value / by : -((-value + by - 1) / by);
+}
+
+}  // namespace
+
+RateLimit::RateLimit(const RateOptions& options, WindowKind window)
+    : name_(options.name),
+      resource_(options.resource),
+      limit_(options.limit),
+      period_(options.period),
+      ceiling_(options.limit),
+      scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
+      bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
+      ramp_(kRampFull),
+      history_(options.period) {
+  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
+}
+
+void RateLimit::recover(TimePoint now) {
+  if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
+  // The first second of recovery is the one after the wait.
+  const auto seconds = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
+  const int before = share_;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(seconds, 1000) && share_ < 1000; ++i)
+    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+  changed_at_ = now - kRecoverAfter + std::chrono::seconds(1);
+  if (share_ != before) apply_limit();
+}
+
+std::int64_t RateLimit::effective() const {
+  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+}
+
+void RateLimit::apply_limit() {
+  if (window_) window_->set_limit(effective());
+  apply_pace();
+}
+
+void RateLimit::apply_pace() {
+  const std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  // In a pause a debt is still paid back.
+  const int share = ramp_ == 0 ? kRampFull : ramp_;
+  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
+}
+
+void RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+  const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
+  if (ceiling == ceiling_) return;
+  advance(now);
+  ceiling_ = ceiling;
+  share_ = 1000;  // what was guessed is known now
+  apply_limit();
+}
+
+void RateLimit::cut(TimePoint now) {
+  advance(now);
+  if (share_ < 1000 && now - cut_at_ < kCutPause) return;
+  share_ = std::max(share_ * 4 / 5, kShareMin);
+  cut_at_ = changed_at_ = now;
+  apply_limit();
+}
+
+std::int64_t RateLimit::effective_limit(TimePoint now) {
+  advance(now);
+  return effective();
+}
+
+void RateLimit::pause(TimePoint until, TimePoint now) {
+  if (until <= now) return;
+  advance(now);
+  bucket_.lower_to(0);
+  ramp_ = 0;
+  ramp_next_ = until;
+  apply_pace();
+}
+
+std::int64_t RateLimit::headroom() const {
+  return window_ ? window_->headroom() : floor_divide(bucket_.level(), scale_);
+}
+
+void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
+                                TimePoint now) {
+  // What was sent earlier and is answered later says what is known already.
+  if (sent_at < remaining_sent_at_) return;
+  advance(now);
+  const std::optional<std::int64_t> then = history_.at(sent_at);
+  if (!then) return;
+  remaining_sent_at_ = sent_at;
+  // Some upstreams say what remained when they took the request in, some what remains when they answer it.
+  const std::int64_t foreign = std::min(*then, headroom()) - std::max<std::int64_t>(remaining, 0);
+  if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
+  history_.lower(foreign);
+  if (!window_) return bucket_.take(foreign * scale_);
+  const TimePoint leaves_with_reset =
+      now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
+  window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
+  advance(now);
+}
+
+void RateLimit::advance(TimePoint now) {
+  recover(now);
+  for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
+    bucket_.refill(ramp_next_);
+    if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+    ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
+    apply_pace();
+  }
+  bucket_.refill(now);
+  if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+  if (!window_) return;
+  window_->advance(now);
+  apply_pace();
+  // What the window cannot take must not pile up as a later burst.
+  bucket_.lower_to((window_->headroom() + 1) * scale_);
+}
+
+std::int64_t RateLimit::available(TimePoint now) {
+  advance(now);
+  if (!window_) return bucket_.level();
+  return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
+}
+
+std::int64_t RateLimit::held(int hold) const {
+  const std::int64_t held = capacity() * hold / 1000;
+  // A strict window has room for a burst only if that was left free all the time, at the cost of the rate.
+  return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
+}
+
+std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
+  return std::min(amount + held(hold), capacity());
+}
+
+std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
+  return std::min(amount + held(hold), std::max(amount, limit_));
+}
+
+bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
+  advance(now);
+  if (amount <= 0) return true;
+  if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
+  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold);
+}
+
+void RateLimit::take(std::int64_t amount, TimePoint now) {
+  advance(now);
+  bucket_.take(amount * scale_);
+  if (window_) window_->record(amount, now);
+  history_.note(headroom(), now);
+}
+
+void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  bucket_.take(amount * scale_);
+  if (window_) window_->record_late(amount, taken_at);
+}
+
+void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  bucket_.give(amount * scale_);
+  if (window_) window_->unrecord(amount, taken_at);
+}
+
+TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
+  advance(now);
+  TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
+  if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
+  if (!window_) return refilled;
+  if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
+  return std::min(refilled, std::max(window_->next_change(), now));
+}
+
+}  // namespace lanemq::core
