@@ -60,9 +60,9 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
 void RateLimit::recover(TimePoint now) {
   if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
   // The first second of recovery is the one after the wait.
-  const auto seconds = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
+  const auto periods = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
   const int before = share_;
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(seconds, 1000) && share_ < 1000; ++i)
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < 1000; ++i)
     share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
   changed_at_ = now - kRecoverAfter + std::chrono::seconds(1);
   if (share_ != before) apply_limit();
