@@ -86,6 +86,17 @@ std::string budgets_table(const Json& budgets, bool colour) {
   return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
 }
 
+std::string upstreams_table(const Json& upstreams, bool colour) {
+  std::vector<TableRow> rows{{"UPSTREAM", "breaker", "retry in", "retries left"}};
+  for (const auto& [service, state] : upstreams.items()) {
+    if (!state.is_object()) continue;
+    const Json& breaker = member(state, "breaker");
+    rows.push_back({printable(service), breaker.is_string() ? printable(breaker.get<std::string>()) : "?",
+                    duration(member(state, "retry_ms")), count(member(state, "retries_left"))});
+  }
+  return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
+}
+
 }  // namespace
 
 std::optional<std::string> stats_table(std::string_view text, bool colour) {
@@ -103,7 +114,9 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
   const std::string budgets = budgets_table(member(document, "budgets"), colour);
-  return budgets.empty() ? table : table + "\n" + budgets;
+  if (!budgets.empty()) table += "\n" + budgets;
+  const std::string upstreams = upstreams_table(member(document, "upstreams"), colour);
+  return upstreams.empty() ? table : table + "\n" + upstreams;
 }
 
 std::optional<std::string> limits_table(std::string_view text, bool colour) {

@@ -272,6 +272,11 @@ class Stats(harness.Case):
     arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=5", "--set", "budget.api.match.service=x")
 
     def test_have_every_field_that_the_page_lists(self):
+        worker, client = self.room.worker(), self.room.client()
+        for _ in range(5):
+            client.submit(attempts_max=1)
+            worker.hand_in(worker.get("job"), "error", **{"class": "retry", "code": "connect"}, message="m")
+            client.get("error")
         stats = self.room.stats()
         paths = list(names_on_the_page())
         self.assertGreater(len(paths), 20)

@@ -312,6 +312,20 @@ class Budget(harness.Case):
         self.room.stats_when(lambda stats: full(stats["lanes"]["normal"]), "four running jobs")
         self.assertEqual(client.status("job-9")["blocked_by"], "budget api concurrency")
 
+    def test_lets_nothing_through_to_an_upstream_that_fails(self):
+        worker, client = self.room.worker(), self.room.client()
+        for number in range(5):
+            client.submit(id=f"job-{number}", attempts_max=1)
+            worker.hand_in(worker.get("job"), op="error", **{"class": "retry", "code": "connect", "message": "no"})
+            self.assertEqual(client.get("error").fields["code"], "upstream_failed")
+        client.submit(id="waits")
+        stats = self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 1, "a queued job")
+        upstream = stats["upstreams"]["echo"]
+        self.assertEqual((upstream["breaker"], upstream["retries_left"]), ("open", 10))
+        self.assertLessEqual(upstream["retry_ms"], 6000)
+        self.assertEqual(stats["counters"]["upstreams_opened"], 1)
+        self.assertEqual(client.status("waits")["blocked_by"], "upstream echo")
+
     def test_is_shown_in_the_stats(self):
         budget = self.room.stats()["budgets"]["api"]
         self.assertEqual(budget["requests_per_second"], {"level": 5, "capacity": 5, "limit": 20})

@@ -73,6 +73,16 @@ class Bench {
     broker_.handle(OutcomeReported{"w", &fields, Blob::borrow(body)}, now_);
     turn();
   }
+  void failure(const std::string& id, std::string_view error_class, std::string_view code) {
+    const Job& job = *broker_.jobs().find(id)->job();
+    wire::Failure fields;
+    fields.job = static_cast<std::uint64_t>(job.number);
+    fields.attempt = job.attempt;
+    fields.error_class = error_class;
+    fields.code = code;
+    broker_.handle(FailureReported{"w", &fields, {}}, now_);
+    turn();
+  }
   void pass(Duration time) {
     now_ += time;
     broker_.handle(WorkerHeard{"w"}, now_);
@@ -86,6 +96,7 @@ class Bench {
       sent_.push_back(text + " " + to_json(broker_.outbox().header(send)));
       all_ += std::string(broker_.outbox().header(send));
     }
+    notices_ = broker_.outbox().notices;
     broker_.outbox().clear();
   }
   std::string last() const { return sent_.empty() ? "" : sent_.back(); }
@@ -94,6 +105,7 @@ class Bench {
   TimePoint now_{};
   std::vector<std::string> sent_;
   std::string all_;
+  std::vector<Notice> notices_;
 };
 
 TEST(Broker, a_full_lane_names_itself_and_its_limit) {
@@ -269,6 +281,49 @@ TEST(Broker, the_waiters_for_one_job_are_bounded_and_the_longest_makes_way) {
   bench.result("a");
   EXPECT_EQ(bench.sent_.size(), 1u + 64u);
   EXPECT_THAT(bench.sent_.back(), HasSubstr("waiter-99"));
+}
+
+TEST(Broker, says_when_it_leaves_an_upstream_alone_and_when_it_calls_it_again) {
+  Options options = small_options();
+  options.attempts_max = 1;
+  Bench bench(options);
+  bench.worker(9);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(i == 0 || bench.notices_.empty());
+    bench.submit("f" + std::to_string(i));
+    bench.failure("f" + std::to_string(i), "retry", "connect");
+  }
+  ASSERT_EQ(bench.notices_.size(), 1u);
+  EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::upstream_opened);
+  EXPECT_EQ(bench.notices_[0].service, "s");
+  EXPECT_GE(bench.notices_[0].retry_ms, 4000);
+  EXPECT_EQ(bench.broker_.stats().upstreams_opened, 1u);
+
+  for (int i = 0; i < 4; ++i)
+    bench.submit("t" + std::to_string(i));
+  for (int i = 0; i < 6 && bench.handed_over() == "none"; ++i)
+    bench.pass(seconds(1));
+  EXPECT_EQ(bench.handed_over(), "t0");
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(bench.notices_.empty());
+    bench.result("t" + std::to_string(i));
+  }
+  ASSERT_EQ(bench.notices_.size(), 1u);
+  EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::upstream_closed);
+}
+
+TEST(Broker, a_breaker_that_is_switched_off_never_opens) {
+  Options options = small_options();
+  options.breaker = false;
+  options.attempts_max = 1;
+  Bench bench(options);
+  bench.worker(1);
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = "f" + std::to_string(i);
+    bench.submit(id);
+    ASSERT_THAT(bench.last(), HasSubstr("\"job\""));
+    bench.failure(id, "retry", "connect");
+  }
 }
 
 TEST(Broker, sleeps_when_there_is_nothing_to_wait_for) {

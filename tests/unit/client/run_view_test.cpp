@@ -110,13 +110,15 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
                       "wait_ms":{"p50":1,"p99":2,"max":3},"run_ms":{"p50":900,"p99":1800,"max":2000}},
           "batch":{"queued":10000,"running":64}},
           "workers":{"connected":2,"capacity":128,"running":65},
-          "budgets":{"openai":{"requests_per_minute":{"level":9.5,"capacity":50,"limit":600}}}})",
+          "budgets":{"openai":{"requests_per_minute":{"level":9.5,"capacity":50,"limit":600}}},
+          "upstreams":{"chat":{"breaker":"open","retry_ms":4000,"retries_left":7}}})",
       false);
 
   ASSERT_TRUE(table.has_value());
-  EXPECT_THAT(*table, AllOf(HasSubstr("0.1.0"), HasSubstr("up 1m01s"), HasSubstr("1.0 MiB"),
-                            HasSubstr("12,345"), HasSubstr("10,000"), HasSubstr("2 connected, 65 of 128"),
-                            HasSubstr("requests_per_minute")));
+  EXPECT_THAT(*table,
+              AllOf(HasSubstr("0.1.0"), HasSubstr("up 1m01s"), HasSubstr("1.0 MiB"), HasSubstr("12,345"),
+                    HasSubstr("10,000"), HasSubstr("2 connected, 65 of 128"),
+                    HasSubstr("requests_per_minute"), HasSubstr("chat         open"), HasSubstr("4.0s")));
   EXPECT_LT(table->find("\ncritical "), table->find("\nbatch "));
   EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
 }
@@ -133,8 +135,9 @@ TEST(StatsTable, takes_only_the_document) {
   EXPECT_EQ(stats_table("[]", false), std::nullopt);
   EXPECT_EQ(stats_table("{}", false), std::nullopt);
   EXPECT_EQ(stats_table(R"({"lanes":7})", false), std::nullopt);
-  EXPECT_TRUE(
-      stats_table(R"({"lanes":{"a":{"wait_ms":7,"queued":"x"}},"workers":[],"budgets":{"b":1}})", false));
+  EXPECT_TRUE(stats_table(R"({"lanes":{"a":{"wait_ms":7,"queued":"x"}},"workers":[],"budgets":{"b":1},
+                      "upstreams":{"u":1}})",
+                          false));
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ TEST(Config, defaults_survive_being_printed_and_read_back) {
 
 TEST(Config, everything_that_can_be_set_survives_being_printed_and_read_back) {
   const std::string text = R"(drain_timeout = "1500ms"
+breaker = false
 [[lane]]
 name = "only"
 timeout = "2h"
@@ -82,6 +83,7 @@ window = "bucket")";
   const Config config = read(text);
 
   EXPECT_EQ(config.core.drain_timeout, milliseconds(1500));
+  EXPECT_FALSE(config.core.breaker);
   ASSERT_EQ(config.core.lanes.size(), 1u);
   EXPECT_EQ(config.core.lanes[0].reserved_slots, 2u);
   EXPECT_EQ(config.core.lanes[0].bytes_max, std::size_t{3} << 20);
