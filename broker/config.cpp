@@ -17,6 +17,7 @@ namespace {
 
 using core::BudgetOptions;
 using core::ClientOptions;
+using core::KeyOptions;
 using core::Duration;
 using core::LaneOptions;
 using core::RateOptions;
@@ -226,17 +227,19 @@ const KeyRow<ClientOptions> kClientKeys[] = {
 /// Part of the documented lane table that a later version enforces.
 constexpr std::string_view kLaneKeysLater[] = {"durable"};
 
-RateOptions& rate_of(BudgetOptions& budget, const core::RateKind& kind) {
-  for (RateOptions& rate : budget.rates)
+RateOptions& rate_of(std::vector<RateOptions>& rates, const core::RateKind& kind) {
+  for (RateOptions& rate : rates)
     if (rate.name == kind.name) return rate;
-  return budget.rates.emplace_back(RateOptions{std::string(kind.name), 0, kind.period, 0, kind.resource});
+  return rates.emplace_back(RateOptions{std::string(kind.name), 0, kind.period, 0, kind.resource});
 }
 
-void set_limit(BudgetOptions& budget, const std::string& key, const std::string& text) {
+/// `Limited` is a budget, or one of its keys.
+template <class Limited>
+void set_limit(Limited& limited, const std::string& key, const std::string& text) {
   if (key == "concurrency") {
-    budget.concurrency = parse_count(text, 1);
+    limited.concurrency = parse_count(text, 1);
   } else if (const core::RateKind* rate = core::rate_kind(key)) {
-    rate_of(budget, *rate).limit = parse_count(text, 1);
+    rate_of(limited.rates, *rate).limit = parse_count(text, 1);
   } else {
     throw ConfigError("limit \"" + key +
                       "\" is not known; there are concurrency, and requests, tokens, input_tokens and "
@@ -244,11 +247,12 @@ void set_limit(BudgetOptions& budget, const std::string& key, const std::string&
   }
 }
 
-void set_capacity(BudgetOptions& budget, const std::string& key, const std::string& text) {
+template <class Limited>
+void set_capacity(Limited& limited, const std::string& key, const std::string& text) {
   const core::RateKind* rate = core::rate_kind(key);
   if (rate == nullptr)
-    throw ConfigError("capacity \"" + key + "\" belongs to no limit; name one of the budget's limits");
-  rate_of(budget, *rate).capacity = parse_count(text, 1);
+    throw ConfigError("capacity \"" + key + "\" belongs to no limit; name one of those that are given");
+  rate_of(limited.rates, *rate).capacity = parse_count(text, 1);
 }
 
 void set_window(BudgetOptions& budget, const std::string& text) {
@@ -267,6 +271,16 @@ void set_output(BudgetOptions& budget, const std::string& text) {
     budget.output = core::OutputCount::bound;
   else
     throw ConfigError("output \"" + text + "\" is not known; write used or max_tokens");
+}
+
+/// Names, separated by commas.
+void set_keys(BudgetOptions& budget, const std::string& text) {
+  budget.keys.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    budget.keys.push_back({.name = text.substr(begin, end - begin)});
+    begin = end + 1;
+  }
 }
 
 void set_match(BudgetOptions& budget, const std::string& key, const std::string& text) {
@@ -346,11 +360,12 @@ void set_budget_key(BudgetOptions& budget, const std::string& key, const std::st
   const std::string rest = dot == std::string::npos ? "" : key.substr(dot + 1);
   if (key == "window") return set_window(budget, text);
   if (key == "output") return set_output(budget, text);
+  if (key == "keys") return set_keys(budget, text);
   if (key == "concurrency" || core::rate_kind(key) != nullptr) return set_limit(budget, key, text);
   if (group == "limits" && !rest.empty()) return set_limit(budget, rest, text);
   if (group == "capacity" && !rest.empty()) return set_capacity(budget, rest, text);
   if (group == "match" && !rest.empty()) return set_match(budget, rest, text);
-  unknown_key("key of a budget", key, {"name", "window", "output", "match", "limits", "capacity"});
+  unknown_key("key of a budget", key, {"name", "window", "output", "match", "limits", "capacity", "keys"});
 }
 
 // ---- the file -----------------------------------------------------------------------------------------
@@ -406,6 +421,70 @@ void read_lanes(const std::string& path, const toml::node& node, Config& config)
   }
 }
 
+void read_key(const std::string& path, const toml::table& table, KeyOptions& key, const std::string& prefix) {
+  for (const auto& [name, value] : table) {
+    const std::string k = prefix + std::string(name.str());
+    at_place(path, value, "key " + key.name + " " + k, [&, &v = value] {
+      if (k == "name") return;
+      if (const auto* nested = v.as_table(); nested != nullptr && prefix.empty())
+        return read_key(path, *nested, key, k + ".");
+      if (k == "weight")
+        key.weight = static_cast<std::uint32_t>(parse_count(text_of(v), 1, KeyOptions::kWeightMax));
+      else if (k == "quota_group")
+        key.quota_group = text_of(v);
+      else if (k == "draining")
+        key.draining = parse_switch(text_of(v));
+      else if (k.starts_with("limits."))
+        set_limit(key, k.substr(7), text_of(v));
+      else if (k.starts_with("capacity."))
+        set_capacity(key, k.substr(9), text_of(v));
+      else
+        unknown_key("key of an upstream's key", k,
+                    {"name", "weight", "quota_group", "draining", "limits", "capacity"});
+    });
+  }
+}
+
+bool same_limits(const KeyOptions& a, const KeyOptions& b) {
+  return a.concurrency == b.concurrency &&
+         std::equal(a.rates.begin(), a.rates.end(), b.rates.begin(), b.rates.end(),
+                    [](const RateOptions& x, const RateOptions& y) {
+                      return x.name == y.name && x.limit == y.limit && x.capacity == y.capacity;
+                    });
+}
+
+/// The limits of a group are said with one of its keys, and are those of all.
+void share_limits_of_groups(std::vector<KeyOptions>& keys) {
+  for (KeyOptions& key : keys) {
+    if (key.quota_group.empty() || (key.rates.empty() && key.concurrency == 0)) continue;
+    for (KeyOptions& other : keys) {
+      if (other.quota_group != key.quota_group || same_limits(other, key)) continue;
+      if (!other.rates.empty() || other.concurrency > 0)
+        throw ConfigError("keys " + key.name + " and " + other.name + " are of quota_group \"" + key.quota_group +
+                          "\" and say different limits; say them with one");
+      other.rates = key.rates;
+      other.concurrency = key.concurrency;
+    }
+  }
+}
+
+void read_keys(const std::string& path, const toml::array& keys, BudgetOptions& budget) {
+  budget.keys.clear();
+  for (const toml::node& entry : keys) {
+    at_place(path, entry, "key", [&] {
+      KeyOptions key;
+      if (const auto* name = entry.as_string()) {
+        key.name = name->get();
+      } else {
+        key.name = name_in(table_of(entry), "key");
+        read_key(path, table_of(entry), key, "");
+      }
+      budget.keys.push_back(std::move(key));
+    });
+  }
+  share_limits_of_groups(budget.keys);
+}
+
 void read_budget_table(const std::string& path, const toml::table& table, BudgetOptions& budget,
                        const std::string& prefix) {
   for (const auto& [key, value] : table) {
@@ -413,6 +492,8 @@ void read_budget_table(const std::string& path, const toml::table& table, Budget
     const std::string name = prefix + std::string(key.str());
     at_place(path, value, "budget." + budget.name + "." + name, [&, &v = value] {
       if (const auto* nested = v.as_table()) return read_budget_table(path, *nested, budget, name + ".");
+      if (const auto* list = v.as_array(); list != nullptr && name == "keys")
+        return read_keys(path, *list, budget);
       set_budget_key(budget, name, text_of(v));
     });
   }
@@ -472,6 +553,45 @@ void check_names(const std::vector<T>& entries, const std::string& what) {
       throw ConfigError("a " + what + " has no name, or one of more than 128 bytes");
     if (!names.insert(entry.name).second) refuse_twice(entry.name);
   }
+}
+
+void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window, const std::string& where) {
+  for (const RateOptions& rate : rates) {
+    if (rate.limit == 0) throw ConfigError(where + " has a capacity for " + rate.name + " but no limit");
+    if (rate.limit > 1'000'000'000) throw ConfigError(where + ": " + rate.name + " is over 1000000000");
+    const std::int64_t most =
+        window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
+    if (rate.capacity > most)
+      throw ConfigError(where + ": capacity of " + rate.name + " is " + std::to_string(rate.capacity) +
+                        "; at most " + std::to_string(most) + " here (half the limit where window = \"sliding\")");
+  }
+}
+
+/// `limits = { ... }` and `capacity = { ... }`, as far as there are any.
+std::vector<std::string> show_limits(const std::vector<RateOptions>& rates, std::int64_t concurrency) {
+  std::string limit, capacity;
+  const auto add = [](std::string& list, const std::string& name, std::int64_t value) {
+    list += (list.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  };
+  for (const RateOptions& rate : rates) {
+    add(limit, rate.name, rate.limit);
+    if (rate.capacity > 0) add(capacity, rate.name, rate.capacity);
+  }
+  if (concurrency > 0) add(limit, "concurrency", concurrency);
+  std::vector<std::string> parts;
+  if (!limit.empty()) parts.push_back("limits = { " + limit + " }");
+  if (!capacity.empty()) parts.push_back("capacity = { " + capacity + " }");
+  return parts;
+}
+
+std::string show_key(const KeyOptions& key) {
+  std::string text = "{ name = \"" + key.name + '"';
+  if (key.weight != 1) text += ", weight = " + std::to_string(key.weight);
+  if (!key.quota_group.empty()) text += ", quota_group = \"" + key.quota_group + '"';
+  if (key.draining) text += ", draining = true";
+  for (const std::string& part : show_limits(key.rates, key.concurrency))
+    text += ", " + part;
+  return text + " }";
 }
 
 }  // namespace
@@ -583,21 +703,17 @@ void check_config(const Config& config) {
       throw ConfigError("lane." + lane.name + ".share_min: the shares of all lanes add up to more than 1");
   }
   for (const BudgetOptions& budget : config.core.budgets) {
-    if (budget.rates.empty() && budget.concurrency == 0)
+    if (budget.rates.empty() && budget.concurrency == 0 && budget.keys.empty())
       throw ConfigError("budget \"" + budget.name +
                         "\" has no limits; write limits = { requests_per_minute = 500 }");
-    for (const RateOptions& rate : budget.rates) {
-      if (rate.limit == 0)
-        throw ConfigError("budget \"" + budget.name + "\" has a capacity for " + rate.name + " but no limit");
-      if (rate.limit > 1'000'000'000)
-        throw ConfigError("budget \"" + budget.name + "\": " + rate.name + " is over 1000000000");
-      const std::int64_t most =
-          budget.window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
-      if (rate.capacity > most)
-        throw ConfigError("budget \"" + budget.name + "\": capacity of " + rate.name + " is " +
-                          std::to_string(rate.capacity) + "; at most " + std::to_string(most) +
-                          " here (half the limit where window = \"sliding\")");
-    }
+    const std::string where = "budget \"" + budget.name + '"';
+    check_rates(budget.rates, budget.window, where);
+    if (budget.keys.size() > core::Budgets::kKeysMax)
+      throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +
+                        std::to_string(core::Budgets::kKeysMax));
+    check_names(budget.keys, where + ": key");
+    for (const KeyOptions& key : budget.keys)
+      check_rates(key.rates, budget.window, where + ": key \"" + key.name + '"');
   }
   if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
   if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
@@ -650,17 +766,14 @@ std::string print_config(const Config& config) {
     for (const auto& [key, value] : patterns)
       if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";
     if (!match.empty()) out += "match = { " + match + " }\n";
-    std::string limit, capacity;
-    for (const RateOptions& rate : budget.rates) {
-      limit += (limit.empty() ? "" : ", ") + rate.name + " = " + std::to_string(rate.limit);
-      if (rate.capacity > 0)
-        capacity += (capacity.empty() ? "" : ", ") + rate.name + " = " + std::to_string(rate.capacity);
+    for (const std::string& part : show_limits(budget.rates, budget.concurrency))
+      out += part + "\n";
+    if (!budget.keys.empty()) {
+      out += "keys = [\n";
+      for (const KeyOptions& key : budget.keys)
+        out += "  " + show_key(key) + ",\n";
+      out += "]\n";
     }
-    if (budget.concurrency > 0)
-      limit +=
-          (limit.empty() ? "" : ", ") + std::string("concurrency = ") + std::to_string(budget.concurrency);
-    out += "limits = { " + limit + " }\n";
-    if (!capacity.empty()) out += "capacity = { " + capacity + " }\n";
     if (budget.output == core::OutputCount::bound) out += "output = \"max_tokens\"\n";
     out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
            "\"\n";

@@ -388,14 +388,14 @@ bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
     Job* const next = next_in(level, now);
     if (next == nullptr) return false;
     if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
-      hand_over(*owed, now);
+      hand_over(*owed, {.amounts = owed->expected()}, now);
       return true;
     }
     Stream& stream = next->stream();
     const Claim claim = claim_of(*next, now);
     const Obstacle obstacle = budgets_.obstacle(stream.budgets(), claim, now);
     if (!obstacle) {
-      hand_over(*next, now);
+      hand_over(*next, claim, now);
       return true;
     }
     stream.unaffordable_in_turn = turn_;
@@ -455,8 +455,8 @@ void Broker::share_out(const Job& job) {
   owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
 }
 
-/// Requires: there is a place for it, and its budgets have room.
-void Broker::hand_over(Job& job, TimePoint now) {
+/// Requires: there is a place for it, and its budgets have room for the claim.
+void Broker::hand_over(Job& job, const Claim& claim, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   Stream& stream = job.stream();
   Worker& worker = *workers_.find_place(stream.service(), job.lane)->worker;
@@ -473,7 +473,7 @@ void Broker::hand_over(Job& job, TimePoint now) {
   job.missing = 0;
   job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(stream.budgets(), job.expected(), now);
+  job.reservation = budgets_.reserve(stream.budgets(), claim, now);
   take_place(job, worker);
   Service& service = stream.service();
   if (!service.breaker.closed()) {
@@ -494,6 +494,7 @@ void Broker::hand_over(Job& job, TimePoint now) {
   };
   offer.model = named(JobText::model);
   offer.client = named(JobText::client);
+  offer.key = budgets_.key_of(job.reservation);
   // The deadline is kept here in any case: a worker is told of it only where the client stated one.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;

@@ -164,7 +164,7 @@ class Broker {
   Claim claim_of(const Job& job, TimePoint now) const;
   Job* owed_before(const Job& job, TimePoint now);
   void share_out(const Job& job);
-  void hand_over(Job& job, TimePoint now);
+  void hand_over(Job& job, const Claim& claim, TimePoint now);
 
   Options options_;
   std::mt19937_64 random_;

@@ -291,16 +291,25 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
   switch (error_class) {
     case ErrorClass::permanent:
       return fail(job, ErrorCode::upstream_rejected, event, now);
-    case ErrorClass::quota:
-      return fail(job, ErrorCode::upstream_quota, event, now);
+    case ErrorClass::quota: {
+      const std::string_view key = budgets_.key_of(job.reservation);
+      if (key.empty()) return fail(job, ErrorCode::upstream_quota, event, now);
+      const bool another = budgets_.spend_key(job.reservation);
+      outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
+                                 .service = job.stream().service().name,
+                                 .key = std::string(key),
+                                 .code = std::string(event.fields->code)});
+      if (!another) return fail(job, ErrorCode::upstream_quota, event, now);
+      return requeue(job, Requeue::free, now, now);
+    }
     case ErrorClass::released:
       return requeue(job, Requeue::free, now + kReleasedPause, now);
     case ErrorClass::limited: {
       const TimePoint until = now + (event.fields->retry_after_ms
                                          ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
                                          : kLimitedPause);
-      if (!event.fields->limits) budgets_.cut(job.stream().budgets(), now);
-      const bool paused = budgets_.pause(job.stream().budgets(), until, now);
+      if (!event.fields->limits) budgets_.cut(job.reservation, now);
+      const bool paused = budgets_.pause(job.reservation, until, now);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
     case ErrorClass::retry:

@@ -10,24 +10,47 @@
 namespace lanemq::core {
 namespace {
 
-/// The limits that a refusal is about: one of a day is not what a short pause comes from.
-constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
-
 bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
 }  // namespace
 
+std::string_view name_of(Key::State state) {
+  switch (state) {
+    case Key::State::active:
+      return "active";
+    case Key::State::draining:
+      return "draining";
+    case Key::State::spent:
+      break;
+  }
+  return "spent";
+}
+
 Budget::Budget(const BudgetOptions& budget_options)
-    : options(budget_options), concurrency(budget_options.concurrency) {
-  for (const RateOptions& rate : options.rates)
-    rates.emplace_back(rate, options.window);
+    : options(budget_options), quota(options.rates, options.concurrency, options.window) {
+  for (const KeyOptions& key : options.keys)
+    add_key(key);
+}
+
+void Budget::add_key(const KeyOptions& key) {
+  const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
+  auto account =
+      std::find_if(accounts.begin(), accounts.end(), [&](const Account& known) { return known.name == name; });
+  if (account == accounts.end())
+    account = accounts.insert(account, {name, Quota(key.rates, key.concurrency, options.window)});
+  keys.push_back({.name = key.name,
+                  .weight = key.weight,
+                  .account = static_cast<std::size_t>(account - accounts.begin()),
+                  .state = key.draining ? Key::State::draining : Key::State::active});
 }
 
 std::string Obstacle::name() const {
   if (budget == nullptr) return {};
   std::string name = "budget " + budget->options.name;
+  if (no_key) return name + " keys";
+  if (account != nullptr) name += " key " + account->name;
   if (paused) return name + " paused by its upstream";
   return name + " " + (rate != nullptr ? rate->name() : "concurrency");
 }
@@ -49,25 +72,55 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
         !matches(budget.client, client) || !matches(budget.lane, lane))
       continue;
     set.budgets.push_back(i);
-    for (const RateLimit& rate : budgets_[i].rates)
-      if (rate.resource() != Resource::requests) set.counts_tokens = true;
-    set.counts_bound = set.counts_bound || budget.output == OutputCount::bound;
   }
   const auto [place, fresh] = interned_.try_emplace(set.budgets, static_cast<BudgetSet>(sets_.size()));
-  if (fresh) sets_.push_back(std::move(set));
+  if (fresh) {
+    describe(set);
+    sets_.push_back(std::move(set));
+  }
   return place->second;
 }
 
+/// Finds out what is true of all the set's jobs. A set that has a pool keeps it: running jobs refer to it.
+void Budgets::describe(Set& set) const {
+  set.counts_tokens = set.counts_bound = false;
+  const auto look_at = [&](const Quota& quota) {
+    for (const RateLimit& rate : quota.rates())
+      if (rate.resource() != Resource::requests) set.counts_tokens = true;
+  };
+  for (const std::size_t i : set.budgets) {
+    const Budget& budget = budgets_[i];
+    look_at(budget.quota);
+    set.counts_bound = set.counts_bound || budget.options.output == OutputCount::bound;
+    if (set.pool == kNoPool && !budget.keys.empty()) set.pool = i;
+  }
+  if (set.pool == kNoPool) return;
+  for (const Account& account : budgets_[set.pool].accounts)
+    look_at(account.quota);
+}
+
 Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
+  const auto too_small = [&](const Quota& quota) -> const RateLimit* {
+    for (const RateLimit& rate : quota.rates())
+      if (amounts.of(rate.resource()) > rate.limit()) return &rate;
+    return nullptr;
+  };
   for (const std::size_t i : sets_[set].budgets)
-    for (const RateLimit& rate : budgets_[i].rates)
-      if (amounts.of(rate.resource()) > rate.limit()) return {.budget = &budgets_[i], .rate = &rate};
-  return {};
+    if (const RateLimit* rate = too_small(budgets_[i].quota)) return {.budget = &budgets_[i], .rate = rate};
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return {};
+  Obstacle obstacle;
+  for (const Account& account : pool->accounts) {
+    const RateLimit* const rate = too_small(account.quota);
+    if (rate == nullptr) return {};
+    obstacle = {.budget = pool, .account = &account, .rate = rate};
+  }
+  return obstacle;
 }
 
 void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
   for (const std::size_t i : sets_[set].budgets) {
-    for (const RateLimit& rate : budgets_[i].rates) {
+    for (const RateLimit& rate : budgets_[i].quota.rates()) {
       if (rate.resource() != Resource::tokens && rate.resource() != Resource::output_tokens) continue;
       const std::int64_t rest =
           rate.limit() - (rate.resource() == Resource::tokens ? amounts.input_tokens : 0);
@@ -78,54 +131,108 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
 
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
-    Budget& budget = budgets_[i];
-    if (now < budget.paused_until) return {.budget = &budget, .paused = true};
-    if (budget.concurrency.full()) return {.budget = &budget};
-    for (RateLimit& rate : budget.rates)
-      if ((claim.turn != 0 && rate.saved_in_turn == claim.turn) ||
-          !rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
-        return {.budget = &budget, .rate = &rate};
+    const Quota::Block block = budgets_[i].quota.block(claim, now);
+    if (block.blocked)
+      return {.budget = &budgets_[i], .rate = block.rate, .paused = block.paused};
   }
-  return {};
+  Budget* const pool = pool_of(set);
+  if (pool == nullptr || best_key(*pool, claim, now) != nullptr) return {};
+  // The one that is free first is what the job waits for.
+  Account* first = nullptr;
+  TimePoint soonest{};
+  for (const Key& key : pool->keys) {
+    if (key.state != Key::State::active) continue;
+    Account& account = pool->accounts[key.account];
+    const TimePoint when = account.quota.when_affordable(claim, now);
+    if (first != nullptr && when >= soonest) continue;
+    first = &account;
+    soonest = when;
+  }
+  if (first == nullptr) return {.budget = pool, .no_key = true};
+  const Quota::Block block = first->quota.block(claim, now);
+  return {.budget = pool, .account = first, .rate = block.rate, .paused = block.paused};
+}
+
+/// The key whose account has the most room; of equals the one that got least for its weight. Null when none
+/// can be given now.
+Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
+  Key* best = nullptr;
+  std::int64_t most = 0;
+  for (Key& key : pool.keys) {
+    if (key.state != Key::State::active) continue;
+    Quota& quota = pool.accounts[key.account].quota;
+    if (quota.block(claim, now).blocked) continue;
+    const std::int64_t room = quota.room_after(claim, now);
+    const bool better = best == nullptr || room > most ||
+                        (room == most && (key.given + 1) * best->weight < (best->given + 1) * key.weight);
+    if (!better) continue;
+    best = &key;
+    most = room;
+  }
+  return best;
 }
 
 void Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets)
-    for (RateLimit& rate : budgets_[i].rates)
-      if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
-        rate.saved_in_turn = claim.turn;
+    budgets_[i].quota.save(claim, now);
+  if (Budget* const pool = pool_of(set); pool != nullptr && best_key(*pool, claim, now) == nullptr) {
+    // One account is enough: the one that will have enough first.
+    Account* const first = const_cast<Account*>(obstacle(set, claim, now).account);
+    if (first != nullptr) first->quota.save(claim, now);
+  }
 }
 
-Reservation Budgets::reserve(BudgetSet set, const Amounts& amounts, TimePoint now) {
-  for (const std::size_t i : sets_[set].budgets) {
-    budgets_[i].concurrency.take();
-    for (RateLimit& rate : budgets_[i].rates)
-      rate.take(amounts.of(rate.resource()), now);
+/// Calls `change` with every quota that the reservation was taken from, and whether its budget counts bounds.
+template <class Change>
+void Budgets::for_quotas(const Reservation& reservation, Change change) {
+  const Set& set = sets_[reservation.set];
+  for (const std::size_t i : set.budgets)
+    change(budgets_[i].quota, budgets_[i].options.output);
+  if (reservation.key != Reservation::kNoKey)
+    change(account_of(reservation), budgets_[set.pool].options.output);
+}
+
+Quota& Budgets::account_of(const Reservation& reservation) {
+  Budget& pool = budgets_[sets_[reservation.set].pool];
+  return pool.accounts[pool.keys[reservation.key].account].quota;
+}
+
+Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
+  Reservation reservation{.set = set,
+                          .held = true,
+                          .taken_at = now,
+                          .input_tokens = static_cast<std::uint32_t>(claim.amounts.input_tokens),
+                          .output_tokens = static_cast<std::uint32_t>(claim.amounts.output_tokens)};
+  if (Budget* const pool = pool_of(set)) {
+    Key* const key = best_key(*pool, claim, now);
+    LANEMQ_CHECK(key != nullptr);
+    ++key->given;
+    ++key->running;
+    reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
   }
-  return {.set = set,
-          .held = true,
-          .taken_at = now,
-          .input_tokens = static_cast<std::uint32_t>(amounts.input_tokens),
-          .output_tokens = static_cast<std::uint32_t>(amounts.output_tokens)};
+  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.take(claim.amounts, now); });
+  return reservation;
+}
+
+std::string_view Budgets::key_of(const Reservation& reservation) const {
+  if (reservation.key == Reservation::kNoKey) return {};
+  return budgets_[sets_[reservation.set].pool].keys[reservation.key].name;
 }
 
 void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
   const Amounts expected = reservation.amounts();
-  for (const std::size_t i : sets_[reservation.set].budgets) {
-    budgets_[i].concurrency.free();
-    if (!used) continue;
+  for_quotas(reservation, [&](Quota& quota, OutputCount output) {
+    if (!used) return quota.settle(expected, nullptr, reservation.taken_at, now);
     Amounts counted = *used;
     // Such an upstream gives nothing back of what it was sent; a released job was not sent.
-    if (budgets_[i].options.output == OutputCount::bound && counted.requests > 0)
+    if (output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
-    for (RateLimit& rate : budgets_[i].rates) {
-      const std::int64_t more = counted.of(rate.resource()) - expected.of(rate.resource());
-      if (more > 0) rate.take_late(more, reservation.taken_at, now);
-      if (more < 0) rate.give(-more, reservation.taken_at, now);
-    }
-  }
+    quota.settle(expected, &counted, reservation.taken_at, now);
+  });
+  if (reservation.key != Reservation::kNoKey)
+    --budgets_[sets_[reservation.set].pool].keys[reservation.key].running;
 }
 
 void Budgets::release(Reservation& reservation, TimePoint now) {
@@ -134,77 +241,96 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
 
 TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
   TimePoint latest = now;
-  for (const std::size_t i : sets_[set].budgets) {
-    Budget& budget = budgets_[i];
-    if (budget.concurrency.full()) return kNever;
-    latest = std::max(latest, budget.paused_until);
-    for (RateLimit& rate : budget.rates) {
-      const std::int64_t amount = claim.amounts.of(rate.resource());
-      if (!rate.affordable(amount, claim.hold, now))
-        latest = std::max(latest, rate.when_affordable(amount, claim.hold, now));
-    }
+  for (const std::size_t i : sets_[set].budgets)
+    latest = std::max(latest, budgets_[i].quota.when_affordable(claim, now));
+  if (Budget* const pool = pool_of(set)) {
+    TimePoint soonest = kNever;
+    for (const Key& key : pool->keys)
+      if (key.state == Key::State::active)
+        soonest = std::min(soonest, pool->accounts[key.account].quota.when_affordable(claim, now));
+    latest = std::max(latest, soonest);
   }
   return latest;
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
-  struct Said {
-    std::optional<std::int64_t> limit, remaining, reset_ms;
-  };
-  const auto said_of = [&](Resource resource) -> Said {
-    switch (resource) {
-      case Resource::requests:
-        break;
-      case Resource::tokens:
-        return {limits.limit_tokens, limits.remaining_tokens, limits.reset_tokens_ms};
-      case Resource::input_tokens:
-        return {limits.limit_input_tokens, limits.remaining_input_tokens, limits.reset_input_tokens_ms};
-      case Resource::output_tokens:
-        return {limits.limit_output_tokens, limits.remaining_output_tokens, limits.reset_output_tokens_ms};
-    }
-    return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
-  };
-  for (const std::size_t i : sets_[reservation.set].budgets) {
-    for (RateLimit& rate : budgets_[i].rates) {
-      if (rate.period() != std::chrono::minutes(1)) continue;
-      const Said said = said_of(rate.resource());
-      if (said.limit) rate.learn_limit(*said.limit, now);
-      if (!said.remaining) continue;
-      std::optional<Duration> reset;
-      if (said.reset_ms) reset = std::chrono::milliseconds(std::min<std::int64_t>(*said.reset_ms, 60'000));
-      rate.learn_remaining(*said.remaining, reset, reservation.taken_at, now);
-    }
+  if (reservation.key == Reservation::kNoKey) {
+    for (const std::size_t i : sets_[reservation.set].budgets)
+      budgets_[i].quota.learn(limits, reservation.taken_at, now);
+    return;
   }
+  // What is said to one key is true of its account; of the budget only where that is all of it.
+  Budget& pool = budgets_[sets_[reservation.set].pool];
+  Quota& account = account_of(reservation);
+  if (account.has_rates())
+    account.learn(limits, reservation.taken_at, now);
+  else if (pool.accounts.size() == 1)
+    pool.quota.learn(limits, reservation.taken_at, now);
 }
 
-void Budgets::cut(BudgetSet set, TimePoint now) {
-  for (const std::size_t i : sets_[set].budgets)
-    for (RateLimit& rate : budgets_[i].rates)
-      if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
+void Budgets::cut(const Reservation& reservation, TimePoint now) {
+  if (reservation.key != Reservation::kNoKey && account_of(reservation).has_rates())
+    return account_of(reservation).cut(now);
+  for (const std::size_t i : sets_[reservation.set].budgets)
+    budgets_[i].quota.cut(now);
 }
 
 void Budgets::succeeded(const Reservation& reservation) {
-  for (const std::size_t i : sets_[reservation.set].budgets)
-    budgets_[i].concurrency.succeeded(reservation.taken_at);
+  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.succeeded(reservation.taken_at); });
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
-  for (const std::size_t i : sets_[reservation.set].budgets)
-    budgets_[i].concurrency.overloaded(reservation.taken_at, now);
+  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.overloaded(reservation.taken_at, now); });
 }
 
-bool Budgets::pause(BudgetSet set, TimePoint until, TimePoint now) {
+bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
+  if (reservation.key != Reservation::kNoKey) {
+    account_of(reservation).pause(until, now);
+    return true;
+  }
   bool any = false;
-  for (const std::size_t i : sets_[set].budgets) {
-    Budget& budget = budgets_[i];
-    if (budget.rates.empty()) continue;
+  for (const std::size_t i : sets_[reservation.set].budgets) {
+    if (!budgets_[i].quota.has_rates()) continue;
     any = true;
-    if (until <= budget.paused_until) continue;
-    budget.paused_until = until;
-    for (RateLimit& rate : budget.rates)
-      if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
+    budgets_[i].quota.pause(until, now);
   }
   return any;
+}
+
+bool Budgets::spend_key(const Reservation& reservation) {
+  if (reservation.key == Reservation::kNoKey) return false;
+  std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
+  keys[reservation.key].state = Key::State::spent;
+  return std::any_of(keys.begin(), keys.end(), [](const Key& key) { return key.state == Key::State::active; });
+}
+
+void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {
+  for (Budget& budget : budgets_) {
+    const auto place = std::find_if(options.begin(), options.end(), [&](const BudgetOptions& other) {
+      return other.name == budget.options.name;
+    });
+    if (place == options.end()) continue;
+    budget.quota.configure(place->rates, place->concurrency, budget.options.window, now);
+    budget.options.rates = place->rates;
+    budget.options.concurrency = place->concurrency;
+    budget.options.keys = place->keys;
+    for (Key& key : budget.keys)
+      key.state = Key::State::draining;
+    for (const KeyOptions& wanted : place->keys) {
+      const auto known = std::find_if(budget.keys.begin(), budget.keys.end(),
+                                      [&](const Key& key) { return key.name == wanted.name; });
+      if (known == budget.keys.end()) {
+        budget.add_key(wanted);
+        continue;
+      }
+      known->weight = wanted.weight;
+      known->state = wanted.draining ? Key::State::draining : Key::State::active;
+      budget.accounts[known->account].quota.configure(wanted.rates, wanted.concurrency, budget.options.window,
+                                                      now);
+    }
+  }
+  for (Set& set : sets_)
+    describe(set);
 }
 
 }  // namespace lanemq::core

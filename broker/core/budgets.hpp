@@ -6,25 +6,49 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <lanemq/messages.hpp>
 
-#include "broker/core/concurrency_limit.hpp"
 #include "broker/core/options.hpp"
-#include "broker/core/rate_limit.hpp"
+#include "broker/core/quota.hpp"
 #include "broker/core/time.hpp"
 
 namespace lanemq::core {
+
+/// One key of a budget's pool.
+struct Key {
+  enum class State : std::uint8_t {
+    active,
+    draining,  ///< given to no job any more
+    spent,     ///< the upstream refuses it
+  };
+  std::string name;
+  std::uint32_t weight = 1;
+  std::size_t account = 0;  ///< among its budget's
+  State state = State::active;
+  std::int64_t running = 0;
+  std::uint64_t given = 0;  ///< jobs that got it
+};
+std::string_view name_of(Key::State state);
+
+/// An account upstream: the limits that its keys share.
+struct Account {
+  std::string name;  ///< the quota_group, or the key's
+  Quota quota;
+};
 
 /// What an upstream allows, at work.
 struct Budget {
   explicit Budget(const BudgetOptions& options);
 
   BudgetOptions options;
-  std::vector<RateLimit> rates;
-  ConcurrencyLimit concurrency;
-  TimePoint paused_until{};  ///< only ever moved later
+  Quota quota;                    ///< of all its keys together
+  std::vector<Account> accounts;  ///< never removed, so that places stay
+  std::vector<Key> keys;          ///< likewise
+
+  void add_key(const KeyOptions& key);
 };
 
 /// The budgets that match one job, by place. Jobs with equal sets share a queue.
@@ -32,8 +56,11 @@ using BudgetSet = std::uint32_t;
 
 /// What one running job has taken; belongs to the job and is settled exactly once.
 struct Reservation {
+  static constexpr std::uint16_t kNoKey = 0xFFFF;
+
   BudgetSet set = 0;
   bool held = false;
+  std::uint16_t key = kNoKey;  ///< in the set's pool
   TimePoint taken_at{};
   std::uint32_t input_tokens = 0, output_tokens = 0;
 
@@ -42,9 +69,11 @@ struct Reservation {
 
 /// Why a job cannot have what it asks of its budgets.
 struct Obstacle {
-  const Budget* budget = nullptr;   ///< null: nothing stands in the way
-  const RateLimit* rate = nullptr;  ///< null: it is paused, or its concurrency is used up
+  const Budget* budget = nullptr;    ///< null: nothing stands in the way
+  const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
+  const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
   bool paused = false;
+  bool no_key = false;  ///< all keys are spent or draining
 
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `budget openai tokens_per_minute`.
@@ -55,6 +84,8 @@ struct Obstacle {
 /// from none.
 class Budgets {
  public:
+  static constexpr std::size_t kKeysMax = 256;  ///< of a budget
+
   explicit Budgets(const std::vector<BudgetOptions>& options);
 
   /// The set of budgets that match. Sets are few: a combination of configured budgets each.
@@ -74,8 +105,11 @@ class Budgets {
   /// Nobody who asks later in the claim's turn takes from the limits that are too low for it: a large job
   /// would else wait for ever while small ones pass it.
   void save(BudgetSet set, const Claim& claim, TimePoint now);
-  /// Debits one job. Requires: no obstacle.
-  Reservation reserve(BudgetSet set, const Amounts& amounts, TimePoint now);
+  /// Debits one job, and gives it the key with the most room where its budgets have keys. Requires: no
+  /// obstacle.
+  Reservation reserve(BudgetSet set, const Claim& claim, TimePoint now);
+  /// The key's name; empty where there is none.
+  std::string_view key_of(const Reservation& reservation) const;
   /// The attempt is over and was sent: its place is free again, and what it used, where that is known, takes
   /// the place of what it was expected to. Unknown, it is taken to have used all of that.
   void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
@@ -84,17 +118,24 @@ class Budgets {
   /// When a job may be affordable, an estimate on the early side; kNever when only a settle can tell.
   TimePoint when_affordable(BudgetSet set, const Claim& claim, TimePoint now);
 
-  /// The upstream asks for a pause: every budget of the set that counts something over time rests until then.
-  /// A pause is only ever lengthened. False when the set has no such budget.
-  bool pause(BudgetSet set, TimePoint until, TimePoint now);
+  /// The upstream asks for a pause: the account of the job's key rests until then, or, where the job had no
+  /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
+  /// neither.
+  bool pause(const Reservation& reservation, TimePoint until, TimePoint now);
+  /// The upstream refuses the job's key for good. Whether another one is left; false too where it had none.
+  bool spend_key(const Reservation& reservation);
 
   /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);
   /// The upstream refused for its rate and did not say what it is.
-  void cut(BudgetSet set, TimePoint now);
+  void cut(const Reservation& reservation, TimePoint now);
   /// The upstream answered the job that had taken `reservation`, or was overloaded: moves the concurrency.
   void succeeded(const Reservation& reservation);
   void overloaded(const Reservation& reservation, TimePoint now);
+
+  /// Other limits, concurrencies and keys count from now on, by the names of budgets; a key that is not there
+  /// any more is drained, one that was spent is tried again. Budgets stay those that they were.
+  void configure(const std::vector<BudgetOptions>& options, TimePoint now);
 
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
@@ -102,8 +143,26 @@ class Budgets {
  private:
   struct Set {
     std::vector<std::size_t> budgets;
+    std::size_t pool = kNoPool;  ///< the budget whose keys its jobs get
     bool counts_tokens = false, counts_bound = false;
   };
+
+  static constexpr std::size_t kNoPool = static_cast<std::size_t>(-1);
+
+  /// The budget whose keys the set's jobs get; null when they get none.
+  const Budget* pool_of(BudgetSet set) const {
+    const std::size_t pool = sets_[set].pool;
+    return pool == kNoPool || budgets_[pool].options.keys.empty() ? nullptr : &budgets_[pool];
+  }
+  Budget* pool_of(BudgetSet set) {
+    const Budget* const pool = std::as_const(*this).pool_of(set);
+    return pool == nullptr ? nullptr : &budgets_[sets_[set].pool];
+  }
+  void describe(Set& set) const;
+  Key* best_key(Budget& pool, const Claim& claim, TimePoint now);
+  Quota& account_of(const Reservation& reservation);
+  template <class Change>
+  void for_quotas(const Reservation& reservation, Change change);
 
   std::vector<Budget> budgets_;
   std::vector<Set> sets_;

@@ -24,6 +24,13 @@ class ConcurrencyLimit {
   void take() { ++running_; }
   void free() { --running_; }
 
+  /// Another limit counts from now on, in full; what runs goes on.
+  void configure(std::int64_t limit) {
+    if (limit == configured_) return;
+    configured_ = limit_ = limit;
+    successes_ = 0;
+  }
+
   /// A call made at `called_at` found the upstream overloaded: three tenths less. All calls that were under
   /// way at a cut are one sign, not many.
   void overloaded(TimePoint called_at, TimePoint now) {

@@ -59,6 +59,18 @@ enum class OutputCount : std::uint8_t {
   bound,  ///< the max_tokens that the request allowed it, where it did
 };
 
+/// One of an upstream's keys. The secret is the workers'; the broker knows the name.
+struct KeyOptions {
+  static constexpr std::uint32_t kWeightMax = 100;
+
+  std::string name;
+  std::string quota_group{};       ///< keys of one account upstream share its limits; empty: one of its own
+  std::uint32_t weight = 1;        ///< 1..kWeightMax: its share where keys have equal room
+  std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for all of it
+  std::int64_t concurrency = 0;    ///< likewise; 0: no limit
+  bool draining = false;           ///< given to no job any more
+};
+
 /// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
 struct BudgetOptions {
   std::string name;
@@ -67,6 +79,7 @@ struct BudgetOptions {
   std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
   WindowKind window = WindowKind::sliding;
   OutputCount output = OutputCount::used;
+  std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
 };
 
 /// How one client, or each whose name matches a glob, shares with others. The client's own name wins over a

@@ -22,12 +22,20 @@ struct Send {
 
 /// Something that an operator may want to read in a log.
 struct Notice {
-  enum class Kind : std::uint8_t { worker_ready, worker_left, worker_lost, upstream_opened, upstream_closed };
+  enum class Kind : std::uint8_t {
+    worker_ready,
+    worker_left,
+    worker_lost,
+    upstream_opened,
+    upstream_closed,
+    key_spent
+  };
   Kind kind;
   std::string worker{}, session{};
   std::size_t jobs = 0;       ///< that it held, or may hold (worker_ready)
   std::string service{};      ///< whose upstream it is
   std::int64_t retry_ms = 0;  ///< upstream_opened: when it is tried again
+  std::string key{}, code{};  ///< key_spent: its name, and how the upstream refused it
 };
 
 /// What a turn wants done, in order. Owns everything that it names, so that its sends can wait for its writes

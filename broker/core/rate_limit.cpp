@@ -47,6 +47,7 @@ std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
 RateLimit::RateLimit(const RateOptions& options, WindowKind window)
     : name_(options.name),
       resource_(options.resource),
+      kind_(window),
       limit_(options.limit),
       period_(options.period),
       ceiling_(options.limit),
@@ -55,6 +56,21 @@ RateLimit::RateLimit(const RateOptions& options, WindowKind window)
       ramp_(kRampFull),
       history_(options.period) {
   if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
+}
+
+void RateLimit::configure(const RateOptions& options, TimePoint now) {
+  advance(now);
+  const std::int64_t level = floor_divide(bucket_.level(), scale_), before = limit_;
+  limit_ = options.limit;
+  ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
+  scale_ = window_ ? scale_of(limit_) : 1;
+  const std::int64_t capacity = capacity_of(options, kind_);
+  bucket_ = TokenBucket(limit_ * scale_, period_, capacity * scale_);
+  bucket_.refill(now);
+  bucket_.take((capacity - std::min(level, capacity)) * scale_);
+  if (window_) window_->set_scale(scale_);
+  history_.lower(before - limit_);
+  apply_limit();
 }
 
 void RateLimit::recover(TimePoint now) {

@@ -58,6 +58,9 @@ class RateLimit {
   void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
                        TimePoint now);
 
+  /// Another limit or burst counts from now on; what was taken stays taken.
+  void configure(const RateOptions& options, TimePoint now);
+
   /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
   std::uint64_t saved_in_turn = 0;
 
@@ -74,6 +77,7 @@ class RateLimit {
 
   std::string name_;
   Resource resource_;
+  WindowKind kind_;
   std::int64_t limit_;
   Duration period_;
   std::int64_t ceiling_;               // what the upstream says, at most limit_

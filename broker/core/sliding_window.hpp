@@ -32,6 +32,8 @@ class SlidingWindow {
   /// Takes back what was recorded but never sent.
   void unrecord(std::int64_t amount, TimePoint recorded_at);
 
+  /// The pace is said in other units from the next change on.
+  void set_scale(std::int64_t scale) { scale_ = scale; }
   /// The limit is another from now on. Requires: limit > 0.
   void set_limit(std::int64_t limit);
 

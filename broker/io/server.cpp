@@ -327,6 +327,13 @@ void Server::log_notices() {
       case core::Notice::Kind::upstream_closed:
         log_event(LogLevel::info, "upstream.closed", {{"service", notice.service}});
         break;
+      case core::Notice::Kind::key_spent:
+        log_event(LogLevel::error, "key.spent",
+                  {{"service", notice.service},
+                   {"key", notice.key},
+                   {"code", notice.code},
+                   {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
+        break;
     }
   }
   broker_.outbox().notices.clear();

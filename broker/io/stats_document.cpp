@@ -69,25 +69,42 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
   out.text("lost").integer(signed_of(broker.stats().workers_lost));
 }
 
-void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
-  const bool concurrency = budget.concurrency.configured() > 0;
-  const bool paused = now < budget.paused_until;
-  out.map(budget.rates.size() + (concurrency ? 1 : 0) + (paused ? 1 : 0));
-  for (core::RateLimit& rate : budget.rates) {
+std::size_t quota_entries(const core::Quota& quota, core::TimePoint now) {
+  return quota.rates().size() + (quota.concurrency().configured() > 0 ? 1 : 0) +
+         (now < quota.paused_until() ? 1 : 0);
+}
+
+/// The entries of a map: each limit, and the pause.
+void write_quota(DocumentWriter& out, core::Quota& quota, core::TimePoint now) {
+  for (core::RateLimit& rate : quota.rates()) {
     out.text(rate.name()).map(3);
     out.text("level").integer(rate.available(now));
     out.text("capacity").integer(rate.capacity());
     out.text("limit").integer(rate.limit());
   }
-  if (concurrency) {
+  if (const core::ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0) {
     out.text("concurrency").map(3);
-    out.text("level").integer(budget.concurrency.limit() - budget.concurrency.running());
-    out.text("capacity").integer(budget.concurrency.limit());
-    out.text("limit").integer(budget.concurrency.configured());
+    out.text("level").integer(concurrency.limit() - concurrency.running());
+    out.text("capacity").integer(concurrency.limit());
+    out.text("limit").integer(concurrency.configured());
   }
-  if (paused) out.text("paused_ms").integer(core::to_ms(budget.paused_until - now));
+  if (now < quota.paused_until()) out.text("paused_ms").integer(core::to_ms(quota.paused_until() - now));
 }
 
+void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
+  out.map(quota_entries(budget.quota, now) + (budget.keys.empty() ? 0 : 1));
+  write_quota(out, budget.quota, now);
+  if (budget.keys.empty()) return;
+  out.text("keys").map(budget.keys.size());
+  for (const core::Key& key : budget.keys) {
+    core::Quota& quota = budget.accounts[key.account].quota;
+    out.text(key.name).map(3 + quota_entries(quota, now));
+    out.text("state").text(core::name_of(key.state));
+    out.text("running").integer(key.running);
+    out.text("jobs").integer(signed_of(key.given));
+    write_quota(out, quota, now);
+  }
+}
 std::string_view name_of(core::CircuitBreaker::State state) {
   switch (state) {
     case core::CircuitBreaker::State::closed:

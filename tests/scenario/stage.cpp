@@ -2,6 +2,7 @@
 #include "tests/scenario/stage.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace lanemq::scenario {
 namespace {
@@ -13,6 +14,14 @@ Words without_first(Words words, std::size_t count) {
   words.words.erase(words.words.begin(),
                     words.words.begin() + static_cast<std::ptrdiff_t>(std::min(count, words.words.size())));
   return words;
+}
+
+void take_rates(Words& words, std::vector<core::RateOptions>& rates) {
+  const auto capacity = words.take("capacity");
+  for (const core::RateKind& kind : core::rate_kinds())
+    if (const auto value = words.take(std::string(kind.name)))
+      rates.push_back({std::string(kind.name), parse_number(*value), kind.period,
+                              capacity ? parse_number(*capacity) : 0, kind.resource});
 }
 
 }  // namespace
@@ -40,6 +49,19 @@ void Stage::add_lane(Words words) {
   options_.lanes.push_back(std::move(lane));
 }
 
+/// A key of the last budget, with limits of its own.
+void Stage::add_key(Words words) {
+  if (options_.budgets.empty()) throw TranscriptError("a key belongs to the budget before it");
+  core::BudgetOptions& budget = options_.budgets.back();
+  core::KeyOptions key{.name = words.word(1)};
+  if (const auto value = words.take("weight")) key.weight = static_cast<std::uint32_t>(parse_number(*value));
+  key.quota_group = words.take("quota_group").value_or("");
+  if (const auto value = words.take("concurrency")) key.concurrency = parse_number(*value);
+  take_rates(words, key.rates);
+  words.require_all_taken();
+  budget.keys.push_back(std::move(key));
+}
+
 void Stage::add_client(Words words) {
   core::ClientOptions client{.name = words.word(1)};
   if (const auto value = words.take("weight"))
@@ -62,11 +84,12 @@ void Stage::add_budget(Words words) {
   budget.lane = words.take("lane").value_or("");
   if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
   if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
-  const auto capacity = words.take("capacity");
-  for (const core::RateKind& kind : core::rate_kinds())
-    if (const auto value = words.take(std::string(kind.name)))
-      budget.rates.push_back({std::string(kind.name), parse_number(*value), kind.period,
-                              capacity ? parse_number(*capacity) : 0, kind.resource});
+  take_rates(words, budget.rates);
+  if (const auto value = words.take("keys")) {
+    std::stringstream names(*value);
+    for (std::string name; std::getline(names, name, ',');)
+      budget.keys.push_back({.name = name});
+  }
   words.require_all_taken();
   options_.budgets.push_back(std::move(budget));
 }
@@ -101,10 +124,11 @@ core::Broker& Stage::broker() {
 
 void Stage::direct(Words words) {
   const std::string verb = words.word(0);
-  const bool set_up = verb == "lane" || verb == "budget" || verb == "client" || verb == "option";
+  const bool set_up = verb == "lane" || verb == "budget" || verb == "key" || verb == "client" || verb == "option";
   if (set_up && broker_) throw TranscriptError("\"" + verb + "\" must stand before the first event");
   if (verb == "lane") return add_lane(std::move(words));
   if (verb == "budget") return add_budget(std::move(words));
+  if (verb == "key") return add_key(std::move(words));
   if (verb == "client") return add_client(std::move(words));
   if (verb == "option") return set_option(std::move(words));
   if (verb == "advance") return advance_to(now_ + parse_duration(words.word(1)));

@@ -29,6 +29,7 @@ class Stage {
  private:
   void add_lane(Words words);
   void add_budget(Words words);
+  void add_key(Words words);
   void add_client(Words words);
   void set_option(Words words);
   void start();

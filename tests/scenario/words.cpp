@@ -106,6 +106,7 @@ struct Describer {
     add(words, "lane", message.lane);
     add(words, "model", message.model);
     add(words, "client", message.client);
+    add(words, "key", message.key);
     add(words, "timeout_ms", message.timeout_ms);
     add(words, "meta", message.meta);
     add(words, "body", body);

@@ -65,7 +65,7 @@ TEST(Budgets, without_budgets_everything_is_affordable) {
   const BudgetSet none = budgets.match("s", "m", "c", "l");
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(affordable(budgets, none, kStart));
-    budgets.reserve(none, {}, kStart);
+    budgets.reserve(none, {.amounts = {}}, kStart);
   }
 }
 
@@ -73,13 +73,13 @@ TEST(Budgets, a_job_that_one_budget_refuses_takes_nothing_from_the_others) {
   Budgets budgets({requests("wide", "", 2), requests("narrow", "s", 1)});
   const BudgetSet both = budgets.match("s", "", "", ""), wide = budgets.match("t", "", "", "");
   ASSERT_TRUE(affordable(budgets, both, kStart));
-  budgets.reserve(both, {}, kStart);
+  budgets.reserve(both, {.amounts = {}}, kStart);
 
   for (int i = 0; i < 10; ++i)
     EXPECT_FALSE(affordable(budgets, both, kStart));
 
   EXPECT_TRUE(affordable(budgets, wide, kStart));
-  budgets.reserve(wide, {}, kStart);
+  budgets.reserve(wide, {.amounts = {}}, kStart);
   EXPECT_FALSE(affordable(budgets, wide, kStart));
 }
 
@@ -95,14 +95,14 @@ TEST(Budgets, settling_frees_the_place_and_keeps_the_request) {
   options.concurrency = 1;
   Budgets budgets({options});
   const BudgetSet set = budgets.match("s", "", "", "");
-  Reservation first = budgets.reserve(set, {}, kStart);
+  Reservation first = budgets.reserve(set, {.amounts = {}}, kStart);
   EXPECT_FALSE(affordable(budgets, set, kStart));
   EXPECT_EQ(budgets.when_affordable(set, {}, kStart), kNever) << "only an outcome can tell";
 
   budgets.settle(first, std::nullopt, kStart);
   EXPECT_FALSE(first.held);
   ASSERT_TRUE(affordable(budgets, set, kStart));
-  Reservation second = budgets.reserve(set, {}, kStart);
+  Reservation second = budgets.reserve(set, {.amounts = {}}, kStart);
   budgets.settle(second, std::nullopt, kStart);
 
   EXPECT_FALSE(affordable(budgets, set, kStart)) << "both requests are spent";
@@ -115,7 +115,7 @@ TEST(Budgets, releasing_gives_back_the_place_and_the_request) {
   const BudgetSet set = budgets.match("s", "", "", "");
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(affordable(budgets, set, kStart));
-    Reservation reservation = budgets.reserve(set, {}, kStart);
+    Reservation reservation = budgets.reserve(set, {.amounts = {}}, kStart);
     budgets.release(reservation, kStart);
   }
 }
@@ -124,8 +124,8 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
   Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
 
-  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(5)), kStart));
-  EXPECT_TRUE(budgets.pause(set, TimePoint(seconds(2)), TimePoint(seconds(1))));
+  EXPECT_TRUE(budgets.pause({.set = set}, TimePoint(seconds(5)), kStart));
+  EXPECT_TRUE(budgets.pause({.set = set}, TimePoint(seconds(2)), TimePoint(seconds(1))));
 
   EXPECT_FALSE(affordable(budgets, set, TimePoint(seconds(5) - milliseconds(1))));
   EXPECT_EQ(budgets.when_affordable(set, {}, kStart), TimePoint(seconds(5)));
@@ -135,7 +135,7 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
 TEST(Budgets, a_pause_is_for_budgets_that_count_requests) {
   Budgets budgets({concurrent("c", "", 3)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  EXPECT_FALSE(budgets.pause(set, TimePoint(seconds(5)), kStart));
+  EXPECT_FALSE(budgets.pause({.set = set}, TimePoint(seconds(5)), kStart));
   EXPECT_TRUE(affordable(budgets, set, kStart));
 }
 
@@ -144,9 +144,9 @@ TEST(Budgets, names_the_limit_that_stands_in_the_way) {
   const BudgetSet s = budgets.match("s", "", "", ""), t = budgets.match("t", "", "", ""),
                   u = budgets.match("u", "", "", "");
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "");
-  budgets.reserve(s, {}, kStart);
-  budgets.reserve(t, {}, kStart);
-  budgets.pause(u, TimePoint(seconds(1)), kStart);
+  budgets.reserve(s, {.amounts = {}}, kStart);
+  budgets.reserve(t, {.amounts = {}}, kStart);
+  budgets.pause({.set = u}, TimePoint(seconds(1)), kStart);
 
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "budget slots concurrency");
   EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "budget rate requests_per_minute");
@@ -163,8 +163,8 @@ TEST(Budgets, tokens_are_counted_as_the_limit_says) {
     Budgets budgets({tokens(resource, 1000, 1000)});
     const BudgetSet set = budgets.match("s", "", "", "");
     EXPECT_EQ(budgets.counts_tokens(set), resource != Resource::requests);
-    budgets.reserve(set, job, kStart);
-    EXPECT_EQ(budgets.all()[0].rates[0].available(kStart), 1000 - amount);
+    budgets.reserve(set, {.amounts = job}, kStart);
+    EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart), 1000 - amount);
   }
 }
 
@@ -176,7 +176,7 @@ TEST(Budgets, what_is_taken_is_gone_for_the_next_at_once) {
   int admitted = 0;
   for (int i = 0; i < 20; ++i) {
     if (!affordable(budgets, set, kStart, job)) continue;
-    budgets.reserve(set, job, kStart);
+    budgets.reserve(set, {.amounts = job}, kStart);
     ++admitted;
   }
   EXPECT_EQ(admitted, 1);
@@ -185,18 +185,18 @@ TEST(Budgets, what_is_taken_is_gone_for_the_next_at_once) {
 TEST(Budgets, settling_gives_back_what_was_not_used_and_owes_what_was_more) {
   Budgets budgets({tokens(Resource::tokens, 1000, 1000)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  RateLimit& rate = budgets.all()[0].rates[0];
+  RateLimit& rate = budgets.all()[0].quota.rates()[0];
   const Amounts expected{.input_tokens = 300, .output_tokens = 300};
 
-  Reservation cheap = budgets.reserve(set, expected, kStart);
+  Reservation cheap = budgets.reserve(set, {.amounts = expected}, kStart);
   budgets.settle(cheap, Amounts{.input_tokens = 100, .output_tokens = 50}, kStart);
   EXPECT_EQ(rate.available(kStart), 850);
 
-  Reservation unknown = budgets.reserve(set, expected, kStart);
+  Reservation unknown = budgets.reserve(set, {.amounts = expected}, kStart);
   budgets.settle(unknown, std::nullopt, kStart);
   EXPECT_EQ(rate.available(kStart), 250) << "what nobody knows is taken to be used";
 
-  Reservation dear = budgets.reserve(set, {.input_tokens = 100, .output_tokens = 100}, kStart);
+  Reservation dear = budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 100}}, kStart);
   budgets.settle(dear, Amounts{.input_tokens = 700, .output_tokens = 100}, kStart);
   EXPECT_EQ(rate.available(kStart), -550) << "a debt";
   EXPECT_FALSE(affordable(budgets, set, kStart, {.input_tokens = 1}));
@@ -209,11 +209,11 @@ TEST(Budgets, an_upstream_that_counts_the_bound_of_an_answer_gives_nothing_back_
   Budgets budgets({options});
   const BudgetSet set = budgets.match("s", "", "", "");
   EXPECT_TRUE(budgets.counts_bound(set));
-  RateLimit& rate = budgets.all()[0].rates[0];
-  Reservation sent = budgets.reserve(set, {.input_tokens = 100, .output_tokens = 300}, kStart);
+  RateLimit& rate = budgets.all()[0].quota.rates()[0];
+  Reservation sent = budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 300}}, kStart);
   budgets.settle(sent, Amounts{.input_tokens = 90, .output_tokens = 10}, kStart);
   EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
-  Reservation untouched = budgets.reserve(set, {.input_tokens = 100, .output_tokens = 300}, kStart);
+  Reservation untouched = budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 300}}, kStart);
   budgets.release(untouched, kStart);
   EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
 }
@@ -222,12 +222,12 @@ TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leave
   Budgets budgets({tokens(Resource::tokens, 6000, 100)});
   const BudgetSet set = budgets.match("s", "", "", "");
   const Amounts large{.input_tokens = 1000};
-  budgets.reserve(set, {.input_tokens = 1}, kStart);
+  budgets.reserve(set, {.amounts = {.input_tokens = 1}}, kStart);
   EXPECT_FALSE(affordable(budgets, set, kStart, large));
   EXPECT_EQ(budgets.when_affordable(set, {.amounts = large}, kStart), kStart + milliseconds(10));
   ASSERT_TRUE(affordable(budgets, set, kStart + milliseconds(10), large));
-  budgets.reserve(set, large, kStart + milliseconds(10));
-  EXPECT_EQ(budgets.all()[0].rates[0].available(kStart + milliseconds(10)), -900);
+  budgets.reserve(set, {.amounts = large}, kStart + milliseconds(10));
+  EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart + milliseconds(10)), -900);
   EXPECT_FALSE(budgets.unsatisfiable(set, large));
   const Obstacle never = budgets.unsatisfiable(set, {.input_tokens = 6001});
   ASSERT_TRUE(never);
@@ -252,23 +252,23 @@ TEST(Budgets, what_the_upstream_says_of_a_minute_counts_for_limits_of_a_minute) 
   wire::UpstreamLimits said;
   said.limit_requests = 6;
   said.limit_tokens = 400;
-  budgets.learn(budgets.reserve(set, {}, kStart), said, kStart);
-  auto& rates = budgets.all()[0].rates;
+  budgets.learn(budgets.reserve(set, {.amounts = {}}, kStart), said, kStart);
+  auto& rates = budgets.all()[0].quota.rates();
   EXPECT_EQ(rates[0].effective_limit(kStart), 400);
   EXPECT_EQ(rates[1].effective_limit(kStart), 6);
   EXPECT_EQ(rates[2].effective_limit(kStart), 10);
-  budgets.cut(set, kStart);
+  budgets.cut({.set = set}, kStart);
   EXPECT_EQ(rates[0].effective_limit(kStart), 320);
 }
 
 TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_them_back) {
   Budgets budgets({concurrent("b", "", 10)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  const ConcurrencyLimit& limit = budgets.all()[0].concurrency;
+  const ConcurrencyLimit& limit = budgets.all()[0].quota.concurrency();
   TimePoint now = kStart;
   std::vector<Reservation> wave;
   for (int i = 0; i < 10; ++i)
-    wave.push_back(budgets.reserve(set, {}, now));
+    wave.push_back(budgets.reserve(set, {.amounts = {}}, now));
   ASSERT_FALSE(affordable(budgets, set, now));
 
   now += seconds(1);
@@ -279,7 +279,7 @@ TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_t
   EXPECT_EQ(limit.limit(), 7) << "one wave is one sign";
   EXPECT_EQ(limit.running(), 0);
   for (int i = 0; i < 7; ++i)
-    budgets.reserve(set, {}, now);
+    budgets.reserve(set, {.amounts = {}}, now);
   EXPECT_FALSE(affordable(budgets, set, now));
 
   for (int i = 0; i < 7; ++i)
@@ -296,20 +296,20 @@ TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_t
 TEST(Budgets, without_a_concurrency_an_overloaded_upstream_changes_nothing) {
   Budgets budgets({requests("b", "", 600)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  budgets.overloaded(budgets.reserve(set, {}, kStart), kStart);
+  budgets.overloaded(budgets.reserve(set, {.amounts = {}}, kStart), kStart);
   EXPECT_TRUE(affordable(budgets, set, kStart));
-  EXPECT_EQ(budgets.all()[0].rates[0].effective_limit(kStart), 600);
+  EXPECT_EQ(budgets.all()[0].quota.rates()[0].effective_limit(kStart), 600);
 }
 
 TEST(Budgets, a_pause_forgives_no_debt) {
   Budgets budgets({tokens(Resource::tokens, 6000, 1000)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  RateLimit& rate = budgets.all()[0].rates[0];
-  Reservation dear = budgets.reserve(set, {.input_tokens = 100}, kStart);
+  RateLimit& rate = budgets.all()[0].quota.rates()[0];
+  Reservation dear = budgets.reserve(set, {.amounts = {.input_tokens = 100}}, kStart);
   budgets.settle(dear, Amounts{.input_tokens = 2000}, kStart);
   ASSERT_EQ(rate.available(kStart), -1000);
 
-  budgets.pause(set, TimePoint(seconds(2)), kStart);
+  budgets.pause({.set = set}, TimePoint(seconds(2)), kStart);
 
   EXPECT_EQ(rate.available(kStart), -1000);
   EXPECT_EQ(rate.available(TimePoint(seconds(2))), -800) << "it is paid back at the limit's pace";
@@ -320,15 +320,15 @@ TEST(Budgets, a_short_pause_leaves_the_limit_of_a_day_alone) {
   options.rates.push_back({"requests_per_day", 100, std::chrono::hours(24), 10, Resource::requests});
   Budgets budgets({options});
   const BudgetSet set = budgets.match("s", "", "", "");
-  budgets.pause(set, TimePoint(seconds(1)), kStart);
-  EXPECT_EQ(budgets.all()[0].rates[0].available(TimePoint(seconds(1))), 1);
-  EXPECT_EQ(budgets.all()[0].rates[1].available(TimePoint(seconds(1))), 10);
+  budgets.pause({.set = set}, TimePoint(seconds(1)), kStart);
+  EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(TimePoint(seconds(1))), 1);
+  EXPECT_EQ(budgets.all()[0].quota.rates()[1].available(TimePoint(seconds(1))), 10);
 }
 
 TEST(Budgets, whoever_waits_first_saves_for_itself) {
   Budgets budgets({tokens(Resource::tokens, 1000, 100)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  budgets.reserve(set, {.input_tokens = 50}, kStart);
+  budgets.reserve(set, {.amounts = {.input_tokens = 50}}, kStart);
   budgets.save(set, {.amounts = {.input_tokens = 80}, .turn = 7}, kStart);
   EXPECT_TRUE(budgets.obstacle(set, {.amounts = {.input_tokens = 10}, .turn = 7}, kStart))
       << "in that turn it would be passed";
@@ -354,7 +354,7 @@ TEST(Budgets, no_window_holds_more_tokens_than_the_limit_but_for_the_guess) {
         RC_ASSERT(waits < 20000);
         now = std::max(budgets.when_affordable(set, {.amounts = amounts}, now), now + milliseconds(1));
       }
-      Reservation reservation = budgets.reserve(set, amounts, now);
+      Reservation reservation = budgets.reserve(set, {.amounts = amounts}, now);
       budgets.settle(reservation, Amounts{.input_tokens = actual}, now);
       sent.emplace_back(now, actual);
       largest_error = std::max(largest_error, actual - guess);

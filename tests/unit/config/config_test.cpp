@@ -179,6 +179,34 @@ TEST(Config, guards_that_cannot_hold_are_refused_with_their_lane) {
               AllOf(HasSubstr("lane.b.share_min"), HasSubstr("more than 1")));
 }
 
+TEST(Config, a_budget_has_keys) {
+  const Config config = read(
+      "[[budget]]\nname = \"a\"\nkeys = [ \"k0\", { name = \"k1\", weight = 3 },\n"
+      "  { name = \"k2\", quota_group = \"org\", limits = { requests_per_minute = 60, concurrency = 4 } },\n"
+      "  { name = \"k3\", quota_group = \"org\", draining = true } ]\n");
+
+  const auto& keys = config.core.budgets.at(0).keys;
+  ASSERT_EQ(keys.size(), 4u);
+  EXPECT_EQ(keys[0].name, "k0");
+  EXPECT_EQ(keys[1].weight, 3u);
+  EXPECT_EQ(keys[2].rates.at(0).limit, 60);
+  EXPECT_EQ(keys[2].concurrency, 4);
+  EXPECT_EQ(keys[3].rates.at(0).limit, 60) << "the group's";
+  EXPECT_TRUE(keys[3].draining);
+  EXPECT_EQ(print_config(read(print_config(config))), print_config(config));
+}
+
+TEST(Config, what_is_wrong_with_a_key_is_named) {
+  const auto with_keys = [](const std::string& keys) { return "[[budget]]\nname = \"a\"\nkeys = [" + keys + "]\n"; };
+  EXPECT_THAT(error_of(with_keys("\"k\", \"k\"")), HasSubstr("\"k\" is there twice"));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", wieght = 2 }")), AllOf(HasSubstr("3:"), HasSubstr("\"weight\"?")));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", limits = { requests_per_minute = 0 } }")), HasSubstr("at least 1"));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", secret = \"sk-1\" }")), HasSubstr("key of an upstream's key"));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", quota_group = \"g\", limits = { requests_per_minute = 1 } },"
+                                 "{ name = \"l\", quota_group = \"g\", limits = { requests_per_minute = 2 } }")),
+              HasSubstr("say different limits"));
+}
+
 TEST(Config, clients_have_weights_and_bounds) {
   const Config config =
       read("[clients.\"team-a*\"]\nweight = 4\nin_flight_max = 20\ndepth_max = 100\nlane_max = \"normal\"\n");

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/quota.hpp"
+
+#include <algorithm>
+
+namespace lanemq::core {
+namespace {
+
+/// The limits that a refusal is about: one of a day is not what a short pause comes from.
+constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
+
+}  // namespace
+
+Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window)
+    : concurrency_(concurrency) {
+  for (const RateOptions& rate : rates)
+    rates_.emplace_back(rate, window);
+}
+
+Quota::Block Quota::block(const Claim& claim, TimePoint now) {
+  if (now < paused_until_) return {.blocked = true, .paused = true};
+  if (concurrency_.full()) return {.blocked = true};
+  for (RateLimit& rate : rates_)
+    if ((claim.turn != 0 && rate.saved_in_turn == claim.turn) ||
+        !rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
+      return {.blocked = true, .rate = &rate};
+  return {};
+}
+
+TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
+  if (concurrency_.full()) return kNever;
+  TimePoint latest = std::max(now, paused_until_);
+  for (RateLimit& rate : rates_) {
+    const std::int64_t amount = claim.amounts.of(rate.resource());
+    if (!rate.affordable(amount, claim.hold, now))
+      latest = std::max(latest, rate.when_affordable(amount, claim.hold, now));
+  }
+  return latest;
+}
+
+void Quota::save(const Claim& claim, TimePoint now) {
+  for (RateLimit& rate : rates_)
+    if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now)) rate.saved_in_turn = claim.turn;
+}
+
+std::int64_t Quota::room_after(const Claim& claim, TimePoint now) {
+  std::int64_t room = 1000;
+  for (RateLimit& rate : rates_)
+    room = std::min(room,
+                    (rate.available(now) - claim.amounts.of(rate.resource())) * 1000 / rate.capacity());
+  return room;
+}
+
+void Quota::take(const Amounts& amounts, TimePoint now) {
+  concurrency_.take();
+  for (RateLimit& rate : rates_)
+    rate.take(amounts.of(rate.resource()), now);
+}
+
+void Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
+  concurrency_.free();
+  if (used == nullptr) return;
+  for (RateLimit& rate : rates_) {
+    const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
+    if (more > 0) rate.take_late(more, taken_at, now);
+    if (more < 0) rate.give(-more, taken_at, now);
+  }
+}
+
+void Quota::pause(TimePoint until, TimePoint now) {
+  if (until <= paused_until_) return;
+  paused_until_ = until;
+  for (RateLimit& rate : rates_)
+    if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
+}
+
+void Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now) {
+  struct Said {
+    std::optional<std::int64_t> limit, remaining, reset_ms;
+  };
+  const auto said_of = [&](Resource resource) -> Said {
+    switch (resource) {
+      case Resource::requests:
+        break;
+      case Resource::tokens:
+        return {limits.limit_tokens, limits.remaining_tokens, limits.reset_tokens_ms};
+      case Resource::input_tokens:
+        return {limits.limit_input_tokens, limits.remaining_input_tokens, limits.reset_input_tokens_ms};
+      case Resource::output_tokens:
+        return {limits.limit_output_tokens, limits.remaining_output_tokens, limits.reset_output_tokens_ms};
+    }
+    return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
+  };
+  for (RateLimit& rate : rates_) {
+    if (rate.period() != std::chrono::minutes(1)) continue;
+    const Said said = said_of(rate.resource());
+    if (said.limit) rate.learn_limit(*said.limit, now);
+    if (!said.remaining) continue;
+    std::optional<Duration> reset;
+    if (said.reset_ms) reset = std::chrono::milliseconds(std::min<std::int64_t>(*said.reset_ms, 60'000));
+    rate.learn_remaining(*said.remaining, reset, taken_at, now);
+  }
+}
+
+void Quota::cut(TimePoint now) {
+  for (RateLimit& rate : rates_)
+    if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
+}
+
+void Quota::configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
+                      TimePoint now) {
+  std::vector<RateLimit> kept;
+  for (const RateOptions& options : rates) {
+    const auto known = std::find_if(rates_.begin(), rates_.end(),
+                                    [&](const RateLimit& rate) { return rate.name() == options.name; });
+    if (known == rates_.end()) {
+      kept.emplace_back(options, window);
+      continue;
+    }
+    known->configure(options, now);
+    kept.push_back(std::move(*known));
+  }
+  rates_ = std::move(kept);
+  concurrency_.configure(concurrency);
+}
+
+}  // namespace lanemq::core

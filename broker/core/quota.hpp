@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/amounts.hpp"
+#include "broker/core/concurrency_limit.hpp"
+#include "broker/core/options.hpp"
+#include "broker/core/rate_limit.hpp"
+#include "broker/core/time.hpp"
+
+namespace lanemq::core {
+
+/// The limits that one party upstream counts together: those of a budget, or those of one account whose keys
+/// the budget has.
+class Quota {
+ public:
+  Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window);
+
+  std::vector<RateLimit>& rates() { return rates_; }
+  const std::vector<RateLimit>& rates() const { return rates_; }
+  const ConcurrencyLimit& concurrency() const { return concurrency_; }
+  TimePoint paused_until() const { return paused_until_; }
+  /// Whether it counts something over time.
+  bool has_rates() const { return !rates_.empty(); }
+
+  /// What stands in the way of a claim.
+  struct Block {
+    bool blocked = false, paused = false;
+    const RateLimit* rate = nullptr;  ///< null: it is paused, or its concurrency is used up
+  };
+  Block block(const Claim& claim, TimePoint now);
+  /// When the claim may be affordable, an estimate on the early side; kNever when only a settle can tell.
+  TimePoint when_affordable(const Claim& claim, TimePoint now);
+  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it.
+  void save(const Claim& claim, TimePoint now);
+  /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
+  /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
+  std::int64_t room_after(const Claim& claim, TimePoint now);
+
+  void take(const Amounts& amounts, TimePoint now);
+  /// A job that took `expected` is over; `used` is what it really took, null where nobody knows.
+  void settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
+
+  /// The upstream asks for a pause; it is only ever lengthened.
+  void pause(TimePoint until, TimePoint now);
+  /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
+  void learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
+  /// The upstream refused for its rate and did not say what it is.
+  void cut(TimePoint now);
+  void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
+  void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
+
+  /// Other limits count from now on; what was taken stays taken.
+  void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
+                 TimePoint now);
+
+ private:
+  std::vector<RateLimit> rates_;
+  ConcurrencyLimit concurrency_;
+  TimePoint paused_until_{};
+};
+
+}  // namespace lanemq::core
