@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include <toml++/toml.h>
 
@@ -17,8 +18,8 @@ namespace {
 
 using core::BudgetOptions;
 using core::ClientOptions;
-using core::KeyOptions;
 using core::Duration;
+using core::KeyOptions;
 using core::LaneOptions;
 using core::RateOptions;
 using core::Resource;
@@ -460,8 +461,8 @@ void share_limits_of_groups(std::vector<KeyOptions>& keys) {
     for (KeyOptions& other : keys) {
       if (other.quota_group != key.quota_group || same_limits(other, key)) continue;
       if (!other.rates.empty() || other.concurrency > 0)
-        throw ConfigError("keys " + key.name + " and " + other.name + " are of quota_group \"" + key.quota_group +
-                          "\" and say different limits; say them with one");
+        throw ConfigError("keys " + key.name + " and " + other.name + " are of quota_group \"" +
+                          key.quota_group + "\" and say different limits; say them with one");
       other.rates = key.rates;
       other.concurrency = key.concurrency;
     }
@@ -563,7 +564,8 @@ void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window,
         window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
     if (rate.capacity > most)
       throw ConfigError(where + ": capacity of " + rate.name + " is " + std::to_string(rate.capacity) +
-                        "; at most " + std::to_string(most) + " here (half the limit where window = \"sliding\")");
+                        "; at most " + std::to_string(most) +
+                        " here (half the limit where window = \"sliding\")");
   }
 }
 
@@ -717,6 +719,56 @@ void check_config(const Config& config) {
   }
   if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
   if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
+}
+
+Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold) {
+  Config config = running;
+  for (const OptionRow& row : kOptions) {
+    if (row.get(wanted) == row.get(running)) continue;
+    if (row.key == "log_level")
+      config.log_level = wanted.log_level;
+    else
+      cold.emplace_back(row.key);
+  }
+  const auto same_names = [](const auto& a, const auto& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return x.name == y.name; });
+  };
+  if (same_names(running.core.lanes, wanted.core.lanes)) {
+    for (std::size_t i = 0; i < running.core.lanes.size(); ++i) {
+      const LaneOptions& before = running.core.lanes[i];
+      LaneOptions& lane = config.core.lanes[i] = wanted.core.lanes[i];
+      if (lane.reserved_slots != before.reserved_slots)
+        cold.push_back("lane." + lane.name + ".reserved_slots");
+      if (lane.is_default != before.is_default) cold.push_back("lane." + lane.name + ".default");
+      lane.reserved_slots = before.reserved_slots;
+      lane.is_default = before.is_default;
+    }
+  } else {
+    cold.emplace_back("lane (their names and order)");
+  }
+  for (BudgetOptions& budget : config.core.budgets) {
+    const auto place = std::find_if(wanted.core.budgets.begin(), wanted.core.budgets.end(),
+                                    [&](const BudgetOptions& other) { return other.name == budget.name; });
+    if (place == wanted.core.budgets.end()) {
+      cold.push_back("budget." + budget.name + " (it is gone)");
+      continue;
+    }
+    if (std::tie(budget.service, budget.model, budget.client, budget.lane) !=
+        std::tie(place->service, place->model, place->client, place->lane))
+      cold.push_back("budget." + budget.name + ".match");
+    if (budget.window != place->window) cold.push_back("budget." + budget.name + ".window");
+    if (budget.output != place->output) cold.push_back("budget." + budget.name + ".output");
+    budget.rates = place->rates;
+    budget.concurrency = place->concurrency;
+    budget.keys = place->keys;
+  }
+  for (const BudgetOptions& budget : wanted.core.budgets)
+    if (std::none_of(running.core.budgets.begin(), running.core.budgets.end(),
+                     [&](const BudgetOptions& other) { return other.name == budget.name; }))
+      cold.push_back("budget." + budget.name + " (it is new)");
+  config.core.clients = wanted.core.clients;
+  return config;
 }
 
 std::string print_config(const Config& config) {

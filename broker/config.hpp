@@ -49,6 +49,9 @@ void load_config_environment(Config& config);
 void set_config(const std::string& assignment, Config& config);
 /// Checks what only the whole can tell. Throws ConfigError.
 void check_config(const Config& config);
+/// What of `wanted` can count without a restart, put over `running`: the log level, the bounds and guards of
+/// lanes, the limits and keys of budgets, the clients. `cold` gets what cannot: it keeps its value.
+Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold);
 /// The configuration as a commented TOML file.
 std::string print_config(const Config& config);
 

@@ -65,12 +65,14 @@ void require_port(const std::string& endpoint) {
                     " names no port; it ends in :PORT, 1 to 65535, or in :* for a free one");
 }
 
-/// Blocks the stop signals for all threads to come and returns the descriptor that tells of them.
-int stop_signals() {
+/// Blocks the signals that are taken in the loop, for all threads to come, and returns the descriptor that
+/// tells of them.
+int loop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -88,7 +90,27 @@ void raise_descriptor_limit() {
                            {"do", "raise LimitNOFILE or ulimit -n"}});
 }
 
-int serve(const Config& config) {
+/// Takes what can count at once from a configuration that was read again.
+std::optional<lanemq::core::Options> reload(Config& running, const std::function<Config()>& read) {
+  try {
+    std::vector<std::string> cold;
+    Config config = lanemq::reloaded(running, read(), cold);
+    if (!lanemq::io::set_log_level(config.log_level))
+      throw ConfigError("log_level \"" + config.log_level + "\" is not known");
+    running = std::move(config);
+    for (const std::string& key : cold)
+      lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.needs_restart", {{"key", key}});
+    lanemq::io::log_event(lanemq::io::LogLevel::info, "config.reloaded", {});
+    return running.core;
+  } catch (const ConfigError& error) {
+    lanemq::io::log_event(
+        lanemq::io::LogLevel::error, "config.reload_failed",
+        {{"reason", error.what()}, {"do", "nothing has changed; mend it and send SIGHUP again"}});
+    return std::nullopt;
+  }
+}
+
+int serve(Config config, const std::function<Config()>& read) {
   if (!lanemq::io::set_log_level(config.log_level))
     throw ConfigError("log_level \"" + config.log_level +
                       "\" is not known; write debug, info, warn, error or off");
@@ -102,7 +124,7 @@ int serve(const Config& config) {
     lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",
                           {{"key", key}, {"reason", "understood, but this version does not enforce it"}});
   raise_descriptor_limit();
-  const int signals = stop_signals();
+  const int signals = loop_signals();
   // libzmq takes the routing ids it makes from rand(): they must not be guessable.
   std::srand(static_cast<unsigned>(entropy()));
 
@@ -110,7 +132,8 @@ int serve(const Config& config) {
   core.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
-  lanemq::io::Server server(config.server, core, std::move(*store), signals, entropy());
+  lanemq::io::Server server(
+      config.server, core, std::move(*store), signals, [&] { return reload(config, read); }, entropy());
   std::printf("ready clients=%s workers=%s\n", server.clients_endpoint().c_str(),
               server.workers_endpoint().c_str());
   std::fflush(stdout);
@@ -145,6 +168,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Precedence: defaults < file < environment (LANEMQ_KEY) < flags and --set.\n"
       "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind.\n"
+      "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, clients.\n"
       "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.");
   try {
     app.parse(argc, argv);
@@ -152,20 +176,24 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   try {
-    Config config;
-    if (!config_path.empty()) lanemq::load_config_file(config_path, config);
-    lanemq::load_config_environment(config);
-    if (!clients.empty()) config.server.clients = clients;
-    if (!workers.empty()) config.server.workers = workers;
-    if (!store.empty()) config.store = store;
-    if (!log_level.empty()) config.log_level = log_level;
-    if (insecure) config.insecure = true;
-    for (const std::string& assignment : assignments)
-      lanemq::set_config(assignment, config);
-    lanemq::check_config(config);
+    const auto read = [&] {
+      Config config;
+      if (!config_path.empty()) lanemq::load_config_file(config_path, config);
+      lanemq::load_config_environment(config);
+      if (!clients.empty()) config.server.clients = clients;
+      if (!workers.empty()) config.server.workers = workers;
+      if (!store.empty()) config.store = store;
+      if (!log_level.empty()) config.log_level = log_level;
+      if (insecure) config.insecure = true;
+      for (const std::string& assignment : assignments)
+        lanemq::set_config(assignment, config);
+      lanemq::check_config(config);
+      return config;
+    };
+    const Config config = read();
     if (print) std::cout << lanemq::print_config(config);
     if (print || check) return 0;
-    return serve(config);
+    return serve(config, read);
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;

@@ -27,19 +27,41 @@ Broker::Broker(Options options, std::uint64_t seed)
       jobs_(options_.jobs_max, random_() >> 36, random_()),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
+  for (const LaneOptions& lane : options_.lanes) {
+    lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
+    if (lane.is_default) default_lane_ = lanes_.back().get();
+  }
+  apply_guards();
+  LANEMQ_CHECK(default_lane_ != nullptr);
+}
+
+Broker::~Broker() = default;
+
+/// What dispatch() asks of the lanes' options for each job, found out once.
+void Broker::apply_guards() {
+  hold_below_.clear();
+  boosts_ = shares_ = false;
   int hold = 0;
   for (const LaneOptions& lane : options_.lanes) {
     hold_below_.push_back(hold);
     hold += lane.reserve;
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
-    lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
-    if (lane.is_default) default_lane_ = lanes_.back().get();
   }
-  LANEMQ_CHECK(default_lane_ != nullptr);
 }
 
-Broker::~Broker() = default;
+void Broker::on(const OptionsChanged& event, TimePoint now) {
+  const Options& changed = *event.options;
+  LANEMQ_CHECK(changed.lanes.size() == lanes_.size());
+  options_.lanes = changed.lanes;
+  for (const auto& lane : lanes_)
+    lane->configure(options_.lanes[lane->index()]);
+  apply_guards();
+  options_.budgets = changed.budgets;
+  budgets_.configure(options_.budgets, now);
+  options_.clients = changed.clients;
+  clients_.configure(options_.clients);
+}
 
 void Broker::handle(const Event& event, TimePoint now) {
   std::visit([&](const auto& what) { on(what, now); }, event);

@@ -84,6 +84,7 @@ class Broker {
   void on(const StatusAsked& event, TimePoint now);
   void on(const FetchAsked& event, TimePoint now);
   void on(const DrainAsked& event, TimePoint now);
+  void on(const OptionsChanged& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
@@ -139,6 +140,7 @@ class Broker {
   }
 
   // ---- the life of a job (broker.cpp)
+  void apply_guards();
   void enqueue(Job& job);
   void leave_queue(Job& job);
   void take_place(Job& job, Worker& worker);

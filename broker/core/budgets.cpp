@@ -36,8 +36,8 @@ Budget::Budget(const BudgetOptions& budget_options)
 
 void Budget::add_key(const KeyOptions& key) {
   const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
-  auto account =
-      std::find_if(accounts.begin(), accounts.end(), [&](const Account& known) { return known.name == name; });
+  auto account = std::find_if(accounts.begin(), accounts.end(),
+                              [&](const Account& known) { return known.name == name; });
   if (account == accounts.end())
     account = accounts.insert(account, {name, Quota(key.rates, key.concurrency, options.window)});
   keys.push_back({.name = key.name,
@@ -132,8 +132,7 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
     const Quota::Block block = budgets_[i].quota.block(claim, now);
-    if (block.blocked)
-      return {.budget = &budgets_[i], .rate = block.rate, .paused = block.paused};
+    if (block.blocked) return {.budget = &budgets_[i], .rate = block.rate, .paused = block.paused};
   }
   Budget* const pool = pool_of(set);
   if (pool == nullptr || best_key(*pool, claim, now) != nullptr) return {};
@@ -301,7 +300,8 @@ bool Budgets::spend_key(const Reservation& reservation) {
   if (reservation.key == Reservation::kNoKey) return false;
   std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
   keys[reservation.key].state = Key::State::spent;
-  return std::any_of(keys.begin(), keys.end(), [](const Key& key) { return key.state == Key::State::active; });
+  return std::any_of(keys.begin(), keys.end(),
+                     [](const Key& key) { return key.state == Key::State::active; });
 }
 
 void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {

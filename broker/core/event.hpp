@@ -69,8 +69,14 @@ struct WorkerUnreachable {
 /// No more work: what is queued is refused, what runs may finish.
 struct DrainAsked {};
 
-using Event =
-    std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, WorkerReady, OutcomeReported,
-                 FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, DrainAsked>;
+/// The configuration was read again. What it says of lanes (by place: their names stay), of the limits and
+/// keys of budgets (by name) and of clients counts from now on, for what is queued too.
+struct OptionsChanged {
+  const struct Options* options;
+};
+
+using Event = std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, WorkerReady, OutcomeReported,
+                           FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
+                           DrainAsked, OptionsChanged>;
 
 }  // namespace lanemq::core

@@ -29,6 +29,8 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   const LaneOptions& options() const { return options_; }
+  /// Requires: the same name.
+  void configure(const LaneOptions& options) { options_ = options; }
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
 

@@ -64,11 +64,11 @@ struct KeyOptions {
   static constexpr std::uint32_t kWeightMax = 100;
 
   std::string name;
-  std::string quota_group{};       ///< keys of one account upstream share its limits; empty: one of its own
-  std::uint32_t weight = 1;        ///< 1..kWeightMax: its share where keys have equal room
+  std::string quota_group{};         ///< keys of one account upstream share its limits; empty: one of its own
+  std::uint32_t weight = 1;          ///< 1..kWeightMax: its share where keys have equal room
   std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for all of it
-  std::int64_t concurrency = 0;    ///< likewise; 0: no limit
-  bool draining = false;           ///< given to no job any more
+  std::int64_t concurrency = 0;      ///< likewise; 0: no limit
+  bool draining = false;             ///< given to no job any more
 };
 
 /// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.

@@ -46,8 +46,7 @@ void Quota::save(const Claim& claim, TimePoint now) {
 std::int64_t Quota::room_after(const Claim& claim, TimePoint now) {
   std::int64_t room = 1000;
   for (RateLimit& rate : rates_)
-    room = std::min(room,
-                    (rate.available(now) - claim.amounts.of(rate.resource())) * 1000 / rate.capacity());
+    room = std::min(room, (rate.available(now) - claim.amounts.of(rate.resource())) * 1000 / rate.capacity());
   return room;
 }
 

@@ -60,14 +60,15 @@ zmq::context_t make_context(int io_threads) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-               int stop_signals, std::uint64_t seed)
+               int signals, Reload reload, std::uint64_t seed)
     : options_(options),
       broker_(core_options, seed),
       store_(std::move(store)),
       context_(make_context(options.io_threads)),
       clients_(context_, client_router(options, core_options)),
       workers_(context_, worker_router(options, core_options)),
-      stop_signals_(stop_signals),
+      signals_(signals),
+      reload_(std::move(reload)),
       decoder_(core_options.body_bytes_max),
       started_(Clock::now()),
       wall_ms_(core_options.wall_ms) {}
@@ -120,7 +121,7 @@ void Server::wait() {
   }
   zmq::pollitem_t items[] = {{workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
-                             {nullptr, stop_signals_, ZMQ_POLLIN, 0}};
+                             {nullptr, signals_, ZMQ_POLLIN, 0}};
   try {
     zmq::poll(items, std::size(items), std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
@@ -343,7 +344,11 @@ void Server::log_notices() {
 
 void Server::take_signals(core::TimePoint now) {
   signalfd_siginfo info{};
-  while (::read(stop_signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+  while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo == SIGHUP) {
+      if (const auto options = reload_()) broker_.handle(core::OptionsChanged{&*options}, now);
+      continue;
+    }
     if (stop_at_) {
       stop_now_ = true;
       continue;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,14 +34,19 @@ struct ServerOptions {
   int io_threads = 1;
 };
 
+/// Reads the configuration again, says in the log what came of it, and returns what the core is to go by;
+/// none where it cannot be used.
+using Reload = std::function<std::optional<core::Options>()>;
+
 /// The loop: reads the sockets and the clock, tells the core, commits, sends. One thread owns everything
 /// here.
 class Server {
  public:
-  /// Binds both sockets. `stop_signals` is a descriptor that becomes readable when a signal asks to stop
-  /// (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be bound.
+  /// Binds both sockets. `signals` is a descriptor that becomes readable when a signal asks to stop, or with
+  /// SIGHUP for a `reload` (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be
+  /// bound.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-         int stop_signals, std::uint64_t seed);
+         int signals, Reload reload, std::uint64_t seed);
 
   std::string clients_endpoint() const { return clients_.endpoint(); }
   std::string workers_endpoint() const { return workers_.endpoint(); }
@@ -85,7 +92,8 @@ class Server {
   std::unique_ptr<Store> store_;
   zmq::context_t context_;
   Router clients_, workers_;
-  int stop_signals_;
+  int signals_;
+  Reload reload_;
   Decoder decoder_;
   Incoming incoming_;
   wire::ClientRequest client_request_;

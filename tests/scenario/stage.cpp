@@ -21,7 +21,7 @@ void take_rates(Words& words, std::vector<core::RateOptions>& rates) {
   for (const core::RateKind& kind : core::rate_kinds())
     if (const auto value = words.take(std::string(kind.name)))
       rates.push_back({std::string(kind.name), parse_number(*value), kind.period,
-                              capacity ? parse_number(*capacity) : 0, kind.resource});
+                       capacity ? parse_number(*capacity) : 0, kind.resource});
 }
 
 }  // namespace
@@ -124,7 +124,8 @@ core::Broker& Stage::broker() {
 
 void Stage::direct(Words words) {
   const std::string verb = words.word(0);
-  const bool set_up = verb == "lane" || verb == "budget" || verb == "key" || verb == "client" || verb == "option";
+  const bool set_up =
+      verb == "lane" || verb == "budget" || verb == "key" || verb == "client" || verb == "option";
   if (set_up && broker_) throw TranscriptError("\"" + verb + "\" must stand before the first event");
   if (verb == "lane") return add_lane(std::move(words));
   if (verb == "budget") return add_budget(std::move(words));

@@ -213,7 +213,8 @@ TEST(Budgets, an_upstream_that_counts_the_bound_of_an_answer_gives_nothing_back_
   Reservation sent = budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 300}}, kStart);
   budgets.settle(sent, Amounts{.input_tokens = 90, .output_tokens = 10}, kStart);
   EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
-  Reservation untouched = budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 300}}, kStart);
+  Reservation untouched =
+      budgets.reserve(set, {.amounts = {.input_tokens = 100, .output_tokens = 300}}, kStart);
   budgets.release(untouched, kStart);
   EXPECT_EQ(rate.available(kStart), 1000 - 90 - 300);
 }

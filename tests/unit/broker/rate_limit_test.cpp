@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "broker/core/rate_limit.hpp"
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -7,7 +9,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/rate_limit.hpp"
 #include "broker/core/sliding_window.hpp"
 
 // What an upstream would see. The checks count calls in windows and know nothing of buckets, slices or paces.

@@ -197,14 +197,20 @@ TEST(Config, a_budget_has_keys) {
 }
 
 TEST(Config, what_is_wrong_with_a_key_is_named) {
-  const auto with_keys = [](const std::string& keys) { return "[[budget]]\nname = \"a\"\nkeys = [" + keys + "]\n"; };
+  const auto with_keys = [](const std::string& keys) {
+    return "[[budget]]\nname = \"a\"\nkeys = [" + keys + "]\n";
+  };
   EXPECT_THAT(error_of(with_keys("\"k\", \"k\"")), HasSubstr("\"k\" is there twice"));
-  EXPECT_THAT(error_of(with_keys("{ name = \"k\", wieght = 2 }")), AllOf(HasSubstr("3:"), HasSubstr("\"weight\"?")));
-  EXPECT_THAT(error_of(with_keys("{ name = \"k\", limits = { requests_per_minute = 0 } }")), HasSubstr("at least 1"));
-  EXPECT_THAT(error_of(with_keys("{ name = \"k\", secret = \"sk-1\" }")), HasSubstr("key of an upstream's key"));
-  EXPECT_THAT(error_of(with_keys("{ name = \"k\", quota_group = \"g\", limits = { requests_per_minute = 1 } },"
-                                 "{ name = \"l\", quota_group = \"g\", limits = { requests_per_minute = 2 } }")),
-              HasSubstr("say different limits"));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", wieght = 2 }")),
+              AllOf(HasSubstr("3:"), HasSubstr("\"weight\"?")));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", limits = { requests_per_minute = 0 } }")),
+              HasSubstr("at least 1"));
+  EXPECT_THAT(error_of(with_keys("{ name = \"k\", secret = \"sk-1\" }")),
+              HasSubstr("key of an upstream's key"));
+  EXPECT_THAT(
+      error_of(with_keys("{ name = \"k\", quota_group = \"g\", limits = { requests_per_minute = 1 } },"
+                         "{ name = \"l\", quota_group = \"g\", limits = { requests_per_minute = 2 } }")),
+      HasSubstr("say different limits"));
 }
 
 TEST(Config, clients_have_weights_and_bounds) {

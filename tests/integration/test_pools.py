@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of keys and a configuration that changes, in a broker, a worker and an upstream of their own: nothing that the
+operator does, and nothing that happens to a key, costs a job."""
+
+import json
+import os
+import signal
+import tempfile
+import urllib.request
+
+import harness
+
+BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Say something."}], "max_tokens": 8}).encode()
+SECRETS = {name: f"sk-{name}-{'0123456789abcdef' * 2}" for name in ("k1", "k2", "k3")}
+CONFIG = """
+[[budget]]
+name = "up"
+match = {{ service = "chat" }}
+window = "bucket"
+keys = [ {keys} ]
+limits = {{ concurrency = {concurrency} }}
+
+[clients.bulk]
+in_flight_max = {in_flight}
+"""
+LIMITS = "limits = { requests_per_minute = 60000 }, capacity = { requests_per_minute = 6000 }"
+
+
+class Pools(harness.Case):
+    arguments = None  # each test starts its broker with a file
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "broker.toml")
+        self.done = 0
+
+    def configure(self, *keys, concurrency=4, in_flight=100):
+        with open(self.path + ".new", "w") as out:
+            out.write(CONFIG.format(keys=", ".join(keys), concurrency=concurrency, in_flight=in_flight))
+        os.rename(self.path + ".new", self.path)
+
+    def key(self, name, more=""):
+        return f'{{ name = "{name}", {LIMITS}{more} }}'
+
+    def start(self, latency_ms=5):
+        keys = ",".join(f"{name}={secret}" for name, secret in SECRETS.items())
+        self.broker = self.room.start_broker("--config", self.path, "--log-level", "debug")
+        process = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--keys", keys, "--latency-ms",
+                                                  str(latency_ms)))
+        self.upstream = process.line().removeprefix("ready ").strip()
+        words = [word for name, secret in SECRETS.items() for word in ("--key", f"chat/{name}=env:{name.upper()}")]
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.broker.workers, "--capacity", "16", "--service",
+            f"chat={self.upstream}/v1/chat/completions", "--http-header", "Authorization: Bearer {key}", *words,
+            env={**os.environ, **{name.upper(): secret for name, secret in SECRETS.items()}}))
+        self.assertTrue(worker.line().startswith("ready"))
+        self.client = self.room.client()
+
+    def ask_upstream(self, path, document=None):
+        body = None if document is None else json.dumps(document).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.upstream + path, body), timeout=10) as answer:
+            return json.load(answer)
+
+    def accepted(self):
+        return {name: key["accepted"] for name, key in self.ask_upstream("/stats")["keys"].items()}
+
+    def submit(self, count, **fields):
+        for _ in range(count):
+            self.client.submit("chat", BODY, **fields)
+
+    def answers(self, count):
+        """All of them are results."""
+        for _ in range(count):
+            answer = self.client.get()
+            self.assertEqual(answer.op, "result", answer)
+        self.done += count
+
+    def reload(self, expected="config.reloaded"):
+        before = self.broker.stderr().count("config.reload")
+        self.broker.signal(signal.SIGHUP)
+        self.room.pump(lambda: self.broker.stderr().count("config.reload") > before, "the configuration to be read")
+        self.assertIn(expected, self.broker.stderr())
+
+    def test_keys_come_and_go_and_no_job_fails(self):
+        self.configure(self.key("k1"), self.key("k2"))
+        self.start()
+        self.submit(100)
+        self.answers(40)
+        # k2 is drained and k3 comes, while jobs run.
+        self.configure(self.key("k1"), self.key("k2", ", draining = true"), self.key("k3"))
+        self.reload()
+        self.answers(60)
+        before = self.accepted()
+        self.assertGreater(before["k1"], 10)
+        self.assertGreater(before["k2"], 10)
+        self.submit(60)
+        self.answers(60)
+        after = self.accepted()
+        self.assertEqual(after["k2"], before["k2"])
+        self.assertGreater(after["k3"], before["k3"] + 10)
+        # k1 is not named any more.
+        self.configure(self.key("k3"))
+        self.reload()
+        self.submit(20)
+        self.answers(20)
+        self.assertEqual(self.accepted()["k1"], after["k1"])
+        states = {name: key["state"] for name, key in self.room.stats()["budgets"]["up"]["keys"].items()}
+        self.assertEqual(states, {"k1": "draining", "k2": "draining", "k3": "active"})
+        for secret in SECRETS.values():
+            self.assertNotIn(secret, self.broker.stderr())
+
+    def test_a_key_that_the_upstream_refuses_costs_no_job(self):
+        self.configure(self.key("k1"), self.key("k2"), self.key("k3"))
+        self.start()
+        self.submit(150, attempts_max=1)
+        self.answers(30)
+        self.ask_upstream("/admin/keys/k1", {"dead": True})
+        self.answers(30)
+        self.ask_upstream("/admin/keys/k2", {"dead": "quota"})
+        self.answers(90)
+        keys = self.room.stats()["budgets"]["up"]["keys"]
+        self.assertEqual([keys[name]["state"] for name in ("k1", "k2", "k3")], ["spent", "spent", "active"])
+        self.assertEqual(self.broker.stderr().count("key.spent"), 2)
+        # The account is in order again, and the operator says so.
+        self.ask_upstream("/admin/keys/k1", {"dead": False})
+        self.reload()
+        before = self.accepted()["k1"]
+        self.submit(30)
+        self.answers(30)
+        self.assertGreater(self.accepted()["k1"], before)
+
+    def test_limits_and_clients_change_for_what_is_queued_already(self):
+        self.configure(self.key("k1"), concurrency=8, in_flight=1)
+        self.start(latency_ms=100)
+        self.submit(30, client="bulk")
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == 1, "one at a time")
+        self.configure(self.key("k1"), concurrency=6, in_flight=100)
+        self.reload()
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == 6, "six at a time")
+        self.answers(30)
+
+    def test_a_file_that_cannot_be_used_changes_nothing(self):
+        self.configure(self.key("k1"))
+        self.start()
+        with open(self.path, "w") as out:
+            out.write("[[budget]]\nname = \"up\"\nlimits = { requests_per_minute = 0 }\n")
+        self.reload("config.reload_failed")
+        self.assertIn("broker.toml:3", self.broker.stderr())
+        self.submit(5)
+        self.answers(5)
+        self.configure(self.key("k1"), concurrency=9)
+        with open(self.path, "a") as out:
+            out.write('[[budget]]\nname = "another"\nlimits = { concurrency = 1 }\n')
+        self.reload()
+        self.assertIn("budget.another (it is new)", self.broker.stderr())
+        self.assertEqual(self.room.stats()["budgets"]["up"]["concurrency"]["limit"], 9)
+
+
+if __name__ == "__main__":
+    harness.unittest.main()
