@@ -80,7 +80,7 @@ class Pools(harness.Case):
     def reload(self, expected="config.reloaded"):
         before = self.broker.stderr().count("config.reload")
         self.broker.signal(signal.SIGHUP)
-        self.room.pump(lambda: self.broker.stderr().count("config.reload") > before, "the configuration to be read")
+        harness.wait_until(lambda: self.broker.stderr().count("config.reload") > before, "the configuration to be read")
         self.assertIn(expected, self.broker.stderr())
 
     def test_keys_come_and_go_and_no_job_fails(self):
