@@ -132,7 +132,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
       return refuse(event.from, fields.ref, fields.id,
                     {ErrorCode::unsatisfiable,
                      "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
-                         ", and " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
+                         ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
                          " in all; send less, or raise the limit if the upstream allows it",
                      {}});
     }
@@ -440,17 +440,19 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
     const TimePoint until = service.breaker.admits_at(is_top(job.lane));
     return {"upstream " + service.name, until == kNever ? std::nullopt : std::optional(until)};
   }
-  if (workers_.find_place(service, job.lane) == nullptr) return {"worker " + service.name, {}};
+  if (workers_.find_place(service, job.lane) == nullptr)
+    return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};
   const Client& client = job.queue->client();
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
   const BudgetSet set = job.stream().budgets();
   const Claim claim = claim_of(job, now);
   const Obstacle obstacle = budgets_.obstacle(set, claim, now);
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
-  const TimePoint until = budgets_.when_affordable(set, claim, now);
+  const bool reserved = !budgets_.obstacle(set, {.amounts = claim.amounts, .turn = claim.turn}, now);
+  const TimePoint until = budgets_.likely_affordable(set, claim, now);
   // A limit that has enough for this job is saved by one before it.
-  if (until == kNever || until <= now) return {obstacle.name(), {}};
-  return {obstacle.name(), until};
+  return {(reserved ? "reserve " : "budget ") + obstacle.name(),
+          until == kNever || until <= now ? std::nullopt : std::optional(until)};
 }
 
 void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) {

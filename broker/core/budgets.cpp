@@ -48,7 +48,7 @@ void Budget::add_key(const KeyOptions& key) {
 
 std::string Obstacle::name() const {
   if (budget == nullptr) return {};
-  std::string name = "budget " + budget->options.name;
+  std::string name = budget->options.name;
   if (no_key) return name + " keys";
   if (account != nullptr) name += " key " + account->name;
   if (paused) return name + " paused by its upstream";
@@ -238,18 +238,28 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
   settle(reservation, Amounts{.requests = 0}, now);
 }
 
-TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
+/// When all quotas allow it, and some key's account does; `when` says it of one.
+template <class When>
+TimePoint Budgets::latest_of(BudgetSet set, TimePoint now, When when) {
   TimePoint latest = now;
   for (const std::size_t i : sets_[set].budgets)
-    latest = std::max(latest, budgets_[i].quota.when_affordable(claim, now));
+    latest = std::max(latest, when(budgets_[i].quota));
   if (Budget* const pool = pool_of(set)) {
     TimePoint soonest = kNever;
     for (const Key& key : pool->keys)
       if (key.state == Key::State::active)
-        soonest = std::min(soonest, pool->accounts[key.account].quota.when_affordable(claim, now));
+        soonest = std::min(soonest, when(pool->accounts[key.account].quota));
     latest = std::max(latest, soonest);
   }
   return latest;
+}
+
+TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
+  return latest_of(set, now, [&](Quota& quota) { return quota.when_affordable(claim, now); });
+}
+
+TimePoint Budgets::likely_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
+  return latest_of(set, now, [&](Quota& quota) { return quota.likely_affordable(claim, now); });
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {

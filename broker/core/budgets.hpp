@@ -76,7 +76,7 @@ struct Obstacle {
   bool no_key = false;  ///< all keys are spent or draining
 
   explicit operator bool() const { return budget != nullptr; }
-  /// For people: `budget openai tokens_per_minute`.
+  /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
   std::string name() const;
 };
 
@@ -117,6 +117,8 @@ class Budgets {
   void release(Reservation& reservation, TimePoint now);
   /// When a job may be affordable, an estimate on the early side; kNever when only a settle can tell.
   TimePoint when_affordable(BudgetSet set, const Claim& claim, TimePoint now);
+  /// When that is likely, for people: as if nobody else took anything.
+  TimePoint likely_affordable(BudgetSet set, const Claim& claim, TimePoint now);
 
   /// The upstream asks for a pause: the account of the job's key rests until then, or, where the job had no
   /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
@@ -161,6 +163,8 @@ class Budgets {
   void describe(Set& set) const;
   Key* best_key(Budget& pool, const Claim& claim, TimePoint now);
   Quota& account_of(const Reservation& reservation);
+  template <class When>
+  TimePoint latest_of(BudgetSet set, TimePoint now, When when);
   template <class Change>
   void for_quotas(const Reservation& reservation, Change change);
 

@@ -38,6 +38,14 @@ TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
   return latest;
 }
 
+TimePoint Quota::likely_affordable(const Claim& claim, TimePoint now) {
+  if (concurrency_.full()) return kNever;
+  TimePoint latest = std::max(now, paused_until_);
+  for (RateLimit& rate : rates_)
+    latest = std::max(latest, rate.likely_affordable(claim.amounts.of(rate.resource()), claim.hold, now));
+  return latest;
+}
+
 void Quota::save(const Claim& claim, TimePoint now) {
   for (RateLimit& rate : rates_)
     if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now)) rate.saved_in_turn = claim.turn;

@@ -36,6 +36,8 @@ class Quota {
   Block block(const Claim& claim, TimePoint now);
   /// When the claim may be affordable, an estimate on the early side; kNever when only a settle can tell.
   TimePoint when_affordable(const Claim& claim, TimePoint now);
+  /// When that is likely, for people.
+  TimePoint likely_affordable(const Claim& claim, TimePoint now);
   /// Nobody who asks later in the claim's turn takes from the limits that are too low for it.
   void save(const Claim& claim, TimePoint now);
   /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;

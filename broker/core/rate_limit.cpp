@@ -198,6 +198,12 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold);
 }
 
+TimePoint RateLimit::likely_affordable(std::int64_t amount, int hold, TimePoint now) {
+  if (affordable(amount, hold, now)) return now;
+  const TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
+  return window_ ? std::max(refilled, window_->when_headroom(headroom_for(amount, hold))) : refilled;
+}
+
 void RateLimit::take(std::int64_t amount, TimePoint now) {
   advance(now);
   bucket_.take(amount * scale_);

@@ -40,6 +40,9 @@ class RateLimit {
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
+  /// When that is likely, for people: as if nobody else took anything and the pace stayed.
+  TimePoint likely_affordable(std::int64_t amount, int hold, TimePoint now);
+
   /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
   /// and one that rises again up to what is configured.
   void learn_limit(std::int64_t limit, TimePoint now);

@@ -38,6 +38,12 @@ Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) 
                 "Waiting helps. If it happens often, the upstream allows less than the budget says: lower "
                 "its limits."};
   }
+  if (blocker.ends_with(" keys"))
+    return {
+        .what = "waits because every key of budget " + in_quotes(blocker.substr(0, blocker.size() - 5)) +
+                " is spent or drained.",
+        .help =
+            "Add a key, or see to the accounts, then reload the broker (SIGHUP); lanemq limits shows them."};
   const std::size_t space = blocker.rfind(' ');
   const std::string name = in_quotes(blocker.substr(0, space));
   const std::string limit = space == std::string_view::npos ? "limit" : printable(blocker.substr(space + 1));
@@ -62,6 +68,25 @@ Explanation waits(const JobStatus& status) {
         .what = "waits for a free place at a worker that serves " + in_quotes(service) + ".",
         .help =
             "Start a worker for that service, or give one more --capacity; lanemq stats shows the places."};
+  if (const std::string_view service = behind("no worker ", blocker); !service.empty())
+    return {.what = "waits because no worker serves " + in_quotes(service) + ".",
+            .help = "Start one: lanemq-worker --service " + printable(service) +
+                    "=HANDLER; or check the job's service for a slip of the pen."};
+  if (const std::string_view service = behind("upstream ", blocker); !service.empty())
+    return {
+        .what = "waits because the upstream of " + in_quotes(service) + " failed and is left alone" +
+                until(status, "; it is tried again in ", "") + ".",
+        .help = "The logs of its workers say how it failed; lanemq stats shows the upstreams in trouble."};
+  if (const std::string_view client = behind("client ", blocker); !client.empty())
+    return {.what = "waits because its client, " + in_quotes(client.substr(0, client.rfind(' '))) +
+                    ", has as many jobs at workers as it may (in_flight_max).",
+            .help = "It goes when one of them ends."};
+  if (const std::string_view reserve = behind("reserve ", blocker); !reserve.empty())
+    return {.what = "waits because what is left of budget " +
+                    in_quotes(reserve.substr(0, reserve.rfind(' '))) + " (" +
+                    printable(reserve.substr(reserve.rfind(' ') + 1)) + ") is reserved for higher lanes" +
+                    until(status, "; there may be more in ", "") + ".",
+            .help = "A higher lane may use it, a higher limit helps if the upstream allows it."};
   if (const std::string_view budget = behind("budget ", blocker); !budget.empty())
     return waits_for_budget(status, budget);
   if (const std::string_view lane = behind("lane ", blocker); !lane.empty())

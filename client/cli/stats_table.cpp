@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/stats_table.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -63,26 +64,46 @@ std::string lanes_table(const Json& lanes, bool colour) {
   return aligned_table(rows, colour);
 }
 
-/// What a budget has left of each of its limits. A pause is the whole budget's; concurrency knows what it
+/// What is left of each limit of a budget or a key. A pause is of all of them; concurrency knows what it
 /// gave.
+void add_limits(std::vector<TableRow>& rows, const std::string& name, const std::string& state,
+                const Json& limits) {
+  const Json& paused = member(limits, "paused_ms");
+  const std::size_t before = rows.size();
+  for (const auto& [limit, of] : limits.items()) {
+    const Json& allowed = member(of, "limit");
+    const Json& level = member(of, "level");
+    if (!allowed.is_number_integer()) continue;
+    const bool is_concurrency = limit == "concurrency";
+    const std::string in_use = is_concurrency && level.is_number_integer()
+                                   ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>())
+                                   : "-";
+    rows.push_back({name, printable(limit), count(allowed), count(level),
+                    is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), state});
+  }
+  // A key without limits of its own is to be seen all the same.
+  if (rows.size() == before && !state.empty())
+    rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
+}
+
 std::string budgets_table(const Json& budgets, bool colour) {
-  std::vector<TableRow> rows{{"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for"}};
+  std::vector<TableRow> rows{
+      {"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for", "key"}};
   for (const auto& [name, limits] : budgets.items()) {
     if (!limits.is_object()) continue;
-    const Json& paused = member(limits, "paused_ms");
-    for (const auto& [limit, state] : limits.items()) {
-      if (!state.is_object()) continue;
-      const Json& allowed = member(state, "limit");
-      const Json& level = member(state, "level");
-      const bool counts_running =
-          limit == "concurrency" && allowed.is_number_integer() && level.is_number_integer();
-      const std::string in_use =
-          counts_running ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>()) : "-";
-      rows.push_back({printable(name), printable(limit), count(allowed), count(level),
-                      limit == "concurrency" ? "-" : count(member(state, "capacity")), in_use,
-                      duration(paused)});
+    add_limits(rows, printable(name), "", limits);
+    for (const auto& [key, state] : member(limits, "keys").items()) {
+      const Json& says = member(state, "state");
+      add_limits(rows, printable(name) + "/" + printable(key),
+                 (says.is_string() ? printable(says.get<std::string>()) : "?") + ", " +
+                     count(member(state, "running")) + " running",
+                 state);
     }
   }
+  // Most have no keys, and need no column for them.
+  if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row.back().empty(); }))
+    for (TableRow& row : rows)
+      row.pop_back();
   return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
 }
 

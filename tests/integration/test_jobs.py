@@ -201,7 +201,7 @@ class Status(harness.Case):
         client.submit(id="a", lane="high", attempts_max=2)
         waiting = client.status("a")
         self.assertEqual((waiting["state"], waiting["lane"], waiting["attempts"]), ("queued", "high", 0))
-        self.assertEqual(waiting["blocked_by"], "worker echo")
+        self.assertEqual(waiting["blocked_by"], "no worker echo")
 
         worker = self.room.worker(name="w1")
         job = worker.get("job")

@@ -169,8 +169,8 @@ class Explain(harness.Case):
         client.status("lonely")
         run = self.explain("lonely")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
-        self.assertIn('Job lonely waits for a free place at a worker that serves "nobody".\n', run.stdout)
-        self.assertIn("--capacity", run.stdout)
+        self.assertIn('Job lonely waits because no worker serves "nobody".\n', run.stdout)
+        self.assertIn("lanemq-worker --service nobody=", run.stdout)
 
     def test_names_the_budget_and_when_there_may_be_room(self):
         worker = self.room.worker(services=["dear"], capacity=4)

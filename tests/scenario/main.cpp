@@ -41,7 +41,7 @@ class Player {
     }
     // What stands between two steps belongs to the first of them.
     if (line.kind != LineKind::empty) compare();
-    if (print_ && (line.kind != LineKind::empty || expected_.empty())) std::cout << line.source << '\n';
+    if (print_) std::cout << line.source << '\n';
     if (line.kind == LineKind::empty) return;
     step_ = number_;
     step_source_ = line.source;

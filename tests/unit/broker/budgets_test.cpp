@@ -148,9 +148,9 @@ TEST(Budgets, names_the_limit_that_stands_in_the_way) {
   budgets.reserve(t, {.amounts = {}}, kStart);
   budgets.pause({.set = u}, TimePoint(seconds(1)), kStart);
 
-  EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "budget slots concurrency");
-  EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "budget rate requests_per_minute");
-  EXPECT_EQ(budgets.obstacle(u, {}, kStart).name(), "budget paused paused by its upstream");
+  EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "slots concurrency");
+  EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "rate requests_per_minute");
+  EXPECT_EQ(budgets.obstacle(u, {}, kStart).name(), "paused paused by its upstream");
 }
 
 TEST(Budgets, tokens_are_counted_as_the_limit_says) {
@@ -232,7 +232,7 @@ TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leave
   EXPECT_FALSE(budgets.unsatisfiable(set, large));
   const Obstacle never = budgets.unsatisfiable(set, {.input_tokens = 6001});
   ASSERT_TRUE(never);
-  EXPECT_EQ(never.name(), "budget b tokens_per_minute");
+  EXPECT_EQ(never.name(), "b tokens_per_minute");
 }
 
 TEST(Budgets, a_guessed_answer_never_asks_for_more_than_the_limits_hold) {
@@ -368,6 +368,135 @@ TEST(Budgets, no_window_holds_more_tokens_than_the_limit_but_for_the_guess) {
     }
   });
   EXPECT_TRUE(holds);
+}
+
+// ---- keys
+
+KeyOptions key(const std::string& name, std::int64_t per_minute, std::int64_t capacity,
+               const std::string& group = "") {
+  KeyOptions options{.name = name, .quota_group = group};
+  if (per_minute > 0)
+    options.rates.push_back({.name = "requests_per_minute",
+                             .limit = per_minute,
+                             .period = std::chrono::minutes(1),
+                             .capacity = capacity,
+                             .resource = Resource::requests});
+  return options;
+}
+
+Budgets with_keys(std::vector<KeyOptions> keys) {
+  BudgetOptions options;
+  options.name = "b";
+  options.window = WindowKind::bucket;
+  options.keys = std::move(keys);
+  return Budgets({options});
+}
+
+TEST(Budgets, a_job_gets_the_key_with_the_most_room_for_what_it_can_hold) {
+  Budgets budgets = with_keys({key("small", 60, 10), key("large", 600, 100)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  for (int i = 0; i < 110; ++i) {
+    ASSERT_TRUE(affordable(budgets, set, kStart)) << i;
+    budgets.reserve(set, {}, kStart);
+  }
+  EXPECT_FALSE(affordable(budgets, set, kStart));
+  EXPECT_EQ(budgets.all()[0].keys[0].given, 10u);
+  EXPECT_EQ(budgets.all()[0].keys[1].given, 100u);
+}
+
+TEST(Budgets, keys_with_equal_room_are_given_by_weight) {
+  Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
+  budgets.all()[0].keys[0].weight = 3;
+  const BudgetSet set = budgets.match("s", "", "", "");
+  for (int i = 0; i < 400; ++i) {
+    Reservation reservation = budgets.reserve(set, {}, kStart);
+    budgets.settle(reservation, std::nullopt, kStart);
+  }
+  EXPECT_EQ(budgets.all()[0].keys[0].given, 300u);
+}
+
+TEST(Budgets, keys_of_a_group_share_one_limit_and_one_pause) {
+  Budgets budgets = with_keys({key("a", 60, 5, "org"), key("b", 60, 5, "org")});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation last;
+  for (int i = 0; i < 5; ++i)
+    last = budgets.reserve(set, {}, kStart);
+  EXPECT_FALSE(affordable(budgets, set, kStart)) << "ten would be the limit times the number of keys";
+  EXPECT_TRUE(affordable(budgets, set, kStart + seconds(1)));
+
+  EXPECT_TRUE(budgets.pause(last, kStart + seconds(30), kStart));
+  EXPECT_EQ(budgets.obstacle(set, {}, kStart + seconds(29)).name(), "b key org paused by its upstream");
+  EXPECT_EQ(budgets.likely_affordable(set, {}, kStart), kStart + seconds(30));
+}
+
+TEST(Budgets, a_spent_key_is_given_no_more_and_the_last_one_is_told) {
+  Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation first = budgets.reserve(set, {}, kStart);
+  EXPECT_EQ(budgets.key_of(first), "a");
+  EXPECT_TRUE(budgets.spend_key(first));
+  Reservation second = budgets.reserve(set, {}, kStart);
+  EXPECT_EQ(budgets.key_of(second), "b");
+  EXPECT_FALSE(budgets.spend_key(second));
+  EXPECT_EQ(budgets.obstacle(set, {}, kStart).name(), "b keys");
+  EXPECT_EQ(budgets.when_affordable(set, {}, kStart), kNever);
+}
+
+TEST(Budgets, what_changes_keeps_what_was_taken) {
+  BudgetOptions options = requests("b", "", 60);
+  options.window = WindowKind::bucket;
+  options.rates[0].capacity = 20;
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  for (int i = 0; i < 15; ++i)
+    budgets.reserve(set, {}, kStart);
+
+  options.rates[0].limit = 600;
+  options.rates[0].capacity = 100;
+  options.keys = {key("k", 0, 0)};
+  budgets.configure({options}, kStart);
+  EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart), 5);
+  EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart + seconds(1)), 15) << "at the new rate";
+  Reservation with_key = budgets.reserve(set, {}, kStart + seconds(1));
+  EXPECT_EQ(budgets.key_of(with_key), "k");
+
+  options.keys.clear();
+  budgets.configure({options}, kStart);
+  Reservation without = budgets.reserve(set, {}, kStart + seconds(1));
+  EXPECT_EQ(budgets.key_of(without), "");
+  budgets.settle(with_key, std::nullopt, kStart + seconds(1));
+  EXPECT_EQ(budgets.all()[0].keys[0].running, 0);
+}
+
+TEST(Budgets, a_strict_window_keeps_what_was_sent_when_its_limit_changes) {
+  BudgetOptions larger = requests("b", "", 60);
+  larger.window = WindowKind::sliding;
+  Budgets budgets({larger});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  for (int i = 0; i < 6; ++i)
+    budgets.reserve(set, {}, kStart);
+  larger.rates[0].limit = larger.rates[0].capacity = 6000;
+  budgets.configure({larger}, kStart);
+  int sent = 6;
+  for (TimePoint now = kStart; now < kStart + seconds(59); now += milliseconds(2))
+    if (affordable(budgets, set, now)) {
+      budgets.reserve(set, {}, now);
+      ++sent;
+    }
+  EXPECT_LE(sent, 6000);
+  EXPECT_GE(sent, 5500);
+}
+
+TEST(Budgets, says_when_a_strict_window_is_likely_to_have_room) {
+  BudgetOptions options = requests("b", "", 10);
+  options.window = WindowKind::sliding;
+  options.rates[0].capacity = 1;
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  budgets.reserve(set, {}, kStart);
+  const TimePoint when = budgets.likely_affordable(set, {}, kStart);
+  EXPECT_GE(when, kStart + seconds(5));
+  EXPECT_LE(when, kStart + seconds(8)) << "one in six seconds";
 }
 
 }  // namespace

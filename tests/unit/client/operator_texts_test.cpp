@@ -49,6 +49,21 @@ TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_
       {queued("lane batch"),
        "Job j1 waits for its turn: there are jobs before it in lane \"batch\" or in higher ones.",
        "higher lane"},
+      {queued("no worker chat"), "Job j1 waits because no worker serves \"chat\".",
+       "lanemq-worker --service chat="},
+      {queued("upstream chat", seconds(4)),
+       "Job j1 waits because the upstream of \"chat\" failed and is left alone; it is tried again in 4.0s.",
+       "logs of its workers"},
+      {queued("client team a in_flight_max"),
+       "Job j1 waits because its client, \"team a\", has as many jobs at workers as it may (in_flight_max).",
+       "one of them ends"},
+      {queued("reserve api tokens_per_minute", seconds(2)),
+       "Job j1 waits because what is left of budget \"api\" (tokens_per_minute) is reserved for higher "
+       "lanes; there "
+       "may be more in 2.0s.",
+       "higher lane"},
+      {queued("budget api keys"), "Job j1 waits because every key of budget \"api\" is spent or drained.",
+       "SIGHUP"},
       {queued("moon", seconds(3)), "Job j1 waits for \"moon\"; that may be over in 3.0s.", ""},
       {queued(""), "Job j1 waits, and the broker does not say for what.", ""},
       {{.id = "j1", .state = "delayed", .attempts = 2, .eta = milliseconds(80), .blocked_by = "retry"},
@@ -95,6 +110,17 @@ constexpr const char* kDocument =
         "api":{"requests_per_minute":{"level":7,"capacity":50,"limit":1600},
                "concurrency":{"level":-2,"capacity":40,"limit":40},"paused_ms":900},
         "free":{"tokens_per_day":{"level":-12345,"capacity":10,"limit":100}}}})";
+
+TEST(LimitsTable, has_a_line_for_each_key) {
+  const auto table = limits_table(
+      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"keys":{)"
+      R"("k1":{"state":"active","running":1,"jobs":9,"requests_per_minute":{"level":5,"capacity":50,"limit":500}},)"
+      R"("k2":{"state":"spent","running":0,"jobs":2}}}}})",
+      false);
+  ASSERT_TRUE(table);
+  EXPECT_THAT(*table, ContainsRegex("\napi/k1 +requests_per_minute +500 +5 +50 +- +- +active, 1 running"));
+  EXPECT_THAT(*table, ContainsRegex("\napi/k2 .*spent, 0 running"));
+}
 
 TEST(LimitsTable, has_a_line_for_each_limit) {
   const auto table = limits_table(kDocument, false);
