@@ -92,19 +92,28 @@ void write_quota(DocumentWriter& out, core::Quota& quota, core::TimePoint now) {
 }
 
 void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
-  out.map(quota_entries(budget.quota, now) + (budget.keys.empty() ? 0 : 1));
+  out.map(quota_entries(budget.quota, now));
   write_quota(out, budget.quota, now);
-  if (budget.keys.empty()) return;
-  out.text("keys").map(budget.keys.size());
-  for (const core::Key& key : budget.keys) {
-    core::Quota& quota = budget.accounts[key.account].quota;
-    out.text(key.name).map(3 + quota_entries(quota, now));
-    out.text("state").text(core::name_of(key.state));
-    out.text("running").integer(key.running);
-    out.text("jobs").integer(signed_of(key.given));
-    write_quota(out, quota, now);
+}
+
+/// Of the budgets that have any.
+void write_keys(DocumentWriter& out, core::Budgets& budgets, core::TimePoint now) {
+  const auto has_keys = [](const core::Budget& budget) { return !budget.keys.empty(); };
+  out.map(static_cast<std::size_t>(std::count_if(budgets.all().begin(), budgets.all().end(), has_keys)));
+  for (core::Budget& budget : budgets.all()) {
+    if (!has_keys(budget)) continue;
+    out.text(budget.options.name).map(budget.keys.size());
+    for (const core::Key& key : budget.keys) {
+      core::Quota& quota = budget.accounts[key.account].quota;
+      out.text(key.name).map(3 + quota_entries(quota, now));
+      out.text("state").text(core::name_of(key.state));
+      out.text("running").integer(key.running);
+      out.text("jobs").integer(signed_of(key.given));
+      write_quota(out, quota, now);
+    }
   }
 }
+
 std::string_view name_of(core::CircuitBreaker::State state) {
   switch (state) {
     case core::CircuitBreaker::State::closed:
@@ -165,7 +174,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
                           core::Duration uptime, Buffer& buffer) {
   DocumentWriter out(buffer);
-  out.map(10);
+  out.map(11);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -181,6 +190,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
     out.text(budget.options.name);
     write_budget(out, budget, now);
   }
+  out.text("keys");
+  write_keys(out, broker.budgets(), now);
   out.text("upstreams");
   write_upstreams(out, broker, now);
   out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));

@@ -86,13 +86,14 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
 }
 
-std::string budgets_table(const Json& budgets, bool colour) {
+std::string budgets_table(const Json& document, bool colour) {
   std::vector<TableRow> rows{
       {"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for", "key"}};
-  for (const auto& [name, limits] : budgets.items()) {
+  const Json& keys = member(document, "keys");
+  for (const auto& [name, limits] : member(document, "budgets").items()) {
     if (!limits.is_object()) continue;
     add_limits(rows, printable(name), "", limits);
-    for (const auto& [key, state] : member(limits, "keys").items()) {
+    for (const auto& [key, state] : member(keys, name.c_str()).items()) {
       const Json& says = member(state, "state");
       add_limits(rows, printable(name) + "/" + printable(key),
                  (says.is_string() ? printable(says.get<std::string>()) : "?") + ", " +
@@ -134,7 +135,7 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
-  const std::string budgets = budgets_table(member(document, "budgets"), colour);
+  const std::string budgets = budgets_table(document, colour);
   if (!budgets.empty()) table += "\n" + budgets;
   const std::string upstreams = upstreams_table(member(document, "upstreams"), colour);
   return upstreams.empty() ? table : table + "\n" + upstreams;
@@ -142,9 +143,8 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
 
 std::optional<std::string> limits_table(std::string_view text, bool colour) {
   const Json document = Json::parse(text, nullptr, false);
-  const Json& budgets = member(document, "budgets");
-  if (!budgets.is_object()) return std::nullopt;
-  const std::string table = budgets_table(budgets, colour);
+  if (!member(document, "budgets").is_object()) return std::nullopt;
+  const std::string table = budgets_table(document, colour);
   return table.empty() ? "no budget is configured: workers get as much as they have places for\n" : table;
 }
 
@@ -152,7 +152,7 @@ std::optional<std::string> limits_json(std::string_view text) {
   const Json document = Json::parse(text, nullptr, false);
   const Json& budgets = member(document, "budgets");
   if (!budgets.is_object()) return std::nullopt;
-  return Json{{"budgets", budgets}}.dump() + "\n";
+  return Json{{"budgets", budgets}, {"keys", member(document, "keys")}}.dump() + "\n";
 }
 
 }  // namespace lanemq::cli

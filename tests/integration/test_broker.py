@@ -269,7 +269,8 @@ def names_on_the_page():
 
 
 class Stats(harness.Case):
-    arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=5", "--set", "budget.api.match.service=x")
+    arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=5", "--set", "budget.api.match.service=x", "--set",
+                 "budget.api.keys=k1")
 
     def test_have_every_field_that_the_page_lists(self):
         worker, client = self.room.worker(), self.room.client()

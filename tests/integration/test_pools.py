@@ -106,7 +106,7 @@ class Pools(harness.Case):
         self.submit(20)
         self.answers(20)
         self.assertEqual(self.accepted()["k1"], after["k1"])
-        states = {name: key["state"] for name, key in self.room.stats()["budgets"]["up"]["keys"].items()}
+        states = {name: key["state"] for name, key in self.room.stats()["keys"]["up"].items()}
         self.assertEqual(states, {"k1": "draining", "k2": "draining", "k3": "active"})
         for secret in SECRETS.values():
             self.assertNotIn(secret, self.broker.stderr())
@@ -120,7 +120,7 @@ class Pools(harness.Case):
         self.answers(30)
         self.ask_upstream("/admin/keys/k2", {"dead": "quota"})
         self.answers(90)
-        keys = self.room.stats()["budgets"]["up"]["keys"]
+        keys = self.room.stats()["keys"]["up"]
         self.assertEqual([keys[name]["state"] for name in ("k1", "k2", "k3")], ["spent", "spent", "active"])
         self.assertEqual(self.broker.stderr().count("key.spent"), 2)
         # The account is in order again, and the operator says so.

@@ -113,9 +113,9 @@ constexpr const char* kDocument =
 
 TEST(LimitsTable, has_a_line_for_each_key) {
   const auto table = limits_table(
-      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"keys":{)"
+      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4}}},"keys":{"api":{)"
       R"("k1":{"state":"active","running":1,"jobs":9,"requests_per_minute":{"level":5,"capacity":50,"limit":500}},)"
-      R"("k2":{"state":"spent","running":0,"jobs":2}}}}})",
+      R"("k2":{"state":"spent","running":0,"jobs":2}}}})",
       false);
   ASSERT_TRUE(table);
   EXPECT_THAT(*table, ContainsRegex("\napi/k1 +requests_per_minute +500 +5 +50 +- +- +active, 1 running"));
