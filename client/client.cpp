@@ -442,9 +442,9 @@ std::future<Reply<BrokerPong>> Client::ping() {
   return std::move(future);
 }
 
-std::future<Reply<BrokerStats>> Client::stats() {
+std::future<Reply<BrokerStats>> Client::stats(std::int64_t from) {
   auto [handler, future] = promised<BrokerStats>();
-  core_->ask(RequestKind::stats, {}, wire::StatsQuery{}, core_->options().control_timeout,
+  core_->ask(RequestKind::stats, {}, wire::StatsQuery{.from = from}, core_->options().control_timeout,
              std::move(handler));
   return std::move(future);
 }

@@ -168,7 +168,7 @@ void Server::take_client_message(core::TimePoint now) {
   if (const auto* fetch = std::get_if<wire::Fetch>(&client_request_))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
   if (const auto* query = std::get_if<wire::StatsQuery>(&client_request_))
-    return answer_stats(from, query->ref, now);
+    return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&client_request_)) {
     wire::Pong pong;
     pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
@@ -223,12 +223,13 @@ void Server::refuse_worker(const DecodeError& error) {
   broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
 }
 
-void Server::answer_stats(const core::Origin& from, wire::Raw ref, core::TimePoint now) {
+void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
   document_.clear();
-  write_stats_document(broker_, stats_, now, now.time_since_epoch(), document_);
+  write_stats_document(broker_, stats_, now, now.time_since_epoch(), static_cast<std::size_t>(query.from),
+                       document_);
   wire::StatsReply reply;
   reply.document.bytes = document_.view();
-  reply.ref = ref;
+  reply.ref = query.ref;
   broker_.outbox().add(core::Peer::client, from.address, from.envelope, reply);
 }
 

@@ -66,7 +66,7 @@ class Server {
   void take_worker_message(core::TimePoint now);
   void answer_bad_request(const DecodeError& error);
   void refuse_worker(const DecodeError& error);
-  void answer_stats(const core::Origin& from, wire::Raw ref, core::TimePoint now);
+  void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
   void send_all(core::TimePoint now);
   void send_to_client(const core::Send& send);
   void send_to_worker(const core::Send& send, core::TimePoint now);

@@ -91,28 +91,73 @@ void write_quota(DocumentWriter& out, core::Quota& quota, core::TimePoint now) {
   if (now < quota.paused_until()) out.text("paused_ms").integer(core::to_ms(quota.paused_until() - now));
 }
 
-void write_budget(DocumentWriter& out, core::Budget& budget, core::TimePoint now) {
-  out.map(quota_entries(budget.quota, now));
-  write_quota(out, budget.quota, now);
+void write_key(DocumentWriter& out, core::Budget& budget, const core::Key& key, core::TimePoint now) {
+  core::Quota& quota = budget.accounts[key.account].quota;
+  out.map(3 + quota_entries(quota, now));
+  out.text("state").text(core::name_of(key.state));
+  out.text("running").integer(key.running);
+  out.text("jobs").integer(signed_of(key.given));
+  write_quota(out, quota, now);
 }
 
-/// Of the budgets that have any.
-void write_keys(DocumentWriter& out, core::Budgets& budgets, core::TimePoint now) {
-  const auto has_keys = [](const core::Budget& budget) { return !budget.keys.empty(); };
-  out.map(static_cast<std::size_t>(std::count_if(budgets.all().begin(), budgets.all().end(), has_keys)));
-  for (core::Budget& budget : budgets.all()) {
-    if (!has_keys(budget)) continue;
-    out.text(budget.options.name).map(budget.keys.size());
-    for (const core::Key& key : budget.keys) {
-      core::Quota& quota = budget.accounts[key.account].quota;
-      out.text(key.name).map(3 + quota_entries(quota, now));
-      out.text("state").text(core::name_of(key.state));
-      out.text("running").integer(key.running);
-      out.text("jobs").integer(signed_of(key.given));
-      write_quota(out, quota, now);
+/// Those of all budgets, and behind each its keys, that one document has room for.
+class LimitsPage {
+ public:
+  LimitsPage(core::Budgets& budgets, std::size_t from, core::TimePoint now) : next_(from) {
+    std::size_t place = 0;
+    for (core::Budget& budget : budgets.all()) {
+      add(place++, [&](DocumentWriter& out) {
+        budgets_.emplace_back();
+        out.text(budget.options.name).map(quota_entries(budget.quota, now));
+        write_quota(out, budget.quota, now);
+        return &budgets_.back();
+      });
+      for (const core::Key& key : budget.keys)
+        add(place++, [&](DocumentWriter& out) {
+          if (keys_.empty() || keys_.back().first != &budget) keys_.push_back({&budget, {}});
+          out.text(key.name);
+          write_key(out, budget, key, now);
+          return &keys_.back().second.emplace_back();
+        });
     }
+    more_ = next_ < place;
   }
-}
+
+  bool more() const { return more_; }
+  void write(DocumentWriter& out) const {
+    out.text("budgets").map(budgets_.size());
+    for (const std::string& budget : budgets_)
+      out.written(budget);
+    out.text("keys").map(keys_.size());
+    for (const auto& [budget, keys] : keys_) {
+      out.text(budget->options.name).map(keys.size());
+      for (const std::string& key : keys)
+        out.written(key);
+    }
+    if (more_) out.text("next").integer(static_cast<std::int64_t>(next_));
+  }
+
+ private:
+  static constexpr std::size_t kEntriesMax = 48, kBytesMax = 6000;
+
+  template <class Write>
+  void add(std::size_t place, Write write) {
+    if (place != next_ || entries_ >= kEntriesMax || bytes_ >= kBytesMax) return;
+    scratch_.clear();
+    DocumentWriter out(scratch_);
+    std::string* const entry = write(out);
+    *entry = scratch_.view();
+    bytes_ += scratch_.size();
+    ++entries_;
+    ++next_;
+  }
+
+  Buffer scratch_;
+  std::vector<std::string> budgets_;
+  std::vector<std::pair<const core::Budget*, std::vector<std::string>>> keys_;
+  std::size_t next_, entries_ = 0, bytes_ = 0;
+  bool more_ = false;
+};
 
 std::string_view name_of(core::CircuitBreaker::State state) {
   switch (state) {
@@ -172,9 +217,10 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 }  // namespace
 
 void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
-                          core::Duration uptime, Buffer& buffer) {
+                          core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
-  out.map(11);
+  const LimitsPage page(broker.budgets(), from, now);
+  out.map(page.more() ? 12 : 11);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -185,13 +231,7 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   }
   out.text("workers");
   write_workers(out, broker);
-  out.text("budgets").map(broker.budgets().all().size());
-  for (core::Budget& budget : broker.budgets().all()) {
-    out.text(budget.options.name);
-    write_budget(out, budget, now);
-  }
-  out.text("keys");
-  write_keys(out, broker.budgets(), now);
+  page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
   out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));

@@ -18,8 +18,9 @@ struct TransportStats {
   std::uint64_t send_errors = 0;
 };
 
-/// Writes the document that `stats` answers: docs/protocol.md lists what is in it.
+/// Writes the document that `stats` answers: docs/protocol.md lists what is in it. Of the budgets and keys,
+/// as many as a header has room for, from the `from`-th on.
 void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
-                          core::Duration uptime, Buffer& out);
+                          core::Duration uptime, std::size_t from, Buffer& out);
 
 }  // namespace lanemq::io

@@ -16,14 +16,19 @@ constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 /// One look at the broker, written out as `show` makes it of the document; an exit code.
 template <class Show>
 int show_once(Client& client, const Common& common, Show show) {
-  std::future<Reply<BrokerStats>> pending = client.stats();
-  const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
-  if (!reply) return kExitUnreachable;
-  if (!*reply) {
-    say_error(reply->error());
-    return kExitFailed;
+  std::string document;
+  // A broker with many budgets says them in several answers.
+  for (std::optional<std::int64_t> from = 0; from;) {
+    std::future<Reply<BrokerStats>> pending = client.stats(*from);
+    const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
+    if (!reply) return kExitUnreachable;
+    if (!*reply) {
+      say_error(reply->error());
+      return kExitFailed;
+    }
+    from = add_stats_page(document, (*reply)->json, *from);
   }
-  const std::optional<std::string> text = show((*reply)->json);
+  const std::optional<std::string> text = show(document);
   if (!text) {
     say("the broker's statistics cannot be read; see them with lanemq stats --json");
     return kExitFailed;

@@ -121,6 +121,23 @@ std::string upstreams_table(const Json& upstreams, bool colour) {
 
 }  // namespace
 
+std::optional<std::int64_t> add_stats_page(std::string& document, const std::string& page,
+                                           std::int64_t from) {
+  Json more = Json::parse(page, nullptr, false);
+  const Json next = member(more, "next");
+  if (document.empty() && next.is_null()) {
+    document = page;
+    return std::nullopt;
+  }
+  Json all = document.empty() ? Json::object() : Json::parse(document, nullptr, false);
+  if (more.is_object()) more.erase("next");
+  all.merge_patch(more);
+  document = all.dump();
+  // A broker that does not get on is not asked for ever.
+  return next.is_number_integer() && next.get<std::int64_t>() > from ? std::optional(next.get<std::int64_t>())
+                                                                     : std::nullopt;
+}
+
 std::optional<std::string> stats_table(std::string_view text, bool colour) {
   const Json document = Json::parse(text, nullptr, false);
   const Json& lanes = member(document, "lanes");
@@ -152,7 +169,9 @@ std::optional<std::string> limits_json(std::string_view text) {
   const Json document = Json::parse(text, nullptr, false);
   const Json& budgets = member(document, "budgets");
   if (!budgets.is_object()) return std::nullopt;
-  return Json{{"budgets", budgets}, {"keys", member(document, "keys")}}.dump() + "\n";
+  Json limits{{"budgets", budgets}};
+  if (const Json& keys = member(document, "keys"); keys.is_object()) limits["keys"] = keys;
+  return limits.dump() + "\n";
 }
 
 }  // namespace lanemq::cli

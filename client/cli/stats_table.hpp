@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace lanemq::cli {
+
+/// Puts one answer of `stats` to those before it, which are in `document`; returns where the next one begins.
+std::optional<std::int64_t> add_stats_page(std::string& document, const std::string& page, std::int64_t from);
 
 /// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line for each lane, then
 /// workers, budgets and memory. Empty: the text is no such document.

@@ -326,6 +326,10 @@ DocumentWriter& DocumentWriter::text(std::string_view value) {
   pack_text(packer, value);
   return *this;
 }
+DocumentWriter& DocumentWriter::written(std::string_view msgpack) {
+  out_.write(msgpack.data(), msgpack.size());
+  return *this;
+}
 DocumentWriter& DocumentWriter::integer(std::int64_t value) {
   msgpack::packer<Buffer>(out_).pack(value);
   return *this;

@@ -254,7 +254,7 @@ LANEMQ_OP(Fetch, "fetch", false, false, field<&Fetch::id>("id", kIdRequired),
           ref_field<&Fetch::ref>())
 LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::seq>("seq", kRequired),
           ref_field<&Seen::ref>())
-LANEMQ_OP(StatsQuery, "stats", false, false, ref_field<&StatsQuery::ref>())
+LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
 LANEMQ_OP(Ping, "ping", false, false, ref_field<&Ping::ref>())
 
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),

@@ -112,7 +112,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::StatusQuery{{}, {"a", "b"}, {kRefText}});
   seeds.add(wire::Fetch{"job-1", 60000, 7, {kRefNumber}});
   seeds.add(wire::Seen{"job-1", 9, {}});
-  seeds.add(wire::StatsQuery{{kRefNumber}});
+  seeds.add(wire::StatsQuery{.from = 3, .ref = {kRefNumber}});
   seeds.add(wire::Ping{});
   add_broken(seeds);
   return seeds.take();

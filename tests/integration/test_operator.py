@@ -195,6 +195,20 @@ class Explain(harness.Case):
         self.assertEqual(lanemq("explain").returncode, 2)
 
 
+class ManyLimits(harness.Case):
+    arguments = [word for i in range(100) for word in (
+        "--set", f"budget.number-{i}.requests_per_minute={i + 1}", "--set", f"budget.number-{i}.keys=a,b,c")]
+
+    def test_come_in_as_many_answers_as_they_need(self):
+        run = lanemq("--broker", self.room.broker.clients, "limits", "--json")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        document = json.loads(run.stdout)
+        limits = {name: budget["requests_per_minute"]["limit"] for name, budget in document["budgets"].items()}
+        self.assertEqual(limits, {f"number-{i}": i + 1 for i in range(100)})
+        self.assertEqual({name: sorted(keys) for name, keys in document["keys"].items()},
+                         {name: ["a", "b", "c"] for name in limits})
+
+
 class Limits(harness.Case):
     arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.requests_per_minute=600", "--set",
                  "budget.api.concurrency=4")

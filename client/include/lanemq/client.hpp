@@ -161,7 +161,8 @@ class Client {
   void submit(JobRequest request, std::string body, AnswerCallback callback);
 
   std::future<Reply<BrokerPong>> ping();
-  std::future<Reply<BrokerStats>> stats();
+  /// `from`: of budgets and keys, how many to leave out, as an earlier answer's `next` said.
+  std::future<Reply<BrokerStats>> stats(std::int64_t from = 0);
   std::future<Reply<JobStatus>> status(const std::string& id);
   std::future<Reply<JobStatus>> cancel(const std::string& id);
   /// Waits up to `wait` (at most 60 s) for a job that was submitted before, by anyone.

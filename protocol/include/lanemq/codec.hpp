@@ -112,6 +112,8 @@ class DocumentWriter {
   DocumentWriter& integer(std::int64_t value);
   DocumentWriter& number(double value);
   DocumentWriter& boolean(bool value);
+  /// What another writer wrote, as it is.
+  DocumentWriter& written(std::string_view msgpack);
 
  private:
   Buffer& out_;

@@ -92,6 +92,7 @@ struct Seen {
 };
 
 struct StatsQuery {
+  std::int64_t from = 0;  ///< of budgets and keys: how many are left out, as an earlier answer's `next` said
   Raw ref;
 };
 
