@@ -333,8 +333,10 @@ bool Broker::evict_result() {
 }
 
 void Broker::evict_results() {
-  while (kept_.size() > options_.results_max || kept_.bytes() > options_.results_bytes_max)
-    evict_result();
+  // A result may be larger than its job was: what is kept makes way, and memory_max holds.
+  while (kept_.size() > options_.results_max || kept_.bytes() > options_.results_bytes_max ||
+         memory_bytes() > options_.memory_max)
+    if (!evict_result()) break;
   // The next to go has not been touched for long: it is fetched while something else is done.
   if (const KeptResult* next = kept_.oldest())
     for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)

@@ -15,6 +15,9 @@ namespace {
 /// Who may wait for one job besides its submitter.
 constexpr std::size_t kWaitersMax = 64;
 
+/// Of an id that the broker makes.
+constexpr std::size_t kIdBytes = 26;
+
 /// Bounds of the time a full lane asks its clients to stay away.
 constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
 constexpr Duration kRetryAfterMax = std::chrono::seconds(30);
@@ -46,6 +49,15 @@ class ClientHold {
   Clients& clients_;
   Client& client_;
 };
+
+/// What the job will count for in the byte bounds, but for its record.
+std::size_t bytes_of(const Submitted& event) {
+  const wire::Submit& fields = *event.fields;
+  return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
+         fields.ref.bytes.size() + fields.model.size() + fields.client.size() + fields.meta.bytes.size() +
+         fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
+         event.body.size();
+}
 
 std::string lane_names(const std::vector<std::unique_ptr<Lane>>& lanes) {
   std::string names;
@@ -110,7 +122,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   auto why = draining_ ? Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
                                  std::chrono::seconds(1)}
                        : not_allowed(*client, lane);
-  if (!why) why = no_room(lane, event.body.size());
+  if (!why) why = no_room(lane, bytes_of(event));
   Service* const service = why ? nullptr : workers_.service(fields.service, options_.services_max);
   if (!why && service == nullptr)
     why = bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -483,7 +495,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
 std::string Broker::make_id(TimePoint now) {
   static constexpr char kDigits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  std::string id(26, '0');
+  std::string id(kIdBytes, '0');
   auto time = static_cast<std::uint64_t>(options_.wall_ms + to_ms(now.time_since_epoch()));
   for (int i = 9; i >= 0; --i, time >>= 5)
     id[static_cast<std::size_t>(i)] = kDigits[time & 31];
@@ -492,7 +504,7 @@ std::string Broker::make_id(TimePoint now) {
     for (std::size_t i = 10; i < 18; ++i, random >>= 5)
       id[i] = kDigits[random & 31];
     random = random_();
-    for (std::size_t i = 18; i < 26; ++i, random >>= 5)
+    for (std::size_t i = 18; i < kIdBytes; ++i, random >>= 5)
       id[i] = kDigits[random & 31];
   } while (jobs_.find(id) != nullptr);
   return id;
