@@ -228,7 +228,7 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
   if (how == Requeue::free) {
     --job.attempts;
-    job.stream().correct(*job.queue, -job.cost());  // it was not served
+    job.stream().correct(*job.queue, -job.charged);  // it was not served
   }
   // While the broker drains nothing waits for another turn: the client hears so now, and can ask again.
   if (draining_)
@@ -488,6 +488,7 @@ void Broker::hand_over(Job& job, const Claim& claim, TimePoint now) {
   const bool counted = budgets_.counts_tokens(stream.budgets());
   lane.charge(stream, counted ? std::optional(job.cost()) : std::nullopt);
   stream.charge(*job.queue, job.cost());
+  job.charged = job.cost();
   leave_queue(job);
   if (shares_) share_out(job);
   job.state = JobState::running;

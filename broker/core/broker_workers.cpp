@@ -209,7 +209,9 @@ void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint
   used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
   used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
   if (budgets_.counts_tokens(job.reservation.set)) {
-    job.stream().correct(*job.queue, used.input_tokens + used.output_tokens - job.cost());
+    const std::int64_t more = used.input_tokens + used.output_tokens - job.cost();
+    job.stream().correct(*job.queue, more);
+    job.charged += more;
     if (!job.ended())
       estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
   }

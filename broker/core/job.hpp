@@ -97,6 +97,7 @@ struct Job final : Record {
   Reservation reservation;
   std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take
   std::uint32_t raw_input = 0;                        ///< the guess before its correction, to learn from
+  std::int64_t charged = 0;     ///< to its client, for the attempt under way or the last one
   std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
   std::uint32_t queued_ms = 0;
   std::uint32_t retain_ms = 0;
