@@ -2,6 +2,7 @@
 #include "broker/core/broker.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "broker/core/check.hpp"
 
@@ -465,15 +466,18 @@ Job* Broker::owed_before(const Job& job, TimePoint now) {
   return first;
 }
 
-/// A job is handed over: each lane that has jobs of the same service is owed its share of it.
+/// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
+/// many streams it has there.
 void Broker::share_out(const Job& job) {
   Service& service = job.stream().service();
-  for (const Stream* stream : service.streams) {
-    const LaneIndex lane = stream->lane().index();
-    const int share = options_.lanes[lane].share_min;
-    if (share == 0 || lane == job.lane || stream->empty()) continue;
-    std::int64_t& owed = service.owed[lane];
-    owed = std::min(owed + job.cost() * share, 2000 * stream->head()->cost());
+  std::array<std::int64_t, kLanesMax> largest{};  // by lane: the cost of its heads
+  for (const Stream* stream : service.streams)
+    if (const Job* head = stream->head()) largest[head->lane] = std::max(largest[head->lane], head->cost());
+  for (const auto& lane : lanes_) {
+    const int share = lane->options().share_min;
+    if (share == 0 || lane->index() == job.lane || largest[lane->index()] == 0) continue;
+    std::int64_t& owed = service.owed[lane->index()];
+    owed = std::min(owed + job.cost() * share, 2000 * largest[lane->index()]);
   }
   std::int64_t& owed = service.owed[job.lane];
   owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
