@@ -356,9 +356,22 @@ void Broker::dispatch(TimePoint now) {
   do {
     // Where a lower lane has tried an upstream, there may be room for another trial by a lane above it.
     trial_made_ = false;
-    for (const auto& lane : lanes_)
-      while (dispatch_from(lane->index(), now)) {
+    for (std::size_t level = 0; level < lanes_.size();) {
+      const Job* const handed_over = dispatch_from(static_cast<LaneIndex>(level), now);
+      if (handed_over == nullptr) {
+        ++level;
+        continue;
       }
+      const Client& client = handed_over->queue->client();
+      if (client.at_limit() && client.waiting > 0) {
+        // Its jobs are passed over from now on: whose turn it is, and for whom is saved, is asked anew.
+        ++turn_;
+        level = 0;
+      } else if (const Job* head = handed_over->stream().head(); boosts_ && head != nullptr) {
+        // The one behind may have waited longer, and compete higher.
+        level = std::min<std::size_t>(level, level_of(*head, now));
+      }
+    }
   } while (trial_made_);
 }
 
@@ -408,20 +421,21 @@ Job* Broker::next_in(LaneIndex level, TimePoint now) {
 
 /// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but its head
 /// saves for itself what it is short of: else small jobs would pass a large one for ever.
-bool Broker::dispatch_from(LaneIndex level, TimePoint now) {
+/// Returns that job, null when there is none.
+Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (true) {
     Job* const next = next_in(level, now);
-    if (next == nullptr) return false;
+    if (next == nullptr) return nullptr;
     if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
       hand_over(*owed, {.amounts = owed->expected()}, now);
-      return true;
+      return owed;
     }
     Stream& stream = next->stream();
     const Claim claim = claim_of(*next, now);
     const Obstacle obstacle = budgets_.obstacle(stream.budgets(), claim, now);
     if (!obstacle) {
       hand_over(*next, claim, now);
-      return true;
+      return next;
     }
     stream.unaffordable_in_turn = turn_;
     const TimePoint when = budgets_.when_affordable(stream.budgets(), claim, now);

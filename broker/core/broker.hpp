@@ -159,7 +159,7 @@ class Broker {
   void set_timer(Job& job);
   void dispatch(TimePoint now);
   Job* next_in(LaneIndex level, TimePoint now);
-  bool dispatch_from(LaneIndex level, TimePoint now);
+  Job* dispatch_from(LaneIndex level, TimePoint now);
   bool upstream_admits(const Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(const Job& job, TimePoint now) const;
