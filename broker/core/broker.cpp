@@ -438,8 +438,8 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
       return next;
     }
     stream.unaffordable_in_turn = turn_;
-    const TimePoint when = budgets_.when_affordable(stream.budgets(), claim, now);
-    budgets_.save(stream.budgets(), claim, now);
+    const TimePoint free = budgets_.save(stream.budgets(), claim, now);
+    const TimePoint when = std::min(budgets_.when_affordable(stream.budgets(), claim, now), free);
     // What others save comes free when they go: their own wake-up is enough.
     if (when == kNever || (when <= now && obstacle.rate != nullptr && obstacle.rate->saved_in_turn == turn_))
       continue;

@@ -171,14 +171,16 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   return best;
 }
 
-void Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
+TimePoint Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
+  TimePoint free = kNever;
   for (const std::size_t i : sets_[set].budgets)
-    budgets_[i].quota.save(claim, now);
+    free = std::min(free, budgets_[i].quota.save(claim, now));
   if (Budget* const pool = pool_of(set); pool != nullptr && best_key(*pool, claim, now) == nullptr) {
     // One account is enough: the one that will have enough first.
     Account* const first = const_cast<Account*>(obstacle(set, claim, now).account);
-    if (first != nullptr) first->quota.save(claim, now);
+    if (first != nullptr) free = std::min(free, first->quota.save(claim, now));
   }
+  return free;
 }
 
 /// Calls `change` with every quota that the reservation was taken from, and whether its budget counts bounds.

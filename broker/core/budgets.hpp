@@ -103,8 +103,9 @@ class Budgets {
   /// What keeps a job from having what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   /// Nobody who asks later in the claim's turn takes from the limits that are too low for it: a large job
-  /// would else wait for ever while small ones pass it.
-  void save(BudgetSet set, const Claim& claim, TimePoint now);
+  /// would else wait for ever while small ones pass it. Says when the first of these may have enough, and is
+  /// free for others even if the claim still lacks something else; kNever when there is none.
+  TimePoint save(BudgetSet set, const Claim& claim, TimePoint now);
   /// Debits one job, and gives it the key with the most room where its budgets have keys. Requires: no
   /// obstacle.
   Reservation reserve(BudgetSet set, const Claim& claim, TimePoint now);

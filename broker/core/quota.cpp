@@ -46,9 +46,15 @@ TimePoint Quota::likely_affordable(const Claim& claim, TimePoint now) {
   return latest;
 }
 
-void Quota::save(const Claim& claim, TimePoint now) {
-  for (RateLimit& rate : rates_)
-    if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now)) rate.saved_in_turn = claim.turn;
+TimePoint Quota::save(const Claim& claim, TimePoint now) {
+  TimePoint free = kNever;
+  for (RateLimit& rate : rates_) {
+    const std::int64_t amount = claim.amounts.of(rate.resource());
+    if (rate.affordable(amount, claim.hold, now)) continue;
+    rate.saved_in_turn = claim.turn;
+    free = std::min(free, rate.when_affordable(amount, claim.hold, now));
+  }
+  return free;
 }
 
 std::int64_t Quota::room_after(const Claim& claim, TimePoint now) {

@@ -38,8 +38,9 @@ class Quota {
   TimePoint when_affordable(const Claim& claim, TimePoint now);
   /// When that is likely, for people.
   TimePoint likely_affordable(const Claim& claim, TimePoint now);
-  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it.
-  void save(const Claim& claim, TimePoint now);
+  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it. Says when the
+  /// first of these may have enough; kNever when there is none.
+  TimePoint save(const Claim& claim, TimePoint now);
   /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
   /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
   std::int64_t room_after(const Claim& claim, TimePoint now);
