@@ -80,7 +80,8 @@ void RateLimit::recover(TimePoint now) {
   const int before = share_;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < 1000; ++i)
     share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
-  changed_at_ = now - kRecoverAfter + std::chrono::seconds(1);
+  // Whole seconds: however often it is asked, it rises at the same rate.
+  changed_at_ += periods * std::chrono::seconds(1);
   if (share_ != before) apply_limit();
 }
 
