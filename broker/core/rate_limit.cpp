@@ -157,16 +157,23 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
 
 void RateLimit::advance(TimePoint now) {
   recover(now);
+  const std::int64_t rate_before = bucket_.rate();
+  if (window_) window_->advance(now);
   for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
     bucket_.refill(ramp_next_);
     if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
     ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
     apply_pace();
   }
+  if (window_ && ramp_ == kRampFull) {
+    // The pace of when it was last asked may be that of a full window, long ago. Where it is more now, that
+    // counts: the window bounds it in any case.
+    apply_pace();
+    bucket_.set_rate(std::max(rate_before, bucket_.rate()));
+  }
   bucket_.refill(now);
   if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
-  window_->advance(now);
   apply_pace();
   // What the window cannot take must not pile up as a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);

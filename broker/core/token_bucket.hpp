@@ -21,6 +21,7 @@ class TokenBucket {
   void refill(TimePoint now);
   /// Changes the refill rate from now on. Call refill() first. 0 stops the refill.
   void set_rate(std::int64_t rate) { rate_ = rate; }
+  std::int64_t rate() const { return rate_; }
   /// Caps the level. Call refill() first.
   void lower_to(std::int64_t tokens);
 
