@@ -296,12 +296,13 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
     case ErrorClass::quota: {
       const std::string_view key = budgets_.key_of(job.reservation);
       if (key.empty()) return fail(job, ErrorCode::upstream_quota, event, now);
-      const bool another = budgets_.spend_key(job.reservation);
-      outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
-                                 .service = job.stream().service().name,
-                                 .key = std::string(key),
-                                 .code = std::string(event.fields->code)});
-      if (!another) return fail(job, ErrorCode::upstream_quota, event, now);
+      const Budgets::Spending spending = budgets_.spend_key(job.reservation);
+      if (spending.news)
+        outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
+                                   .service = job.stream().service().name,
+                                   .key = std::string(key),
+                                   .code = std::string(event.fields->code)});
+      if (!spending.key_left) return fail(job, ErrorCode::upstream_quota, event, now);
       return requeue(job, Requeue::free, now, now);
     }
     case ErrorClass::released:

@@ -308,12 +308,17 @@ bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint n
   return any;
 }
 
-bool Budgets::spend_key(const Reservation& reservation) {
-  if (reservation.key == Reservation::kNoKey) return false;
+Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
-  keys[reservation.key].state = Key::State::spent;
-  return std::any_of(keys.begin(), keys.end(),
-                     [](const Key& key) { return key.state == Key::State::active; });
+  Key& key = keys[reservation.key];
+  Spending spending;
+  if (key.state != Key::State::spent && reservation.taken_at >= key.since) {
+    key.state = Key::State::spent;
+    spending.news = true;
+  }
+  spending.key_left =
+      std::any_of(keys.begin(), keys.end(), [](const Key& other) { return other.state == Key::State::active; });
+  return spending;
 }
 
 void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {
@@ -336,6 +341,7 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
         continue;
       }
       known->weight = wanted.weight;
+      known->since = now;
       known->state = wanted.draining ? Key::State::draining : Key::State::active;
       budget.accounts[known->account].quota.configure(wanted.rates, wanted.concurrency, budget.options.window,
                                                       now);

@@ -30,6 +30,7 @@ struct Key {
   State state = State::active;
   std::int64_t running = 0;
   std::uint64_t given = 0;  ///< jobs that got it
+  TimePoint since{};        ///< what is said of it in answer to earlier calls is out of date
 };
 std::string_view name_of(Key::State state);
 
@@ -125,8 +126,12 @@ class Budgets {
   /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
   /// neither.
   bool pause(const Reservation& reservation, TimePoint until, TimePoint now);
-  /// The upstream refuses the job's key for good. Whether another one is left; false too where it had none.
-  bool spend_key(const Reservation& reservation);
+  /// The upstream refuses the job's key for good. Requires: it has one.
+  struct Spending {
+    bool news = false;      ///< it was not known
+    bool key_left = false;  ///< for the job to go on with
+  };
+  Spending spend_key(const Reservation& reservation);
 
   /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);

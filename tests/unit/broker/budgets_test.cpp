@@ -434,12 +434,18 @@ TEST(Budgets, a_spent_key_is_given_no_more_and_the_last_one_is_told) {
   const BudgetSet set = budgets.match("s", "", "", "");
   Reservation first = budgets.reserve(set, {}, kStart);
   EXPECT_EQ(budgets.key_of(first), "a");
-  EXPECT_TRUE(budgets.spend_key(first));
+  EXPECT_TRUE(budgets.spend_key(first).key_left);
+  EXPECT_FALSE(budgets.spend_key(first).news) << "of two calls at once the second tells nothing new";
   Reservation second = budgets.reserve(set, {}, kStart);
   EXPECT_EQ(budgets.key_of(second), "b");
-  EXPECT_FALSE(budgets.spend_key(second));
+  EXPECT_FALSE(budgets.spend_key(second).key_left);
   EXPECT_EQ(budgets.obstacle(set, {}, kStart).name(), "b keys");
   EXPECT_EQ(budgets.when_affordable(set, {}, kStart), kNever);
+
+  // The operator has seen to it. What is said of a call that was made before is out of date.
+  budgets.configure({budgets.all()[0].options}, kStart + seconds(1));
+  EXPECT_TRUE(budgets.spend_key(first).key_left);
+  EXPECT_TRUE(affordable(budgets, set, kStart + seconds(1)));
 }
 
 TEST(Budgets, what_changes_keeps_what_was_taken) {
