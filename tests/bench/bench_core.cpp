@@ -2,7 +2,12 @@
 // What one job costs inside the core, without sockets: decode, decide, encode, for a submit, its hand-over
 // and its outcome; and what a decision costs with a deep queue. Google Benchmark: bench_core
 // --benchmark_filter=...
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 
@@ -124,6 +129,139 @@ void round_trip_over_a_million_queued(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kTurn));
 }
 BENCHMARK(round_trip_over_a_million_queued)->Iterations(200);
+
+/// A broker whose queue is deep and wide: jobs of 10,000 clients in five lanes wait for 100 budgets, which
+/// makes some 500 streams with jobs. Each job is under the budget of its model, every second one also under
+/// one that all of these share.
+class Crowd {
+ public:
+  /// `scarce`: of how many of the models the upstream allows one job a second; of the others, as many as
+  /// come.
+  Crowd(int jobs, int scarce) : broker_(options_with(scarce), 1) {
+    outcome_.usage.emplace();
+    outcome_.usage->requests = 1;
+    outcome_.usage->input_tokens = 200;
+    outcome_.usage->output_tokens = 90;
+    wire::Ready ready;
+    ready.services = {"llm"};
+    ready.capacity = kRunning;
+    broker_.handle(core::WorkerReady{"worker", &ready}, now_);
+    for (int i = 0; i < jobs; ++i)
+      submit(i);
+    while (running_.size() < kRunning)
+      end_turn();
+  }
+
+  /// A turn in which these jobs end and others take their places.
+  [[gnu::noinline]] void decide(std::span<const std::uint64_t> ending) {
+    for (const std::uint64_t job : ending) {
+      outcome_.job = job;
+      broker_.handle(core::OutcomeReported{"worker", &outcome_, {}}, now_);
+    }
+    broker_.advance(now_);
+  }
+
+  /// The median time of a decision in so many turns, each with as many decisions.
+  std::chrono::duration<double> median(int turns, int decisions) {
+    std::vector<std::chrono::duration<double>> times;
+    std::vector<std::uint64_t> ending;
+    for (int i = 0; i < turns; ++i) {
+      ending.clear();
+      for (int n = 0; n < decisions; ++n) {
+        ending.push_back(running_.front());
+        running_.pop_front();
+      }
+      now_ += kBetween * decisions;
+      const auto begun = std::chrono::steady_clock::now();
+      decide(ending);
+      times.push_back((std::chrono::steady_clock::now() - begun) / decisions);
+      take_offers();
+    }
+    const auto middle = times.begin() + times.size() / 2;
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
+  }
+
+ private:
+  static constexpr int kModels = 99, kClients = 10'000, kRunning = 1000;
+  static constexpr core::Duration kBetween = std::chrono::microseconds(5);
+
+  static std::string model(int number) {
+    return "model-" + std::to_string(number) + (number % 2 == 0 ? "-shared" : "");
+  }
+
+  static core::Options options_with(int scarce) {
+    core::Options options = core::default_options();
+    for (core::LaneOptions& lane : options.lanes)
+      lane.depth_max = 2'000'000;
+    const auto budget = [&](const std::string& models, std::int64_t requests) {
+      const core::Duration minute = std::chrono::minutes(1);
+      core::BudgetOptions& added = options.budgets.emplace_back();
+      added.name = added.model = models;
+      added.rates.push_back({.name = "requests_per_minute", .limit = requests, .period = minute});
+      added.rates.push_back({.name = "tokens_per_minute",
+                             .limit = 1'000'000'000,
+                             .period = minute,
+                             .resource = core::Resource::tokens});
+    };
+    for (int i = 0; i < kModels; ++i)
+      budget(model(i), i < scarce ? 60 : 1'000'000'000);
+    budget("*-shared", 1'000'000'000);
+    return options;
+  }
+
+  void submit(int number) {
+    const std::string client = "client-" + std::to_string(number % kClients);
+    const std::string for_model = model(number % kModels);
+    wire::Submit submit;
+    submit.service = "llm";
+    submit.lane = broker_.options().lanes[static_cast<std::size_t>(number / kModels) % 5].name;
+    submit.model = for_model;
+    submit.client = client;
+    submit.cost = wire::Cost{.input_tokens = 200, .output_tokens = 100};
+    broker_.handle(core::Submitted{{"connection", {}, false}, &submit, Blob::borrow(body_)}, now_);
+    broker_.outbox().clear();
+  }
+
+  void end_turn() {
+    now_ += kBetween;
+    broker_.advance(now_);
+    take_offers();
+  }
+
+  void take_offers() {
+    core::Outbox& outbox = broker_.outbox();
+    for (const core::Send& send : outbox.sends) {
+      if (send.peer != core::Peer::worker) continue;
+      decoder_.decode(outbox.header(send), command_);
+      if (const auto* job = std::get_if<wire::JobOffer>(&command_)) running_.push_back(job->job);
+    }
+    outbox.clear();
+  }
+
+  core::Broker broker_;
+  TimePoint now_{std::chrono::seconds(1)};
+  Decoder decoder_;
+  wire::WorkerCommand command_;
+  wire::Outcome outcome_;
+  std::string body_ = std::string(128, 'x');
+  std::deque<std::uint64_t> running_;  // in the order in which they were handed over
+};
+
+/// One decision: an outcome, settled, and the hand-over of the job that takes its place; the result and the
+/// offer are encoded in it. For each number of queued jobs, scarce models, and decisions to a turn.
+void decision(benchmark::State& state) {
+  constexpr int kDecisions = 20'000;
+  Crowd crowd(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+  const int to_a_turn = static_cast<int>(state.range(2));
+  for (auto _ : state)
+    state.SetIterationTime(crowd.median(kDecisions / to_a_turn, to_a_turn).count());
+}
+BENCHMARK(decision)
+    ->ArgNames({"queued", "scarce", "to_a_turn"})
+    ->ArgsProduct({{1'000'000}, {0, 90}, {1, 100}})
+    ->Iterations(1)
+    ->UseManualTime();
 
 void decode_submit(benchmark::State& state) {
   wire::Submit submit;
