@@ -52,10 +52,10 @@ std::int64_t Estimates::Series::output_p90() const {
   return 0;
 }
 
-std::string Estimates::key(std::string_view model, std::string_view client) {
-  std::string key(model);
-  key += '\0';
-  return key.append(client);
+const std::string& Estimates::key(std::string_view model, std::string_view client) const {
+  key_.assign(model);
+  key_ += '\0';
+  return key_.append(client);
 }
 
 const Estimates::Series* Estimates::find(std::string_view model, std::string_view client) const {
@@ -64,11 +64,10 @@ const Estimates::Series* Estimates::find(std::string_view model, std::string_vie
 }
 
 Estimates::Series* Estimates::series(std::string_view model, std::string_view client) {
-  std::string name = key(model, client);
-  const auto place = series_.find(name);
+  const auto place = series_.find(key(model, client));
   if (place != series_.end()) return &place->second;
   if (series_.size() >= kSeriesMax) return nullptr;
-  return &series_[std::move(name)];
+  return &series_[key_];
 }
 
 Estimate Estimates::estimate(std::string_view model, std::string_view client, std::string_view body,

@@ -58,12 +58,13 @@ class Estimates {
     std::int64_t output_p90() const;
   };
 
-  static std::string key(std::string_view model, std::string_view client);
+  const std::string& key(std::string_view model, std::string_view client) const;
   const Series* find(std::string_view model, std::string_view client) const;
   Series* series(std::string_view model, std::string_view client);
 
   std::int64_t media_tokens_, output_default_;
   absl::flat_hash_map<std::string, Series, StringHash, StringEqual> series_;
+  mutable std::string key_;  // the last one, for its memory
 };
 
 }  // namespace lanemq::core
