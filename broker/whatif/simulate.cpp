@@ -112,8 +112,13 @@ class Meter {
 /// A broker, its clients and its workers, in virtual time.
 class Simulation {
  public:
-  Simulation(const core::Options& options, std::span<const Request> requests, const WorkerModel& model)
-      : options_(with_workers(options)), requests_(requests), model_(model), broker_(options_, kSeed) {
+  Simulation(const core::Options& options, std::span<const Request> requests, const WorkerModel& model,
+             const Watch& watch)
+      : options_(with_workers(options)),
+        requests_(requests),
+        model_(model),
+        watch_(watch),
+        broker_(options_, kSeed) {
     LANEMQ_CHECK(!requests.empty() && requests.size() <= std::numeric_limits<std::uint32_t>::max());
     for (const core::BudgetOptions& budget : options_.budgets)
       meters_.emplace_back(budget);
@@ -294,6 +299,7 @@ class Simulation {
     const Request& request = requests_[number];
     LANEMQ_CHECK(offer.attempt == 1);  // nothing in the model makes a job run again
     const std::size_t lane = lane_of(request);
+    if (watch_) watch_(number, now_.time_since_epoch());
     lanes_[lane].waits.push_back(now_ - TimePoint(request.at));
     if (now_ <= TimePoint(requests_.back().at)) clients_[request.client].given += cost_of(request);
     for (Meter& meter : meters_)
@@ -369,6 +375,7 @@ class Simulation {
   const core::Options options_;
   const std::span<const Request> requests_;
   const WorkerModel model_;
+  const Watch& watch_;
   core::Broker broker_;
   TimePoint now_{}, ended_at_{};
   std::size_t next_request_ = 0, ended_ = 0, workers_ = 0;
@@ -385,8 +392,9 @@ class Simulation {
 
 }  // namespace
 
-Report simulate(const core::Options& options, std::span<const Request> requests, const WorkerModel& model) {
-  return Simulation(options, requests, model).run();
+Report simulate(const core::Options& options, std::span<const Request> requests, const WorkerModel& model,
+                const Watch& watch) {
+  return Simulation(options, requests, model, watch).run();
 }
 
 }  // namespace lanemq::whatif

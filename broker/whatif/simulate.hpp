@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,6 +83,9 @@ struct Report {
   double fairness = 1;
 };
 
+/// Told of each hand-over: the place of its request in the trace, and when it was.
+using Watch = std::function<void(std::size_t request, core::Duration at)>;
+
 /// Runs the broker's core over a trace, in virtual time, until every job has ended. Equal arguments give
 /// equal reports. Each job states what it will cost, and costs that; a job that expires while it runs is
 /// broken off, and what it was to cost stays spent. Heartbeats, the network and the time that messages take
@@ -90,6 +94,7 @@ struct Report {
 /// Requires: options that the broker would start with; at least one request; requests in the order of their
 /// times, the first at 0 and none after kSpanMax; lanes that there are; tokens within kTokensMax; names as on
 /// the wire; 1 to kPlacesMax places; no time and no rate below 0.
-Report simulate(const core::Options& options, std::span<const Request> requests, const WorkerModel& model);
+Report simulate(const core::Options& options, std::span<const Request> requests, const WorkerModel& model,
+                const Watch& watch = {});
 
 }  // namespace lanemq::whatif
