@@ -388,44 +388,57 @@ Claim Broker::claim_of(const Job& job, TimePoint now) const {
   return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)], .turn = turn_};
 }
 
-/// The head that is next in the lane, of those with a place and budgets that were not found wanting in this
-/// turn: the stream's whose turn it is, or one that waited longer and was boosted from below. Null when there
-/// is none.
-Job* Broker::next_in(LaneIndex level, TimePoint now) {
-  Lane& lane = *lanes_[level];
-  const auto can_run = [&](const Stream& stream, const Job& head) {
-    return stream.unaffordable_in_turn != turn_ &&
-           workers_.find_place(stream.service(), head.lane) != nullptr && upstream_admits(head, now);
+/// Finds the heads that compete in the lane and were not found wanting in this turn: its own streams in the
+/// order of their turns, and those that were boosted from below in the order of their arrival.
+void Broker::find_candidates(LaneIndex level, TimePoint now) {
+  const auto add = [&](std::vector<Candidate>& to, Stream& stream, std::int64_t turn) {
+    Job* const head = stream.head();
+    if (stream.unaffordable_in_turn == turn_ || (boosts_ && level_of(*head, now) != level)) return;
+    to.push_back({.turn = turn, .arrival = head->arrival, .head = head});
   };
-  Job* next = nullptr;
-  std::int64_t next_turn = 0;
-  for (Stream* stream : lane.ready()) {
-    Job* const head = stream->head();
-    const std::int64_t turn = lane.turn_of(*stream);
-    if (next != nullptr && (turn != next_turn ? turn > next_turn : head->arrival > next->arrival)) continue;
-    if ((boosts_ && level_of(*head, now) != level) || !can_run(*stream, *head)) continue;
-    next = head;
-    next_turn = turn;
-  }
+  own_.clear();
+  boosted_.clear();
+  for (Stream* stream : lanes_[level]->ready())
+    add(own_, *stream, lanes_[level]->turn_of(*stream));
   // A boosted job never reaches the top lane.
-  for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below) {
-    if (options_.lanes[below].boost_after.count() <= 0) continue;
-    for (Stream* stream : lanes_[below]->ready()) {
-      Job* const head = stream->head();
-      if (next != nullptr && head->arrival > next->arrival) continue;
-      if (level_of(*head, now) == level && can_run(*stream, *head)) next = head;
+  for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below)
+    if (options_.lanes[below].boost_after.count() > 0)
+      for (Stream* stream : lanes_[below]->ready())
+        add(boosted_, *stream, 0);
+  std::make_heap(own_.begin(), own_.end());
+  std::make_heap(boosted_.begin(), boosted_.end());
+}
+
+/// The candidate that is next and has a place: the stream's whose turn it is, or one that waited longer and
+/// was boosted from below. Null when there is none.
+Job* Broker::next_candidate(TimePoint now) {
+  const auto first_of = [&](std::vector<Candidate>& candidates) -> Job* {
+    while (!candidates.empty()) {
+      Job* const head = candidates.front().head;
+      if (workers_.find_place(head->stream().service(), head->lane) != nullptr && upstream_admits(*head, now))
+        return head;
+      drop_first(candidates);
     }
-  }
-  return next;
+    return nullptr;
+  };
+  Job* const own = first_of(own_);
+  Job* const boosted = first_of(boosted_);
+  const bool take_boosted = boosted != nullptr && (own == nullptr || boosted->arrival < own->arrival);
+  if (take_boosted || own != nullptr) drop_first(take_boosted ? boosted_ : own_);
+  return take_boosted ? boosted : own;
+}
+
+void Broker::drop_first(std::vector<Candidate>& candidates) {
+  std::pop_heap(candidates.begin(), candidates.end());
+  candidates.pop_back();
 }
 
 /// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but its head
 /// saves for itself what it is short of: else small jobs would pass a large one for ever.
 /// Returns that job, null when there is none.
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
-  while (true) {
-    Job* const next = next_in(level, now);
-    if (next == nullptr) return nullptr;
+  find_candidates(level, now);
+  while (Job* const next = next_candidate(now)) {
     if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
       hand_over(*owed, {.amounts = owed->expected()}, now);
       return owed;
@@ -446,6 +459,7 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
     // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
     budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
   }
+  return nullptr;
 }
 
 /// Whether the job's upstream may be called now. One that failed is tried with a job of the lowest lane that

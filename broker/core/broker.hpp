@@ -158,7 +158,19 @@ class Broker {
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
   void dispatch(TimePoint now);
-  Job* next_in(LaneIndex level, TimePoint now);
+  /// A stream's head that competes in a lane.
+  struct Candidate {
+    std::int64_t turn;
+    std::uint64_t arrival;
+    Job* head;
+    /// For std::make_heap, whose first is the greatest: who goes later is less.
+    bool operator<(const Candidate& other) const {
+      return turn != other.turn ? turn > other.turn : arrival > other.arrival;
+    }
+  };
+  void find_candidates(LaneIndex level, TimePoint now);
+  Job* next_candidate(TimePoint now);
+  static void drop_first(std::vector<Candidate>& candidates);
   Job* dispatch_from(LaneIndex level, TimePoint now);
   bool upstream_admits(const Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
@@ -184,6 +196,7 @@ class Broker {
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0;
+  std::vector<Candidate> own_, boosted_;    // of the lane that is being served
   std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room
   std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;

@@ -316,8 +316,8 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
     key.state = Key::State::spent;
     spending.news = true;
   }
-  spending.key_left =
-      std::any_of(keys.begin(), keys.end(), [](const Key& other) { return other.state == Key::State::active; });
+  spending.key_left = std::any_of(keys.begin(), keys.end(),
+                                  [](const Key& other) { return other.state == Key::State::active; });
   return spending;
 }
 
