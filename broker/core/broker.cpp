@@ -478,20 +478,32 @@ bool Broker::upstream_admits(const Job& job, TimePoint now) {
 
 /// The job of a lower lane of the same service that goes before `job`, since its lane has not had its
 /// share_min; null when there is none. What is held for higher lanes and saved by others does not keep it.
+/// One that is owed and costs more than is left saves for it, before all others: in small pieces they would
+/// take what comes in for ever.
 Job* Broker::owed_before(const Job& job, TimePoint now) {
   Service& service = job.stream().service();
   Job* first = nullptr;
+  Job* short_of = nullptr;
+  const auto goes_before = [&](const Job& head, const Job* other) {
+    if (other == nullptr || other->lane != head.lane) return other == nullptr || head.lane < other->lane;
+    const Lane& lane = *lanes_[head.lane];
+    return lane.turn_of(head.stream()) < lane.turn_of(other->stream());
+  };
   for (Stream* stream : service.streams) {
     const LaneIndex lane = stream->lane().index();
     if (lane <= job.lane || service.owed[lane] == 0 || stream->empty()) continue;
     Job* const head = stream->head();
-    if (first != nullptr && first->lane <= lane) continue;
     if (service.owed[lane] < head->cost() * 1000) continue;
     if (workers_.find_place(service, lane) == nullptr) continue;
-    if (budgets_.obstacle(stream->budgets(), {.amounts = head->expected()}, now)) continue;
-    first = head;
+    Job*& best = budgets_.obstacle(stream->budgets(), {.amounts = head->expected()}, now) ? short_of : first;
+    if (goes_before(*head, best)) best = head;
   }
-  return first;
+  if (first != nullptr || short_of == nullptr) return first;
+  const Claim claim{.amounts = short_of->expected(), .turn = turn_};
+  const TimePoint when = budgets_.save(short_of->stream().budgets(), claim, now);
+  if (when != kNever)
+    budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
+  return nullptr;
 }
 
 /// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
