@@ -66,10 +66,14 @@ class Broker {
   const Stats& stats() const { return stats_; }
   const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
   const Workers& workers() const { return workers_; }
+  const Clients& clients() const { return clients_; }
+  const Connections& connections() const { return connections_; }
   Budgets& budgets() { return budgets_; }
+  const Budgets& budgets() const { return budgets_; }
   const JobTable& jobs() const { return jobs_; }
   std::size_t running() const;
   std::size_t kept_results() const { return kept_.size(); }
+  std::size_t kept_bytes() const { return kept_.bytes(); }
   /// Bytes of all jobs and kept results, as the bounds count them.
   std::size_t memory_bytes() const { return bytes_ + kept_.bytes(); }
   /// By lane: the age of the job that has been queued longest.

@@ -147,6 +147,7 @@ class Budgets {
 
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
+  const std::vector<Budget>& all() const { return budgets_; }
 
  private:
   struct Set {

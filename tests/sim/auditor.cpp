@@ -16,10 +16,8 @@ Auditor::Auditor(const core::Options& options, const core::Broker& broker)
     : options_(options), broker_(broker), waiting_(options.lanes.size()), running_(options.lanes.size()) {
   for (const core::BudgetOptions& budget : options.budgets) {
     ModelBudget model{.options = budget, .rates = {}, .at_once = budget.concurrency};
-    for (const core::RateOptions& rate : budget.rates) {
-      core::RateOptions bounded = rate;
-      model.rates.emplace_back(bounded, budget.window);
-    }
+    for (const core::RateOptions& rate : budget.rates)
+      model.rates.emplace_back(rate, budget.window);
     budgets_.push_back(std::move(model));
   }
 }
@@ -45,20 +43,19 @@ void Auditor::running_given_up(TimePoint now) {
 }
 
 void Auditor::free_place(ModelJob& job, Give give) {
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    if ((job.budgets >> i & 1) == 0) continue;
-    --budgets_[i].running;
-    if (give == Give::back)
-      for (ModelRate& rate : budgets_[i].rates)
-        rate.give(job.dispatched_at, now_);
-  }
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0) --budgets_[i].running;
+  if (give == Give::back) give_back(job);
   job.place->held.erase(&job);
   job.place = nullptr;
   --clients_[job.client].running;
 }
 
 void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max) {
-  if (free) --job.attempts;
+  if (free) {
+    --job.attempts;
+    correct(job, -job.charged);
+  }
   if (draining_) return must_end(job, {"draining"});
   --running_[job.lane];
   ++waiting_[job.lane];
@@ -153,6 +150,7 @@ void Auditor::step_over() {
     check_wakeup();
   }
   check_counters();
+  check_bounds();
   ending_.clear();
   ended_.clear();
   cancels_due_.clear();
@@ -173,8 +171,6 @@ void Auditor::check_counters() const {
       violated("lane " + lane.options().name + " counts " + std::to_string(lane.running) +
                " running jobs, not " + std::to_string(running_[i]));
   }
-  if (broker_.jobs().size() > options_.jobs_max) violated("more jobs than jobs_max");
-  if (broker_.kept_results() > options_.results_max) violated("more kept results than results_max");
   if (broker_.workers().size() != workers_.size())
     violated("the broker counts " + std::to_string(broker_.workers().size()) + " workers, not " +
              std::to_string(workers_.size()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <list>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,6 +45,8 @@ class Auditor {
   void check_all_answered() const;
   /// The broker holds nothing any more: no job, no result, no worker, no byte.
   void check_all_returned() const;
+  /// Long after its last job every bucket is full and every window empty.
+  void check_all_restored(core::Budgets& budgets);
 
   std::size_t jobs() const { return jobs_.size(); }
   std::size_t dispatches() const { return dispatches_; }
@@ -105,6 +108,34 @@ class Auditor {
   void expire_silently();
   void check_counters() const;
 
+  // ---- bounds (auditor_bounds.cpp)
+  void check_bounds() const;
+
+  // ---- budgets (auditor_budgets.cpp)
+  void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
+  bool unsatisfiable(const ModelJob& job) const;
+  void settle(ModelJob& job, const std::optional<wire::Usage>& usage);
+  void give_back(const ModelJob& job);
+  void count(const ModelJob& job, const core::Amounts& used);
+
+  // ---- fairness (auditor_fairness.cpp)
+  bool forgets_clients() const;
+  bool still_waits(const ModelStream& stream) const;
+  void begin_to_wait(ModelStream& stream);
+  void check_turn(const ModelJob& job);
+  void charge(ModelJob& job);
+  void correct(ModelJob& job, std::int64_t more);
+
+  // ---- guards (auditor_guards.cpp)
+  std::size_t level_of(const ModelJob& job) const;
+  ModelClaim claim_of(const ModelJob& job) const;
+  std::size_t lowest_level(const ModelStream& stream) const;
+  void for_next_of(const ModelStream& stream, const std::function<void(const ModelJob&)>& tell) const;
+  bool surely_affordable_when_owed(const ModelStream& stream);
+  bool may_be_owed(const ModelJob& job) const;
+  void check_shares(const ModelJob& job);
+  void share_out(const ModelJob& job);
+
   // ---- dispatch (auditor_dispatch.cpp)
   void heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body);
   void check_order(const ModelJob& job, const ModelWorker& worker);
@@ -113,7 +144,15 @@ class Auditor {
   std::size_t free_general(const std::string& service) const;
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;
-  bool surely_affordable(BudgetMask budgets);
+  bool has_place(const std::string& service, std::size_t lane) const;
+  std::uint64_t times_at_limit(const std::string& client) const;
+  struct Waiting {
+    const ModelStream* stream;
+    std::size_t level;
+    ModelClaim claim;
+  };
+  std::vector<Waiting> whoever_is_next() const;
+  TimePoint surely_runs_at(BudgetMask budgets, std::size_t level, const std::vector<Waiting>& next);
   bool is_top(std::size_t lane) const { return lane == 0 && options_.lanes.size() > 1; }
   bool lower_waits(const ModelStream& stream) const;
   void check_trial(const ModelJob& job);
@@ -139,8 +178,13 @@ class Auditor {
   std::vector<std::size_t> waiting_, running_;  // by lane
   struct Counts {
     std::size_t waiting = 0, running = 0;
+    std::uint64_t times_at_limit = 0;
   };
   std::map<std::string, Counts> clients_;
+  struct Owed {
+    std::int64_t low = 0, high = 0;  ///< what it surely is, and what it may be
+  };
+  std::map<std::pair<std::string, std::size_t>, Owed> owed_;  // by service and lane
   std::size_t dispatches_ = 0;
   std::uint64_t next_serial_ = 1;
 

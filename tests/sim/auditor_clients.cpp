@@ -10,9 +10,6 @@
 namespace lanemq::sim {
 namespace {
 
-/// Who may wait for one job besides its submitter; the longest waiter makes way.
-constexpr std::size_t kWaitersMax = 64;
-
 bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
@@ -111,6 +108,11 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options_.retain;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
   if (asked.terminal_due) job.submit_ref = immediate_;
+  expect(job, submit.cost);
+  if (!asked.must_refuse && unsatisfiable(job)) {
+    asked.refusals.emplace_back("unsatisfiable");
+    asked.must_refuse = true;
+  }
 }
 
 std::string Auditor::client_of(const std::string& address, const wire::Submit& submit) {
@@ -135,6 +137,8 @@ std::size_t Auditor::lane_index(std::string_view name) const {
 
 void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client,
                              std::size_t bytes) {
+  constexpr std::size_t kTextsMax = 200;  // of a submit of a run, besides its body
+  bytes += kTextsMax;
   const core::LaneOptions& limits = options_.lanes[lane];
   const core::ClientOptions& of_client = options_of(client);
   if (draining_) {
@@ -172,8 +176,6 @@ void Auditor::accept_pending() {
   ModelJob& job = jobs_.back();
   if (!job.named) job.id = asked.id;  // as `accepted` said it
   job.serial = next_serial_++;
-  for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if (budgets_[i].matches(job, options_.lanes[job.lane].name)) job.budgets |= BudgetMask{1} << i;
   asked.job = &job;
   if (!job.id.empty()) by_id_[job.id] = &job;
   by_body_[job.body] = &job;
@@ -188,7 +190,7 @@ ModelStream& Auditor::stream_of(const ModelJob& job) {
     if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
         stream.client == job.client)
       return stream;
-  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, job.client, {}});
+  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, job.client, {}, {}});
 }
 
 void Auditor::add_waiter(ModelJob& job, std::uint64_t ref) {

@@ -39,6 +39,9 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   check_place(job, *worker);
   check_order(job, *worker);
   check_trial(job);
+  check_shares(job);
+  check_turn(job);
+  const int hold = may_be_owed(job) ? 0 : claim_of(job).hold;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job.budgets >> i & 1) == 0) continue;
     ModelBudget& budget = budgets_[i];
@@ -47,15 +50,18 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
     if (budget.full()) violated(job.name() + " is one more than the concurrency of " + budget.options.name);
     ++budget.running;
     for (ModelRate& rate : budget.rates)
-      rate.take(budget.options.name, now_);
+      rate.take(job.serial, job.expected.of(rate.resource()), hold, budget.options.name, now_);
   }
 
+  share_out(job);
   stream_of(job).waiting.erase(&job);
   --waiting_[job.lane];
   --clients_[job.client].waiting;
   const core::ClientOptions& of_client = options_of(job.client);
-  if (++clients_[job.client].running > of_client.in_flight_max && of_client.in_flight_max > 0)
+  Counts& of = clients_[job.client];
+  if (++of.running > of_client.in_flight_max && of_client.in_flight_max > 0)
     violated(job.name() + " is one more than the in_flight_max of client " + job.client);
+  if (of.running == of_client.in_flight_max) ++of.times_at_limit;
   ++running_[job.lane];
   job.state = ModelJob::State::running;
   ++job.attempt;
@@ -66,6 +72,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   job.place = worker;
   job.at_reserved = worker->reserved();
   worker->held.insert(&job);
+  charge(job);
   ++dispatches_;
 }
 
@@ -84,12 +91,13 @@ void Auditor::check_trial(const ModelJob& handed_over) {
   if (upstream.closed) return;
   if (!upstream.may_call(is_top(job.lane), now_))
     violated(job.name() + " was handed over although its upstream failed and is left alone");
+  const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     if (stream.lane <= job.lane || stream.service != job.service || stream.head(now_) == nullptr) continue;
-    for (const auto& [address, worker] : workers_)
-      if (has_place(worker, stream.service, stream.lane) && surely_affordable(stream.budgets))
-        violated(job.name() +
-                 " was handed over to try its upstream although a lower lane has a job for that");
+    if (at_limit(stream.client) || !has_place(stream.service, stream.lane)) continue;
+    // Nobody saves what the lower lane needs, at whichever level.
+    if (surely_runs_at(stream.budgets, options_.lanes.size(), next) == now_)
+      violated(job.name() + " was handed over to try its upstream although a lower lane has a job for that");
   }
   job.trial = upstream.opening;
   ++upstream.trials_out;
@@ -149,26 +157,26 @@ bool Auditor::at_limit(const std::string& client) const {
   return most > 0 && place != clients_.end() && place->second.running >= most;
 }
 
-bool Auditor::surely_affordable(BudgetMask budgets) {
-  for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((budgets >> i & 1) != 0 && !budgets_[i].surely_affordable(now_)) return false;
-  return true;
+std::uint64_t Auditor::times_at_limit(const std::string& client) const {
+  const auto place = clients_.find(client);
+  return place == clients_.end() ? 0 : place->second.times_at_limit;
 }
 
-/// Nobody with a better claim could have used the same place and the same budgets.
+/// Nobody with a better claim could have used the same place and the same budgets. What stands in the way of
+/// both keeps both: who is short of a budget saves it for itself.
 void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
+  const std::size_t level = level_of(job);
+  const bool owed = may_be_owed(job);
   for (const ModelStream& stream : streams_) {
-    if (stream.lane > job.lane) continue;
     const ModelJob* const other = stream.head(now_);
     if (other == nullptr || other == &job) continue;
-    if (stream.lane == job.lane) {
-      const bool same_stream =
-          stream.service == job.service && stream.budgets == job.budgets && stream.client == job.client;
-      // Between clients and streams of a lane it is a matter of what each was served.
-      if (!same_stream || other->serial > job.serial) continue;
-    } else if (at_limit(stream.client) || !upstreams_[stream.service].closed ||
-               !has_place(worker, stream.service, stream.lane) ||
-               !surely_affordable(stream.budgets & ~job.budgets)) {
+    if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
+      // Between clients it is a matter of what each was served.
+      if (stream.client != job.client || other->serial > job.serial) continue;
+    } else if (owed || level_of(*other) >= level || at_limit(stream.client) ||
+               !upstreams_[stream.service].closed || !has_place(worker, stream.service, stream.lane) ||
+               lowest_level(stream) >= level ||
+               surely_runs_at(stream.budgets & ~job.budgets, level - 1, whoever_is_next()) > now_) {
       continue;
     }
     violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before " +
@@ -177,23 +185,52 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
   }
 }
 
+bool Auditor::has_place(const std::string& service, std::size_t lane) const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const auto& worker) { return has_place(worker.second, service, lane); });
+}
+
+std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
+  std::vector<Waiting> next;
+  for (const ModelStream& stream : streams_) {
+    if (stream.waiting.empty() || at_limit(stream.client)) continue;
+    for (const ModelJob* job : stream.candidates(now_))
+      next.push_back({&stream, level_of(*job), claim_of(*job)});
+  }
+  return next;
+}
+
+/// When there is room in the budgets for whoever is next and competes at the level or above: none of them
+/// then saves there for itself what another could use. kNever: not known.
+TimePoint Auditor::surely_runs_at(BudgetMask budgets, std::size_t level, const std::vector<Waiting>& next) {
+  TimePoint latest = now_;
+  for (std::size_t i = 0; i < budgets_.size() && latest < core::kNever; ++i) {
+    if ((budgets >> i & 1) == 0) continue;
+    for (const Waiting& other : next)
+      if ((other.stream->budgets >> i & 1) != 0 && other.level <= level)
+        latest = std::max(latest, budgets_[i].affordable_at(other.claim, now_));
+  }
+  return latest;
+}
+
 /// After a turn nothing waits that could run.
 void Auditor::check_nothing_idles() {
+  const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     const ModelJob* const job = stream.head(now_);
-    if (job == nullptr || at_limit(stream.client) || !surely_affordable(stream.budgets)) continue;
+    if (job == nullptr || at_limit(stream.client) || !has_place(stream.service, stream.lane)) continue;
     const ModelUpstream& upstream = upstreams_[stream.service];
     if (!upstream.surely_calls(is_top(stream.lane), now_) || (!upstream.closed && lower_waits(stream)))
       continue;
-    for (const auto& [address, worker] : workers_)
-      if (has_place(worker, stream.service, stream.lane))
-        violated(job->name() + " waits although worker " + address + " and its budgets have room");
+    if (surely_runs_at(stream.budgets, stream.lane, next) == now_)
+      violated(job->name() + " waits although a worker and its budgets have room");
   }
 }
 
 /// The broker asks to be woken in time for whatever time alone will bring.
 void Auditor::check_wakeup() {
   constexpr Duration kLate = std::chrono::milliseconds(2);
+  const std::vector<Waiting> next = whoever_is_next();
   TimePoint wanted = core::kNever;
   if (!deadlines_.empty()) wanted = std::min(wanted, deadlines_.begin()->first);
   if (!fetches_.empty() && requests_[fetches_.begin()->second].open())
@@ -207,18 +244,14 @@ void Auditor::check_wakeup() {
         wanted = std::min(wanted, job->due_max);
     }
     if (stream.head(now_) == nullptr || at_limit(stream.client)) continue;
-    TimePoint affordable = now_;
+    TimePoint runs = surely_runs_at(stream.budgets, stream.lane, next);
     if (const ModelUpstream& upstream = upstreams_[stream.service]; !upstream.closed) {
       // Whoever is under way decides, or a lower lane goes first.
       if (upstream.trials_out > 0 || lower_waits(stream)) continue;
       const bool first = is_top(stream.lane) && upstream.trials_passed == 0;
-      affordable = std::max(affordable, first ? upstream.top_lane_from : upstream.open_until);
+      runs = std::max(runs, first ? upstream.top_lane_from : upstream.open_until);
     }
-    for (std::size_t i = 0; i < budgets_.size(); ++i)
-      if ((stream.budgets >> i & 1) != 0) affordable = std::max(affordable, budgets_[i].affordable_at(now_));
-    if (affordable == now_ || affordable >= wanted) continue;
-    for (const auto& [address, worker] : workers_)
-      if (has_place(worker, stream.service, stream.lane)) wanted = affordable;
+    if (runs > now_ && runs < wanted && has_place(stream.service, stream.lane)) wanted = runs;
   }
   if (wanted == core::kNever) return;
   const auto wakeup = broker_.next_wakeup();

@@ -53,7 +53,7 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
   ModelWorker& worker = workers_[address];
   worker.address = address;
   worker.heard_at = now_;
-  worker.capacity = static_cast<std::size_t>(ready.capacity);
+  worker.capacity = static_cast<std::size_t>(std::min<std::int64_t>(ready.capacity, limits::capacity_max));
   worker.services = {ready.services.begin(), ready.services.end()};
   worker.lanes.clear();
   for (std::size_t i = 0; i < options_.lanes.size(); ++i)
@@ -96,6 +96,7 @@ void Auditor::call_over(ModelJob& job, ModelUpstream::Said said) {
 void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body) {
   ModelJob* const job = held(worker, {outcome.job, outcome.attempt});
   if (job == nullptr) return;
+  settle(*job, outcome.usage);
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at);
   call_over(*job, ModelUpstream::Said::success);
@@ -111,10 +112,9 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   if (job == nullptr) return;
   const Duration stated = milliseconds(failure.retry_after_ms.value_or(0));
   if (failure.error_class == "released")
-    for (std::size_t i = 0; i < budgets_.size(); ++i)
-      if ((job->budgets >> i & 1) != 0)
-        for (ModelRate& rate : budgets_[i].rates)
-          rate.give(job->dispatched_at, now_);
+    give_back(*job);
+  else
+    settle(*job, failure.usage);
   if (failure.error_class == "overloaded")
     for (std::size_t i = 0; i < budgets_.size(); ++i)
       if ((job->budgets >> i & 1) != 0) budgets_[i].overloaded(job->dispatched_at, now_);
@@ -147,8 +147,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   bool paused = false;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
-    budgets_[i].paused_until = std::max(budgets_[i].paused_until, until);
-    budgets_[i].cut = true;
+    budgets_[i].limited(until, now_);
     paused = true;
   }
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);

@@ -62,6 +62,9 @@ class BrokerHost {
   bool drained() const { return broker_->drained(); }
   void give_up_running();
 
+  /// Nothing is left of what any job took of a budget. No more turns after this.
+  void check_all_restored() { auditor_->check_all_restored(broker_->budgets()); }
+
   const Auditor& auditor() const { return *auditor_; }
   const core::Broker& broker() const { return *broker_; }
   /// The leases that were handed out lately, for liars.

@@ -13,67 +13,10 @@ bool fits(const std::string& pattern, std::string_view text) {
   return text == pattern;
 }
 
-std::int64_t burst(const core::RateOptions& options) {
-  return options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
-}
-
 }  // namespace
 
 void violated(const std::string& what) {
   throw Violation(what);
-}
-
-ModelRate::ModelRate(const core::RateOptions& options, core::WindowKind window)
-    : options_(options), window_(window) {
-  level_ = full_ = static_cast<core::Int128>(burst(options)) * options.period.count();
-}
-
-void ModelRate::refill(TimePoint now) {
-  const core::Int128 gained = static_cast<core::Int128>((now - refilled_at_).count()) * options_.limit;
-  level_ = std::min(level_ + gained, full_);
-  refilled_at_ = now;
-}
-
-void ModelRate::take(const std::string& budget, TimePoint now) {
-  last_sent_ = now;
-  ever_sent_ = true;
-  if (window_ == core::WindowKind::bucket) {
-    refill(now);
-    level_ -= options_.period.count();
-    if (level_ < 0) violated("budget " + budget + ": more than " + options_.name + " and its capacity allow");
-    return;
-  }
-  // A window that ends now and includes its own beginning: the strictest reading.
-  while (!sent_.empty() && sent_.front() < now - options_.period)
-    sent_.pop_front();
-  sent_.push_back(now);
-  if (static_cast<std::int64_t>(sent_.size()) > options_.limit)
-    violated("budget " + budget + ": " + std::to_string(sent_.size()) + " in a window of " + options_.name +
-             " = " + std::to_string(options_.limit));
-}
-
-void ModelRate::give(TimePoint taken_at, TimePoint now) {
-  if (window_ == core::WindowKind::bucket) {
-    refill(now);
-    level_ = std::min(level_ + options_.period.count(), full_);
-    return;
-  }
-  const auto place = std::lower_bound(sent_.begin(), sent_.end(), taken_at);
-  if (place != sent_.end() && *place == taken_at) sent_.erase(place);
-}
-
-bool ModelRate::surely_affordable(TimePoint now) {
-  if (window_ == core::WindowKind::sliding)
-    return !ever_sent_ || now - last_sent_ > options_.period * 11 / 10;
-  refill(now);
-  return level_ >= options_.period.count();
-}
-
-TimePoint ModelRate::affordable_at(TimePoint now) {
-  if (surely_affordable(now)) return now;
-  if (window_ == core::WindowKind::sliding) return core::kNever;
-  const core::Int128 missing = options_.period.count() - level_;
-  return now + Duration(static_cast<std::int64_t>((missing + options_.limit - 1) / options_.limit));
 }
 
 bool ModelBudget::matches(const ModelJob& job, std::string_view lane) const {
@@ -81,11 +24,9 @@ bool ModelBudget::matches(const ModelJob& job, std::string_view lane) const {
          fits(options.client, job.client) && fits(options.lane, lane);
 }
 
-bool ModelBudget::surely_affordable(TimePoint now) {
-  if (now < paused_until || full()) return false;
-  if (cut && !rates.empty()) return false;
-  return std::all_of(rates.begin(), rates.end(),
-                     [&](ModelRate& rate) { return rate.surely_affordable(now); });
+bool ModelBudget::counts_tokens() const {
+  return std::any_of(rates.begin(), rates.end(),
+                     [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; });
 }
 
 void ModelBudget::answered(TimePoint called_at) {
@@ -102,12 +43,27 @@ void ModelBudget::overloaded(TimePoint called_at, TimePoint now) {
   overloaded_at = now;
 }
 
-TimePoint ModelBudget::affordable_at(TimePoint now) {
+void ModelBudget::limited(TimePoint until, TimePoint now) {
+  for (ModelRate& rate : rates)
+    rate.cut(now);
+  if (until <= paused_until) return;
+  paused_until = until;
+  for (ModelRate& rate : rates)
+    rate.pause(until, now);
+}
+
+bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
+  if (now < paused_until || full()) return false;
+  return std::all_of(rates.begin(), rates.end(), [&](ModelRate& rate) {
+    return rate.surely_affordable(claim.amounts.of(rate.resource()), claim.hold, now);
+  });
+}
+
+TimePoint ModelBudget::affordable_at(const ModelClaim& claim, TimePoint now) {
   if (full()) return core::kNever;
-  if (cut && !rates.empty()) return core::kNever;
   TimePoint latest = std::max(now, paused_until);
   for (ModelRate& rate : rates)
-    latest = std::max(latest, rate.affordable_at(now));
+    latest = std::max(latest, rate.affordable_at(claim.amounts.of(rate.resource()), claim.hold, now));
   return latest;
 }
 
@@ -181,6 +137,15 @@ ModelJob* ModelStream::head(TimePoint now) const {
   for (ModelJob* job : waiting)
     if (job->surely_queued(now)) return job;
   return nullptr;
+}
+
+std::vector<ModelJob*> ModelStream::candidates(TimePoint now) const {
+  std::vector<ModelJob*> candidates;
+  for (ModelJob* job : waiting) {
+    if (job->may_be_queued(now)) candidates.push_back(job);
+    if (job->surely_queued(now)) break;
+  }
+  return candidates;
 }
 
 }  // namespace lanemq::sim

@@ -14,12 +14,9 @@
 
 #include <lanemq/messages.hpp>
 
-#include "broker/core/options.hpp"
+#include "tests/sim/model_rate.hpp"
 
 namespace lanemq::sim {
-
-using core::Duration;
-using core::TimePoint;
 
 /// A promise that was broken; what() says which and about what.
 struct Violation : std::runtime_error {
@@ -37,30 +34,10 @@ struct ModelWorker;
 /// Budgets that match a job, a bit each.
 using BudgetMask = std::uint32_t;
 
-/// One limit, judged by what was handed over and when.
-class ModelRate {
- public:
-  ModelRate(const core::RateOptions& options, core::WindowKind window);
-  /// One more goes out. Throws Violation when that breaks the limit.
-  void take(const std::string& budget, TimePoint now);
-  /// What went out then was never used.
-  void give(TimePoint taken_at, TimePoint now);
-  /// Whether it is certain that one more may go out now. For a sliding window only when it has been empty for
-  /// so long that no way of pacing can object.
-  bool surely_affordable(TimePoint now);
-  /// When one more may surely go out, if nothing does before; kNever: that is for the broker to pace.
-  TimePoint affordable_at(TimePoint now);
-
- private:
-  void refill(TimePoint now);
-
-  core::RateOptions options_;
-  core::WindowKind window_;
-  std::deque<TimePoint> sent_;  // sliding: in the last period
-  TimePoint last_sent_{};
-  bool ever_sent_ = false;
-  core::Int128 level_, full_;  // bucket: tokens x period in microseconds
-  TimePoint refilled_at_{};
+/// What a job asks of its budgets: so much, and so many thousandths of their bursts left to the lanes above.
+struct ModelClaim {
+  core::Amounts amounts;
+  int hold = 0;
 };
 
 struct ModelBudget {
@@ -71,16 +48,18 @@ struct ModelBudget {
   std::int64_t answers = 0;  ///< since `at_once` changed
   TimePoint overloaded_at{};
   TimePoint paused_until{};
-  bool cut = false;  ///< refused within its limit: the broker takes less for a time, how much is its guess
 
   bool matches(const ModelJob& job, std::string_view lane) const;
-  bool surely_affordable(TimePoint now);
+  bool counts_tokens() const;
   bool full() const { return options.concurrency > 0 && running >= at_once; }
   /// A call that was made at `called_at` was answered, or found the upstream overloaded.
   void answered(TimePoint called_at);
   void overloaded(TimePoint called_at, TimePoint now);
+  /// The upstream refused, and asks to be left alone until then.
+  void limited(TimePoint until, TimePoint now);
+  bool surely_affordable(const ModelClaim& claim, TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
-  TimePoint affordable_at(TimePoint now);
+  TimePoint affordable_at(const ModelClaim& claim, TimePoint now);
 };
 
 /// What is known of a service's upstream: how many retries are left, and whether its calls fail.
@@ -118,6 +97,10 @@ struct ModelJob {
   std::string client;  ///< as the submit named it, or else a connection
   std::size_t lane = 0;
   BudgetMask budgets = 0;
+  core::Amounts expected;    ///< as stated; nothing where no budget counts it
+  std::int64_t cost = 1;     ///< what it counts for where jobs share: tokens, or one where nobody counts them
+  std::int64_t charged = 0;  ///< to its client, for the attempt under way or the last one
+  bool counts_tokens = false;
   bool named = false, timeout_stated = false;
   TimePoint accepted_at{}, deadline{}, ended_at{}, dispatched_at{};
   Duration retain{};
@@ -154,6 +137,26 @@ struct ByAge {
   bool operator()(const ModelJob* a, const ModelJob* b) const { return a->serial < b->serial; }
 };
 
+struct ModelStream;
+
+/// What a client was served of what it shares with the other clients of its stream, in cost.
+struct ModelTurns {
+  std::int64_t served = 0;      ///< in all: what was charged, and what was corrected
+  std::int64_t ahead = 0;       ///< by which its next turn comes later than that of who was never served
+  std::int64_t ahead_max = 0;   ///< the same, if it had nothing to do for a while
+  std::int64_t given_back = 0;  ///< since it was last served
+  std::uint64_t changes = 0;    ///< of `served`
+  /// A job that has waited since then without a break, so that the client has; null: it may not have.
+  const ModelJob* witness = nullptr;
+  std::int64_t witness_attempt = 0;
+  std::uint64_t times_at_limit = 0;
+  struct Then {
+    std::int64_t served = 0;
+    std::uint64_t changes = 0;
+  };
+  std::map<const ModelStream*, Then> others;  ///< what each other client had been served by then
+};
+
 /// The waiting jobs of one client that need the same of everything.
 struct ModelStream {
   std::size_t lane;
@@ -161,7 +164,15 @@ struct ModelStream {
   BudgetMask budgets;
   std::string client;
   std::set<ModelJob*, ByAge> waiting;
+  ModelTurns turns;
+
   ModelJob* head(TimePoint now) const;
+  /// Whichever of its jobs may be the client's next: the first that is surely queued, and those before it
+  /// that may be.
+  std::vector<ModelJob*> candidates(TimePoint now) const;
+  bool shares_with(const ModelStream& other) const {
+    return lane == other.lane && budgets == other.budgets && service == other.service;
+  }
 };
 
 struct ModelWorker {
@@ -182,6 +193,9 @@ struct ModelWorker {
     return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);
   }
 };
+
+/// Who may wait for one job besides its submitter; the longest waiter makes way.
+inline constexpr std::size_t kWaitersMax = 64;
 
 /// A client's request and what it is still owed.
 struct ModelRequest {

@@ -79,7 +79,16 @@ Task SimClient::new_task() {
   task.model = random.pick(swarm.models);
   task.client = random.pick(swarm.names);
   task.body = "q" + serial + ".";
-  task.body.resize(task.body.size() + random.below(static_cast<std::uint64_t>(swarm.body_bytes_max)), 'x');
+  if (swarm.states_costs) {
+    task.cost = {.input_tokens = random.between(0, swarm.input_max),
+                 .output_tokens = random.between(0, swarm.output_max)};
+    if (swarm.states_bounds && random.percent(70)) {
+      task.body = R"({"max_tokens":)" + std::to_string(*task.cost->output_tokens) + R"(,"q":)" + serial + "}";
+      task.cost->output_tokens.reset();
+    }
+  }
+  task.body.resize(task.body.size() + random.below(static_cast<std::uint64_t>(swarm.body_bytes_max)),
+                   task.body.front() == '{' ? ' ' : 'x');
   task.reply = random.one_of<const char*>({"", "", "", "both", "accepted"});
   if (swarm.short_timeouts && random.percent(50))
     task.timeout_ms = random.between(1, random.one_of({20, 500, 5000}));
@@ -106,6 +115,7 @@ void SimClient::submit(const Task& task, bool remember) {
   message.timeout_ms = task.timeout_ms;
   message.retain_ms = task.retain_ms;
   message.attempts_max = task.attempts_max;
+  message.cost = task.cost;
   message.ref = number_ref(ref, ref_bytes);
   say(message, task.body);
 }
@@ -114,6 +124,8 @@ void SimClient::submit_again(bool with_other_body) {
   if (stage_.recent_tasks.empty() || pending_.size() >= stage_.swarm.pending_max) return;
   Task task = stage_.recent_tasks[stage_.random.below(stage_.recent_tasks.size())];
   task.reply = stage_.random.one_of<const char*>({"", "both", "accepted"});
+  // An id that was never taken, or is forgotten, makes it a job.
+  if (with_other_body && task.cost && !task.cost->output_tokens) task.cost->output_tokens = 0;
   if (with_other_body) task.body = "q" + std::to_string(stage_.next_task++) + ".";
   submit(task, !with_other_body);
 }

@@ -91,7 +91,8 @@ void SimWorker::heard(const std::string& header, const std::string& body) {
   if (const DecodeError* error = decoder_.decode(header, command))
     violated("a worker cannot read: " + error->message);
   if (const auto* offer = std::get_if<wire::JobOffer>(&command))
-    questions_[{offer->job, offer->attempt}] = body.empty() ? std::string(decoder_.body()) : body;
+    questions_[{offer->job, offer->attempt}] = {body.empty() ? std::string(decoder_.body()) : body,
+                                                offer->cost};
   worker::Effects effects;
   session().receive(command, now(), effects);
   act_on(effects);
@@ -133,7 +134,24 @@ void SimWorker::finish(wire::Lease lease) {
   act_on(effects);
 }
 
-worker::JobOutcome SimWorker::draw_outcome(const std::string& question) {
+/// What the upstream says of an attempt: nothing, what was expected, more, less, or only a part of it.
+std::optional<wire::Usage> SimWorker::draw_usage(const std::optional<wire::Cost>& cost) {
+  const Swarm& swarm = stage_.swarm;
+  Random& random = stage_.random;
+  if (!random.per_mille(static_cast<std::uint64_t>(swarm.usages))) return std::nullopt;
+  wire::Usage usage;
+  if (cost) {
+    usage.input_tokens = cost->input_tokens;
+    usage.output_tokens = cost->output_tokens;
+  }
+  if (!random.per_mille(static_cast<std::uint64_t>(swarm.misestimates))) return usage;
+  if (random.percent(80)) usage.input_tokens = random.between(0, swarm.input_max * 3 / 2);
+  if (random.percent(80)) usage.output_tokens = random.between(0, swarm.output_max * random.between(1, 3));
+  if (random.percent(5)) usage.requests = random.between(0, 3);
+  return usage;
+}
+
+worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
   int dice = static_cast<int>(random.below(1000));
@@ -157,8 +175,9 @@ worker::JobOutcome SimWorker::draw_outcome(const std::string& question) {
   } else if (chosen(swarm.released)) {
     failure.error_class = ErrorClass::released;
   } else {
-    return worker::JobOutcome::success(Blob::copy("A:" + question), {}, {});
+    return worker::JobOutcome::success(Blob::copy("A:" + question.body), draw_usage(question.cost), {});
   }
+  failure.usage = draw_usage(question.cost);
   return worker::JobOutcome::failure(std::move(failure));
 }
 

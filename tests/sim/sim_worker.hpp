@@ -35,7 +35,12 @@ class SimWorker {
   void connect();
   void heard(const std::string& header, const std::string& body);
   void finish(wire::Lease lease);
-  worker::JobOutcome draw_outcome(const std::string& question);
+  struct Question {
+    std::string body;
+    std::optional<wire::Cost> cost;
+  };
+  worker::JobOutcome draw_outcome(const Question& question);
+  std::optional<wire::Usage> draw_usage(const std::optional<wire::Cost>& cost);
   void act_on(worker::Effects& effects);
   void flush();
   void lie();
@@ -48,7 +53,7 @@ class SimWorker {
   std::uint64_t life_ = 0;  // what was planned in an earlier one is void
   Link link_;
   Decoder decoder_;
-  std::map<Lease, std::string> questions_;
+  std::map<Lease, Question> questions_;
   core::TimePoint wakeup_at_ = core::kNever;
   bool leaving_for_ever_ = false;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/swarm.hpp"
 
+#include <algorithm>
+
 namespace lanemq::sim {
 namespace {
 
@@ -19,6 +21,7 @@ void draw_lanes(Random& random, core::Options& options) {
   const auto count = static_cast<std::size_t>(random.between(1, 5));
   const auto fallback = random.below(count);
   const bool small = random.percent(40), bytes = random.percent(10), slots = random.percent(30);
+  const bool reserves = random.percent(40), shares = random.percent(40), boosts = random.percent(30);
   for (std::size_t i = 0; i < count; ++i) {
     core::LaneOptions lane{.name = kNames[i]};
     lane.timeout = draw_timeout(random);
@@ -26,22 +29,36 @@ void draw_lanes(Random& random, core::Options& options) {
     if (bytes) lane.bytes_max = static_cast<std::size_t>(random.between(2000, 40000));
     if (slots) lane.reserved_slots = random.below(4);
     lane.is_default = i == fallback;
+    // Up to five: together less than all there is.
+    if (reserves && random.percent(60)) lane.reserve = static_cast<int>(random.between(10, 180));
+    if (shares && random.percent(70)) lane.share_min = static_cast<int>(random.between(5, 190));
+    if (boosts && random.percent(70)) lane.boost_after = random.between(milliseconds(5), milliseconds(3000));
     options.lanes.push_back(lane);
   }
 }
 
-core::RateOptions draw_rate(Random& random) {
+core::RateOptions draw_rate(Random& random, bool tokens) {
+  const auto kinds = core::rate_kinds();
+  const auto suits = [&](const core::RateKind& kind) {
+    return (kind.resource != core::Resource::requests) == tokens && kind.period <= minutes(1);
+  };
+  std::size_t at = random.below(kinds.size());
+  while (!suits(kinds[at]))
+    at = (at + 1) % kinds.size();
   core::RateOptions rate;
-  const bool by_second = random.percent(60);
-  rate.name = by_second ? "requests_per_second" : "requests_per_minute";
-  rate.period = by_second ? Duration(seconds(1)) : Duration(minutes(1));
-  rate.limit = by_second ? random.between(1, 200) : random.between(10, 3000);
+  rate.name = kinds[at].name;
+  rate.resource = kinds[at].resource;
+  rate.period = kinds[at].period;
+  rate.limit = rate.period == seconds(1) ? random.between(1, 200) : random.between(10, 3000);
+  if (tokens) rate.limit *= random.one_of<std::int64_t>({10, 100, 1000});
   if (random.percent(30)) rate.capacity = random.between(1, rate.limit);
   return rate;
 }
 
 void draw_budgets(Random& random, const Swarm& swarm, core::Options& options) {
   const std::uint64_t count = random.one_of<std::uint64_t>({0, 0, 1, 1, 2, 3});
+  const std::uint64_t tokens = random.one_of<std::uint64_t>({0, 60, 90});
+  const bool bound = random.percent(30);
   for (std::uint64_t i = 0; i < count; ++i) {
     core::BudgetOptions budget;
     budget.name = "budget-" + std::to_string(i);
@@ -50,11 +67,32 @@ void draw_budgets(Random& random, const Swarm& swarm, core::Options& options) {
     if (random.percent(20)) budget.client = random.percent(50) ? "k*" : "k1";
     if (random.percent(20)) budget.lane = options.lanes[random.below(options.lanes.size())].name;
     budget.window = random.percent(50) ? core::WindowKind::sliding : core::WindowKind::bucket;
-    if (random.percent(70)) budget.rates.push_back(draw_rate(random));
-    if (random.percent(15)) budget.rates.push_back(draw_rate(random));
+    if (random.percent(70)) budget.rates.push_back(draw_rate(random, random.percent(tokens)));
+    if (random.percent(15)) budget.rates.push_back(draw_rate(random, random.percent(tokens)));
+    if (bound) budget.output = core::OutputCount::bound;
     if (budget.rates.empty() || random.percent(30)) budget.concurrency = random.between(1, 20);
     options.budgets.push_back(budget);
   }
+}
+
+/// Jobs that suit the budgets: from so small that many fit to so large that some never do.
+void draw_costs(Random& random, Swarm& swarm) {
+  std::int64_t least = 0;
+  bool bound = true;
+  for (const core::BudgetOptions& budget : swarm.options.budgets) {
+    for (const core::RateOptions& rate : budget.rates) {
+      if (rate.resource == core::Resource::requests) continue;
+      least = least == 0 ? rate.limit : std::min(least, rate.limit);
+      bound = bound && budget.output == core::OutputCount::bound;
+    }
+  }
+  swarm.states_costs = least > 0 || random.percent(20);
+  swarm.states_bounds = least > 0 && bound;
+  if (least == 0) least = 1000;
+  swarm.input_max = std::max<std::int64_t>(least / random.one_of<std::int64_t>({1, 5, 50}), 1);
+  swarm.output_max = std::max<std::int64_t>(least / random.one_of<std::int64_t>({2, 8, 80}), 1);
+  swarm.usages = random.one_of<int>({0, 500, 1000});
+  swarm.misestimates = random.one_of<int>({0, 0, 200, 1000});
 }
 
 void draw_clients(Random& random, Swarm& swarm) {
@@ -82,7 +120,13 @@ void draw_options(Random& random, core::Options& options) {
   if (random.percent(15)) options.results_bytes_max = static_cast<std::size_t>(random.between(500, 50000));
   if (random.percent(10)) options.jobs_max = static_cast<std::size_t>(random.between(2, 100));
   if (random.percent(10)) options.memory_max = static_cast<std::size_t>(random.between(2000, 60000));
-  if (random.percent(10)) options.clients_idle_max = random.below(3);
+  if (random.percent(10)) {
+    options.clients_idle_max = random.below(3);
+    // A connection that is forgotten while a cancelled job of its client still runs is another client next
+    // time.
+    for (core::ClientOptions& client : options.clients)
+      if (client.name == "*") client.in_flight_max = 0;
+  }
   options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
 }
 
@@ -116,6 +160,7 @@ Swarm draw_swarm(Random& random) {
   draw_lanes(random, swarm.options);
   draw_clients(random, swarm);
   draw_budgets(random, swarm, swarm.options);
+  draw_costs(random, swarm);
   draw_options(random, swarm.options);
   draw_traffic(random, swarm);
 
@@ -152,24 +197,34 @@ std::string describe(const Swarm& swarm) {
   for (const core::LaneOptions& lane : swarm.options.lanes)
     text += "lane " + lane.name + " timeout=" + ms(lane.timeout) +
             " depth_max=" + std::to_string(lane.depth_max) + " bytes_max=" + std::to_string(lane.bytes_max) +
-            " reserved_slots=" + std::to_string(lane.reserved_slots) + "\n";
+            " reserved_slots=" + std::to_string(lane.reserved_slots) +
+            " reserve=" + std::to_string(lane.reserve) + " share_min=" + std::to_string(lane.share_min) +
+            " boost_after=" + ms(lane.boost_after) + "\n";
   for (const core::BudgetOptions& budget : swarm.options.budgets) {
     text += "budget " + budget.name + " service=" + budget.service + " model=" + budget.model +
-            " lane=" + budget.lane + " concurrency=" + std::to_string(budget.concurrency) +
-            (budget.window == core::WindowKind::bucket ? " bucket" : " sliding");
+            " client=" + budget.client + " lane=" + budget.lane +
+            " concurrency=" + std::to_string(budget.concurrency) +
+            (budget.window == core::WindowKind::bucket ? " bucket" : " sliding") +
+            (budget.output == core::OutputCount::bound ? " output=max_tokens" : "");
     for (const core::RateOptions& rate : budget.rates)
       text +=
           " " + rate.name + "=" + std::to_string(rate.limit) + " capacity=" + std::to_string(rate.capacity);
     text += "\n";
   }
   const core::Options& options = swarm.options;
+  for (const core::ClientOptions& client : options.clients)
+    text += "client " + client.name + " weight=" + std::to_string(client.weight) +
+            " in_flight_max=" + std::to_string(client.in_flight_max) +
+            " depth_max=" + std::to_string(client.depth_max) + " lane_max=" + client.lane_max + "\n";
   return text + "heartbeat=" + ms(options.heartbeat) + " retain=" + ms(options.retain) +
          " attempts_max=" + std::to_string(options.attempts_max) +
          " crash_max=" + std::to_string(options.crash_max) +
          " results_max=" + std::to_string(options.results_max) +
          " jobs_max=" + std::to_string(options.jobs_max) + "\nclients=" + std::to_string(swarm.clients) +
          " workers=" + std::to_string(swarm.workers) + " delay_max=" + ms(swarm.delay_max) +
-         " lies=" + std::to_string(swarm.lies) + " outage=" + ms(swarm.outage);
+         " lies=" + std::to_string(swarm.lies) + " outage=" + ms(swarm.outage) +
+         " input_max=" + std::to_string(swarm.input_max) + " output_max=" + std::to_string(swarm.output_max) +
+         " usages=" + std::to_string(swarm.usages) + " misestimates=" + std::to_string(swarm.misestimates);
 }
 
 }  // namespace lanemq::sim

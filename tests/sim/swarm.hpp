@@ -26,6 +26,13 @@ struct Swarm {
   int body_bytes_max = 8;
   std::size_t pending_max = 50;  ///< jobs that a client waits for
 
+  // What jobs cost, where anything counts tokens.
+  bool states_costs = false;
+  bool states_bounds = false;  ///< of answers in their bodies, in place of a stated output
+  std::int64_t input_max = 0, output_max = 0;
+  int usages = 0,
+      misestimates = 0;  ///< per mille of attempts that say what they used, and of those that differ
+
   // Weights of what a client does besides new submits, in per mille of its requests.
   int duplicates = 0, conflicts = 0, cancels = 0, queries = 0, unnamed = 0, nonsense = 0;
   bool short_timeouts = false, forgetful = false;

@@ -112,6 +112,7 @@ void World::finish_in_peace() {
     worker->leave(true);
   run_until(scheduler_.now() + kForgottenAfter);
   host_.auditor().check_all_returned();
+  host_.check_all_restored();
 }
 
 void World::finish_by_drain() {

@@ -14,6 +14,7 @@ namespace lanemq::sim {
 struct Task {
   std::string id, service, lane, model, client, body, reply;
   std::optional<std::int64_t> timeout_ms, retain_ms, attempts_max;
+  std::optional<wire::Cost> cost;
 };
 
 /// What the actors of a run share.

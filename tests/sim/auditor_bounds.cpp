@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/auditor.hpp"
+
+// That everything which grows has a bound, and that what was borrowed comes back.
+
+namespace lanemq::sim {
+
+void Auditor::check_bounds() const {
+  const auto at_most = [](const char* what, std::size_t count, std::size_t bound, const char* option) {
+    if (count > bound)
+      violated(std::string("there are ") + std::to_string(count) + " " + what + ", more than " + option +
+               " (" + std::to_string(bound) + ")");
+  };
+  at_most("jobs", broker_.jobs().size(), options_.jobs_max, "jobs_max");
+  at_most("bytes", broker_.memory_bytes(), options_.memory_max, "memory_max");
+  at_most("kept results", broker_.kept_results(), options_.results_max, "results_max");
+  at_most("bytes of kept results", broker_.kept_bytes(), options_.results_bytes_max, "results_bytes_max");
+  at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
+  at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
+  // Whoever has a job or waits for one is known, and so many more.
+  const std::size_t referred = broker_.jobs().size() * (1 + kWaitersMax);
+  at_most("connections", broker_.connections().size(), referred + options_.clients_idle_max + 1,
+          "jobs, waiters and clients_idle_max");
+  at_most("clients", broker_.clients().size(),
+          broker_.jobs().size() + broker_.connections().size() + options_.clients_idle_max + 1,
+          "jobs, connections and clients_idle_max");
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    const std::int64_t running = broker_.budgets().all()[i].quota.concurrency().running();
+    if (running != budgets_[i].running)
+      violated("budget " + budgets_[i].options.name + " counts " + std::to_string(running) +
+               " running jobs, not " + std::to_string(budgets_[i].running));
+  }
+}
+
+void Auditor::check_all_restored(core::Budgets& budgets) {
+  // Long enough for every debt, and for what refusals took.
+  constexpr Duration kLongAfter = std::chrono::hours(1);
+  const TimePoint then = now_ + kLongAfter;
+  for (core::Budget& budget : budgets.all())
+    for (core::RateLimit& rate : budget.quota.rates())
+      if (rate.available(then) != std::min(rate.capacity(), rate.limit()) ||
+          !rate.affordable(rate.limit(), 0, then))
+        violated("at the end budget " + budget.options.name + " has " + std::to_string(rate.available(then)) +
+                 " of " + rate.name() + ", and not room for all of it");
+}
+
+}  // namespace lanemq::sim

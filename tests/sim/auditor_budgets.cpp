@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+
+#include "tests/sim/auditor.hpp"
+
+// What jobs take of budgets: expected, corrected, given back.
+
+namespace lanemq::sim {
+namespace {
+
+/// What a request allows its answer, as the bodies of runs say it; nothing when they do not.
+std::int64_t bound_in(std::string_view body) {
+  constexpr std::string_view kName = "\"max_tokens\":";
+  const std::size_t place = body.find(kName);
+  std::int64_t bound = 0;
+  if (place != std::string_view::npos)
+    std::from_chars(body.data() + place + kName.size(), body.data() + body.size(), bound);
+  return bound;
+}
+
+}  // namespace
+
+/// What the job is expected to take. Requires of a run: where tokens are counted jobs state what they cost,
+/// or, where nothing but bounds of answers is counted, their bodies state those.
+void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) const {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if (!budgets_[i].matches(job, options_.lanes[job.lane].name)) continue;
+    job.budgets |= BudgetMask{1} << i;
+    job.counts_tokens = job.counts_tokens || budgets_[i].counts_tokens();
+  }
+  if (!job.counts_tokens) return;
+  if (!stated || !stated->input_tokens) violated("the run submitted a job without its cost");
+  job.expected.input_tokens = *stated->input_tokens;
+  job.expected.output_tokens = stated->output_tokens ? *stated->output_tokens : bound_in(job.body);
+  job.cost = std::max<std::int64_t>(job.expected.input_tokens + job.expected.output_tokens, 1);
+}
+
+/// More than a limit grants in a whole window.
+bool Auditor::unsatisfiable(const ModelJob& job) const {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if ((job.budgets >> i & 1) == 0) continue;
+    for (const ModelRate& rate : budgets_[i].rates)
+      if (job.expected.of(rate.resource()) > rate.limit()) return true;
+  }
+  return false;
+}
+
+/// The attempt is over and was sent; what is not known of its usage is what was expected.
+void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
+  if (!usage) return;
+  core::Amounts used;
+  used.requests = usage->requests.value_or(1);
+  used.input_tokens = usage->input_tokens.value_or(job.expected.input_tokens);
+  used.output_tokens = usage->output_tokens.value_or(job.expected.output_tokens);
+  count(job, used);
+  if (job.counts_tokens) correct(job, used.input_tokens + used.output_tokens - job.cost);
+}
+
+/// The attempt was never sent.
+void Auditor::give_back(const ModelJob& job) {
+  count(job, {.requests = 0});
+}
+
+void Auditor::count(const ModelJob& job, const core::Amounts& used) {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    if ((job.budgets >> i & 1) == 0) continue;
+    core::Amounts counted = used;
+    // Such an upstream counts what it allowed the answer, as soon as it was asked.
+    if (budgets_[i].options.output == core::OutputCount::bound && used.requests > 0)
+      counted.output_tokens = std::max(used.output_tokens, job.expected.output_tokens);
+    for (ModelRate& rate : budgets_[i].rates)
+      rate.correct(job.serial, job.dispatched_at,
+                   counted.of(rate.resource()) - job.expected.of(rate.resource()), now_);
+  }
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/model_rate.hpp"
+
+#include <algorithm>
+
+#include "tests/sim/model.hpp"
+
+namespace lanemq::sim {
+namespace {
+
+using std::chrono::seconds;
+
+/// What is sent may count for somewhat longer than a period, and an empty window may refill somewhat slower
+/// than its limit: a broker allows for clocks and links.
+constexpr std::int64_t kPeriodPercent = 103, kPacePercent = 98;
+/// The part of a strict window that a reserve keeps free at most.
+constexpr std::int64_t kHeldInWindow = 100;
+
+/// After a pause: seconds, each at twice the pace of the one before, until all of it is back.
+constexpr std::int64_t kRampSteps = 4, kRampFirst = 100, kWhole = 1000;
+/// What may pile up during a pause.
+constexpr std::int64_t kPausedLevelMax = 1;
+
+std::int64_t burst_of(const core::RateOptions& options, core::WindowKind window) {
+  const std::int64_t burst =
+      options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
+  return window == core::WindowKind::sliding ? std::min(burst, std::max<std::int64_t>(options.limit / 2, 1))
+                                             : burst;
+}
+
+}  // namespace
+
+void ModelShare::cut(TimePoint now) {
+  if (at(now) < 1000 && now - cut_at_ < seconds(2)) return;
+  share_ = std::max(share_ * 4 / 5, 10);
+  cut_at_ = now;
+  rises_at_ = now + seconds(10);
+}
+
+int ModelShare::at(TimePoint now) {
+  for (; share_ < 1000 && rises_at_ <= now; rises_at_ += seconds(1))
+    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+  return share_;
+}
+
+ModelRate::ModelRate(const core::RateOptions& options, core::WindowKind window)
+    : options_(options), window_(window), burst_(burst_of(options, window)) {
+  high_ = low_ = full_ = static_cast<core::Int128>(burst_) * options_.period.count();
+}
+
+void ModelRate::advance(TimePoint now) {
+  if (window_ == core::WindowKind::bucket) {
+    high_ = risen(high_, options_.limit, refilled_at_, now);
+    low_ = risen(low_, std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1), refilled_at_, now);
+    refilled_at_ = now;
+  } else {
+    // A window that ends now and includes its own beginning: the strictest reading.
+    for (; !sent_.empty() && sent_.front().at < now - options_.period; sent_.pop_front())
+      sum_ -= sent_.front().amount;
+    const TimePoint ramped_at = paused_until_ ? *paused_until_ + seconds(kRampSteps) : TimePoint{};
+    if (const TimePoint from = std::max({refilled_at_, empty_at_, ramped_at}); from < now) {
+      if (share_then_ == 1000)
+        low_ =
+            std::min(low_ + core::Int128{(now - from).count()} * options_.limit * kPacePercent / 100, full_);
+      refilled_at_ = now;
+    }
+  }
+  share_then_ = share_.at(now);
+}
+
+ModelRate::Pace ModelRate::pace_at(TimePoint time) const {
+  if (!paused_until_) return {kWhole, core::kNever, false};
+  if (time < *paused_until_) return {kWhole, *paused_until_, true};
+  const std::int64_t step = (time - *paused_until_) / seconds(1);
+  if (step >= kRampSteps) return {kWhole, core::kNever, false};
+  return {kRampFirst << step, *paused_until_ + seconds(step + 1), false};
+}
+
+core::Int128 ModelRate::risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const {
+  const core::Int128 paused_max = core::Int128{kPausedLevelMax} * options_.period.count();
+  while (true) {
+    const Pace now = pace_at(from);
+    const TimePoint end = std::min(to, now.until);
+    const std::int64_t rate = std::max<std::int64_t>(pace * now.share / kWhole, 1);
+    level = std::min(level + core::Int128{(end - from).count()} * rate, full_);
+    if (now.paused) level = std::min(level, paused_max);
+    if (end == to) return level;
+    from = end;
+  }
+}
+
+std::int64_t ModelRate::held(int hold) const {
+  const std::int64_t held = burst_ * hold / 1000;
+  return window_ == core::WindowKind::sliding
+             ? std::min(held, std::max<std::int64_t>(options_.limit / kHeldInWindow, 1))
+             : held;
+}
+
+core::Int128 ModelRate::level_for(std::int64_t amount, int hold) const {
+  return static_cast<core::Int128>(std::min(amount + held(hold), burst_)) * options_.period.count();
+}
+
+void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget,
+                     TimePoint now) {
+  advance(now);
+  if (amount <= 0) return;
+  const core::Int128 taken = static_cast<core::Int128>(amount) * options_.period.count();
+  if (window_ == core::WindowKind::bucket) {
+    if (high_ < level_for(amount, hold))
+      violated("budget " + budget + ": " + std::to_string(amount) + " is more than " + options_.name +
+               " and its capacity allow");
+    high_ -= taken;
+    low_ -= taken;
+    return;
+  }
+  const std::int64_t limit = std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1);
+  const std::int64_t left = std::min(amount + held(hold), std::max(amount, options_.limit));
+  if (sum_ + left > limit)
+    violated("budget " + budget + ": " + std::to_string(sum_ + amount) + " in a window of " + options_.name +
+             " = " + std::to_string(options_.limit) + ", of which " + std::to_string(limit) +
+             " are left by refusals, and " + std::to_string(left - amount) + " are held for higher lanes");
+  sent_.push_back({now, job, amount});
+  sum_ += amount;
+  // It went, so that the bucket held what it takes at least.
+  low_ = std::max(low_, level_for(amount, 0)) - taken;
+  empty_at_ = now + options_.period * kPeriodPercent / 100;
+}
+
+void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now) {
+  advance(now);
+  const core::Int128 moved = static_cast<core::Int128>(more) * options_.period.count();
+  if (window_ == core::WindowKind::bucket) {
+    high_ = std::min(high_ - moved, full_);
+    low_ = std::min(low_ - moved, full_);
+    return;
+  }
+  if (more > 0) low_ -= moved;  // what is given back the window may not have room for
+  // What used something that it was not expected to was not listed.
+  auto place = std::upper_bound(sent_.begin(), sent_.end(), taken_at,
+                                [](TimePoint at, const Sent& sent) { return at < sent.at; });
+  if (taken_at >= now - options_.period) {
+    auto own = place;
+    while (own != sent_.begin() && std::prev(own)->at == taken_at && std::prev(own)->job != job)
+      --own;
+    if (own != sent_.begin() && std::prev(own)->at == taken_at)
+      std::prev(own)->amount += more;
+    else
+      sent_.insert(place, {taken_at, job, more});
+    sum_ += more;
+  }
+  empty_at_ = std::max(empty_at_, taken_at + options_.period * kPeriodPercent / 100);
+}
+
+void ModelRate::cut(TimePoint now) {
+  advance(now);
+  share_.cut(now);
+  share_then_ = share_.at(now);
+  // A window that was nearly full is over its new limit: at most by all of it.
+  if (window_ == core::WindowKind::sliding)
+    low_ =
+        std::min<core::Int128>(low_, 0) - static_cast<core::Int128>(options_.limit) * options_.period.count();
+}
+
+void ModelRate::pause(TimePoint until, TimePoint now) {
+  if (until <= now) return;
+  advance(now);
+  high_ = std::min<core::Int128>(high_, 0);
+  low_ = std::min<core::Int128>(low_, 0);
+  paused_until_ = until;
+}
+
+bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
+  if (amount <= 0) return true;
+  advance(now);
+  if (window_ == core::WindowKind::sliding && (share_then_ < 1000 || now < empty_at_)) return false;
+  return low_ >= level_for(amount, hold);
+}
+
+TimePoint ModelRate::affordable_at(std::int64_t amount, int hold, TimePoint now) {
+  if (surely_affordable(amount, hold, now)) return now;
+  if (window_ == core::WindowKind::sliding) return core::kNever;
+  const std::int64_t pace = std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1);
+  const core::Int128 wanted = level_for(amount, hold);
+  core::Int128 level = low_;
+  for (TimePoint from = now;;) {
+    const Pace step = pace_at(from);
+    const core::Int128 then = step.until == core::kNever ? wanted : risen(level, pace, from, step.until);
+    if (then >= wanted) {
+      const std::int64_t rate = std::max<std::int64_t>(pace * step.share / kWhole, 1);
+      return from + Duration(static_cast<std::int64_t>((wanted - level + rate - 1) / rate));
+    }
+    level = then;
+    from = step.until;
+  }
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "broker/core/options.hpp"
+
+namespace lanemq::sim {
+
+using core::Duration;
+using core::TimePoint;
+
+/// What refusals have left of a limit, in thousandths: a fifth less with each, at most once in two seconds,
+/// and a hundredth of it more each second from ten seconds after the last one on.
+class ModelShare {
+ public:
+  void cut(TimePoint now);
+  int at(TimePoint now);
+
+ private:
+  int share_ = 1000;
+  TimePoint cut_at_{}, rises_at_{};
+};
+
+/// One limit, judged by what was handed over, when, and what it turned out to use.
+///
+/// A sliding window is a list of what was sent in the last period; nothing here paces. At a hand-over all
+/// that is known of the window that ends there is at most the limit. What is learned later may put it over:
+/// an attempt counts what it was expected to use until it is over, so that a window exceeds its limit by at
+/// most what the attempts in it that ended after its last hand-over used above what they were expected to.
+///
+/// A bucket is its level, in exact arithmetic; after a cut, two levels, between which the true one lies.
+/// After a pause it is empty, or holds one at its end, and refills at a tenth of its pace, doubling each
+/// second.
+class ModelRate {
+ public:
+  ModelRate(const core::RateOptions& options, core::WindowKind window);
+
+  core::Resource resource() const { return options_.resource; }
+  std::int64_t limit() const { return options_.limit; }
+
+  /// An attempt that is expected to use `amount` goes out, and must leave `hold` thousandths of the burst.
+  /// Throws Violation when that breaks the limit.
+  void take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget, TimePoint now);
+  /// That attempt used `more` than was taken for it, or less, below 0.
+  void correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now);
+  /// The upstream refused.
+  void cut(TimePoint now);
+  /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
+  void pause(TimePoint until, TimePoint now);
+
+  /// Whether it is certain that so much may go out now. In a sliding window that is certain only when it has
+  /// been empty for so long that no way of pacing can object, and what refusals took of it is back: 10 s
+  /// after the last one and a second for each hundredth. After a pause that begins when the pace is back.
+  bool surely_affordable(std::int64_t amount, int hold, TimePoint now);
+  /// When so much may surely go out, if nothing does before; kNever: that is for the broker to pace.
+  TimePoint affordable_at(std::int64_t amount, int hold, TimePoint now);
+
+ private:
+  struct Sent {
+    TimePoint at;
+    std::uint64_t job;
+    std::int64_t amount;
+  };
+
+  struct Pace {
+    std::int64_t share;  ///< thousandths of the whole
+    TimePoint until;     ///< when it is another
+    bool paused;
+  };
+
+  void advance(TimePoint now);
+  Pace pace_at(TimePoint time) const;
+  /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
+  core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
+  std::int64_t held(int hold) const;
+  /// What the bucket must hold before `amount` goes out: what is more than the burst goes when it is full.
+  core::Int128 level_for(std::int64_t amount, int hold) const;
+
+  core::RateOptions options_;
+  core::WindowKind window_;
+  ModelShare share_;
+  int share_then_ = 1000;  // when the levels were last brought up to date
+  std::int64_t burst_;
+  std::deque<Sent> sent_;  // sliding: in the last period
+  std::int64_t sum_ = 0;   // of sent_
+  TimePoint empty_at_{};   // sliding: from then on surely nothing counts
+  std::optional<TimePoint> paused_until_;
+  core::Int128 full_;  // as the levels: amount x period in microseconds
+  core::Int128 high_, low_;
+  TimePoint refilled_at_{};
+};
+
+}  // namespace lanemq::sim
