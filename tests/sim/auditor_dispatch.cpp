@@ -194,8 +194,11 @@ std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
   std::vector<Waiting> next;
   for (const ModelStream& stream : streams_) {
     if (stream.waiting.empty() || at_limit(stream.client)) continue;
-    for (const ModelJob* job : stream.candidates(now_))
+    for (const ModelJob* job : stream.candidates(now_)) {
       next.push_back({&stream, level_of(*job), claim_of(*job)});
+      // What is owed to its lane may be saved before all others, what is held for them included.
+      if (may_be_owed(*job)) next.push_back({&stream, 0, {.amounts = job->expected}});
+    }
   }
   return next;
 }
