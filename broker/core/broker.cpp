@@ -438,6 +438,7 @@ void Broker::drop_first(std::vector<Candidate>& candidates) {
 /// Returns that job, null when there is none.
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   find_candidates(level, now);
+  ++decision_;
   while (Job* const next = next_candidate(now)) {
     if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
       hand_over(*owed, {.amounts = owed->expected()}, now);
@@ -482,6 +483,10 @@ bool Broker::upstream_admits(const Job& job, TimePoint now) {
 /// take what comes in for ever.
 Job* Broker::owed_before(const Job& job, TimePoint now) {
   Service& service = job.stream().service();
+  // It is asked for each that is refused, and nothing changes that between them.
+  if (service.nobody_owed_in == decision_ && service.nobody_owed_below == job.lane) return nullptr;
+  service.nobody_owed_in = decision_;
+  service.nobody_owed_below = job.lane;
   Job* first = nullptr;
   Job* short_of = nullptr;
   const auto goes_before = [&](const Job& head, const Job* other) {

@@ -199,7 +199,7 @@ class Broker {
   KeptResults kept_;
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
-  std::uint64_t next_arrival_ = 1, turn_ = 0;
+  std::uint64_t next_arrival_ = 1, turn_ = 0, decision_ = 0;
   std::vector<Candidate> own_, boosted_;    // of the lane that is being served
   std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room
   std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring

@@ -90,6 +90,7 @@ std::int64_t RateLimit::effective() const {
 }
 
 void RateLimit::apply_limit() {
+  advanced_at_ = kNever;
   if (window_) window_->set_limit(effective());
   apply_pace();
 }
@@ -129,6 +130,7 @@ void RateLimit::pause(TimePoint until, TimePoint now) {
   bucket_.lower_to(0);
   ramp_ = 0;
   ramp_next_ = until;
+  advanced_at_ = kNever;
   apply_pace();
 }
 
@@ -152,10 +154,14 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
   const TimePoint leaves_with_reset =
       now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
   window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
+  advanced_at_ = kNever;
   advance(now);
 }
 
 void RateLimit::advance(TimePoint now) {
+  // Asked by many in one turn: what is taken and given lowers and raises bucket and window alike.
+  if (now == advanced_at_) return;
+  advanced_at_ = now;
   recover(now);
   const std::int64_t rate_before = bucket_.rate();
   if (window_) window_->advance(now);

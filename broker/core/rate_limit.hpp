@@ -91,6 +91,7 @@ class RateLimit {
   std::optional<SlidingWindow> window_;
   int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
   TimePoint ramp_next_{};  // when it rises
+  TimePoint advanced_at_ = kNever;  // nothing has changed since but by what was taken and given
   HeadroomHistory history_;
   TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained
 };
