@@ -379,21 +379,30 @@ std::string text_of(const toml::node& node) {
   throw ConfigError("a text, a number, true or false is expected here");
 }
 
+std::string place_of(const std::string& path, const toml::node& node) {
+  const auto& place = node.source().begin;
+  return path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+}
+
 /// Runs `read`, and puts the place in the file in front of what goes wrong.
 void at_place(const std::string& path, const toml::node& node, const std::string& key,
               const std::function<void()>& read) {
   try {
     read();
   } catch (const ConfigError& error) {
-    const auto& place = node.source().begin;
-    throw ConfigError(path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
-                      key + ": " + error.what());
+    throw ConfigError(place_of(path, node) + ": " + key + ": " + error.what());
   }
 }
 
 const toml::table& table_of(const toml::node& node) {
   if (const auto* table = node.as_table()) return *table;
   throw ConfigError("a table is expected here");
+}
+
+template <class T>
+void refuse_twice(const std::vector<T>& entries, const std::string& what, const std::string& name) {
+  if (std::any_of(entries.begin(), entries.end(), [&](const T& entry) { return entry.name == name; }))
+    throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
 }
 
 std::string name_in(const toml::table& table, const char* what) {
@@ -412,8 +421,11 @@ void read_lanes(const std::string& path, const toml::node& node, Config& config)
       const toml::table& table = table_of(entry);
       LaneOptions lane;
       lane.name = name_in(table, "lane");
+      refuse_twice(config.core.lanes, "lane", lane.name);
+      config.places["lane." + lane.name] = place_of(path, entry);
       for (const auto& [key, value] : table) {
         if (key == "name") continue;
+        config.places["lane." + lane.name + "." + std::string(key.str())] = place_of(path, value);
         at_place(path, value, "lane." + lane.name + "." + std::string(key.str()),
                  [&, k = std::string(key.str()), &v = value] { set_lane_key(lane, k, text_of(v), config); });
       }
@@ -480,6 +492,7 @@ void read_keys(const std::string& path, const toml::array& keys, BudgetOptions& 
         key.name = name_in(table_of(entry), "key");
         read_key(path, table_of(entry), key, "");
       }
+      refuse_twice(budget.keys, "key", key.name);
       budget.keys.push_back(std::move(key));
     });
   }
@@ -508,6 +521,8 @@ void read_budgets(const std::string& path, const toml::node& node, Config& confi
       const toml::table& table = table_of(entry);
       BudgetOptions budget;
       budget.name = name_in(table, "budget");
+      refuse_twice(config.core.budgets, "budget", budget.name);
+      config.places["budget." + budget.name] = place_of(path, entry);
       read_budget_table(path, table, budget, "");
       config.core.budgets.push_back(budget);
     });
@@ -520,6 +535,7 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
   for (const auto& [name, entry] : *clients) {
     at_place(path, entry, "clients." + std::string(name.str()), [&, &n = name, &e = entry] {
       ClientOptions& client = client_of(config, std::string(n.str()));
+      config.places["clients." + client.name] = place_of(path, e);
       for (const auto& [key, value] : table_of(e))
         at_place(path, value, std::string(key.str()),
                  [&, k = std::string(key.str()), &v = value] { set_client_key(client, k, text_of(v)); });
@@ -545,14 +561,11 @@ void set_option(const std::string& name, const std::string& text, Config& config
 
 template <class T>
 void check_names(const std::vector<T>& entries, const std::string& what) {
-  std::set<std::string_view> names;
-  const auto refuse_twice = [&](const std::string& name) {
-    throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
-  };
-  for (const T& entry : entries) {
-    if (entry.name.empty() || entry.name.size() > limits::name_bytes_max)
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].name.empty() || entries[i].name.size() > limits::name_bytes_max)
       throw ConfigError("a " + what + " has no name, or one of more than 128 bytes");
-    if (!names.insert(entry.name).second) refuse_twice(entry.name);
+    refuse_twice(std::vector<T>(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i)), what,
+                 entries[i].name);
   }
 }
 
@@ -675,6 +688,11 @@ void set_config(const std::string& assignment, Config& config) try {
 
 void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
+  // Where the file says it, if it does.
+  const auto place = [&](const std::string& key) {
+    const auto known = config.places.find(key);
+    return known == config.places.end() ? std::string() : known->second + ": ";
+  };
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");
@@ -683,7 +701,8 @@ void check_config(const Config& config) {
                        std::any_of(lanes.begin(), lanes.end(),
                                    [&](const LaneOptions& lane) { return lane.name == client.lane_max; });
     if (!known)
-      throw ConfigError("clients." + client.name + ".lane_max: there is no lane \"" + client.lane_max + '"');
+      throw ConfigError(place("clients." + client.name) + "clients." + client.name +
+                        ".lane_max: there is no lane \"" + client.lane_max + '"');
   }
   if (lanes.empty() || lanes.size() > core::kLanesMax)
     throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
@@ -696,19 +715,22 @@ void check_config(const Config& config) {
   int reserves = 0, shares = 0;
   for (const LaneOptions& lane : lanes) {
     if (lane.timeout.count() == 0)
-      throw ConfigError("lane." + lane.name + ".timeout is 0; a job needs some time");
+      throw ConfigError(place("lane." + lane.name + ".timeout") + "lane." + lane.name +
+                        ".timeout is 0; a job needs some time");
     reserves += lane.reserve;
     shares += lane.share_min;
     if (reserves > 1000)
-      throw ConfigError("lane." + lane.name + ".reserve: the reserves of all lanes add up to more than 1");
+      throw ConfigError(place("lane." + lane.name + ".reserve") + "lane." + lane.name +
+                        ".reserve: the reserves of all lanes add up to more than 1");
     if (shares > 1000)
-      throw ConfigError("lane." + lane.name + ".share_min: the shares of all lanes add up to more than 1");
+      throw ConfigError(place("lane." + lane.name + ".share_min") + "lane." + lane.name +
+                        ".share_min: the shares of all lanes add up to more than 1");
   }
   for (const BudgetOptions& budget : config.core.budgets) {
     if (budget.rates.empty() && budget.concurrency == 0 && budget.keys.empty())
-      throw ConfigError("budget \"" + budget.name +
+      throw ConfigError(place("budget." + budget.name) + "budget \"" + budget.name +
                         "\" has no limits; write limits = { requests_per_minute = 500 }");
-    const std::string where = "budget \"" + budget.name + '"';
+    const std::string where = place("budget." + budget.name) + "budget \"" + budget.name + '"';
     check_rates(budget.rates, budget.window, where);
     if (budget.keys.size() > core::Budgets::kKeysMax)
       throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,6 +22,9 @@ struct Config {
   bool insecure = false;
   /// Keys that are understood and have no effect in this version; the program warns of each.
   std::vector<std::string> without_effect;
+  /// Where the file says something that is only checked as a whole: `lane.NAME`, `lane.NAME.KEY`,
+  /// `budget.NAME` and `clients.NAME` to `file:line:column`.
+  std::map<std::string, std::string> places{};
 };
 
 /// A configuration that cannot be used. The text names the place, the key, and what to do.

@@ -173,10 +173,10 @@ TEST(Config, guards_that_cannot_hold_are_refused_with_their_lane) {
               AllOf(HasSubstr("4:"), HasSubstr("a.reserve"), HasSubstr("0 to 1")));
   EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\nreserve = 0.6\n[[lane]]\nname = "
                        "\"b\"\nreserve = 0.5\n"),
-              AllOf(HasSubstr("lane.b.reserve"), HasSubstr("more than 1")));
+              AllOf(HasSubstr("7:"), HasSubstr("lane.b.reserve"), HasSubstr("more than 1")));
   EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\nshare_min = 0.7\n[[lane]]\nname = "
                        "\"b\"\nshare_min = 0.5\n"),
-              AllOf(HasSubstr("lane.b.share_min"), HasSubstr("more than 1")));
+              AllOf(HasSubstr("7:"), HasSubstr("lane.b.share_min"), HasSubstr("more than 1")));
 }
 
 TEST(Config, a_budget_has_keys) {
@@ -211,6 +211,19 @@ TEST(Config, what_is_wrong_with_a_key_is_named) {
       error_of(with_keys("{ name = \"k\", quota_group = \"g\", limits = { requests_per_minute = 1 } },"
                          "{ name = \"l\", quota_group = \"g\", limits = { requests_per_minute = 2 } }")),
       HasSubstr("say different limits"));
+}
+
+TEST(Config, what_only_the_whole_can_tell_names_its_line_too) {
+  EXPECT_THAT(
+      error_of(
+          "\n[[budget]]\nname = \"a\"\nlimits = { concurrency = 1 }\n[[budget]]\nname = \"a\"\nlimits = { "
+          "concurrency = 1 }\n"),
+      AllOf(HasSubstr("toml:5:"), HasSubstr("budget \"a\" is there twice")));
+  EXPECT_THAT(error_of("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"a\"\n"),
+              AllOf(HasSubstr("toml:4:"), HasSubstr("lane \"a\" is there twice")));
+  EXPECT_THAT(error_of("\n[[budget]]\nname = \"a\"\n"),
+              AllOf(HasSubstr("toml:2:"), HasSubstr("has no limits")));
+  EXPECT_THAT(error_of("\n[clients.a]\nlane_max = \"none\"\n"), HasSubstr("toml:2:"));
 }
 
 TEST(Config, clients_have_weights_and_bounds) {
