@@ -379,8 +379,10 @@ std::string text_of(const toml::node& node) {
   throw ConfigError("a text, a number, true or false is expected here");
 }
 
-std::string place_of(const std::string& path, const toml::node& node) {
-  const auto& place = node.source().begin;
+/// Of a node of the file, or of what is wrong with the file.
+template <class Sourced>
+std::string place_of(const std::string& path, const Sourced& sourced) {
+  const auto& place = sourced.source().begin;
   return path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
 }
 
@@ -399,9 +401,9 @@ const toml::table& table_of(const toml::node& node) {
   throw ConfigError("a table is expected here");
 }
 
-template <class T>
-void refuse_twice(const std::vector<T>& entries, const std::string& what, const std::string& name) {
-  if (std::any_of(entries.begin(), entries.end(), [&](const T& entry) { return entry.name == name; }))
+template <class Entries>
+void refuse_twice(const Entries& entries, const std::string& what, const std::string& name) {
+  if (std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; }))
     throw ConfigError(what + " \"" + name + "\" is there twice; each needs a name of its own");
 }
 
@@ -564,8 +566,7 @@ void check_names(const std::vector<T>& entries, const std::string& what) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].name.empty() || entries[i].name.size() > limits::name_bytes_max)
       throw ConfigError("a " + what + " has no name, or one of more than 128 bytes");
-    refuse_twice(std::vector<T>(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i)), what,
-                 entries[i].name);
+    refuse_twice(std::span(entries).first(i), what, entries[i].name);
   }
 }
 
@@ -620,9 +621,7 @@ void load_config_file(const std::string& path, Config& config) {
   try {
     file = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    const auto& place = error.source().begin;
-    throw ConfigError(path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": " +
-                      std::string(error.description()));
+    throw ConfigError(place_of(path, error) + ": " + std::string(error.description()));
   }
   for (const auto& [key, value] : file) {
     at_place(path, value, std::string(key.str()), [&, k = std::string(key.str()), &v = value] {
