@@ -457,10 +457,14 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
     // What others save comes free when they go: their own wake-up is enough.
     if (when == kNever || (when <= now && obstacle.rate != nullptr && obstacle.rate->saved_in_turn == turn_))
       continue;
-    // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
-    budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
+    wake_for_budget(when, now);
   }
   return nullptr;
+}
+
+/// A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+void Broker::wake_for_budget(TimePoint when, TimePoint now) {
+  budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
 }
 
 /// Whether the job's upstream may be called now. One that failed is tried with a job of the lowest lane that
@@ -506,8 +510,7 @@ Job* Broker::owed_before(const Job& job, TimePoint now) {
   if (first != nullptr || short_of == nullptr) return first;
   const Claim claim{.amounts = short_of->expected(), .turn = turn_};
   const TimePoint when = budgets_.save(short_of->stream().budgets(), claim, now);
-  if (when != kNever)
-    budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
+  if (when != kNever) wake_for_budget(when, now);
   return nullptr;
 }
 

@@ -176,6 +176,7 @@ class Broker {
   Job* next_candidate(TimePoint now);
   static void drop_first(std::vector<Candidate>& candidates);
   Job* dispatch_from(LaneIndex level, TimePoint now);
+  void wake_for_budget(TimePoint when, TimePoint now);
   bool upstream_admits(const Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(const Job& job, TimePoint now) const;

@@ -129,27 +129,39 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
   }
 }
 
-Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+/// Of the budgets themselves, their keys left out.
+Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   for (const std::size_t i : sets_[set].budgets) {
     const Quota::Block block = budgets_[i].quota.block(claim, now);
     if (block.blocked) return {.budget = &budgets_[i], .rate = block.rate, .paused = block.paused};
   }
+  return {};
+}
+
+Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (const Obstacle own = own_obstacle(set, claim, now)) return own;
   Budget* const pool = pool_of(set);
   if (pool == nullptr || best_key(*pool, claim, now) != nullptr) return {};
-  // The one that is free first is what the job waits for.
+  Account* const first = first_account(*pool, claim, now);
+  if (first == nullptr) return {.budget = pool, .no_key = true};
+  const Quota::Block block = first->quota.block(claim, now);
+  return {.budget = pool, .account = first, .rate = block.rate, .paused = block.paused};
+}
+
+/// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
+/// are spent or draining.
+Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now) {
   Account* first = nullptr;
   TimePoint soonest{};
-  for (const Key& key : pool->keys) {
+  for (const Key& key : pool.keys) {
     if (key.state != Key::State::active) continue;
-    Account& account = pool->accounts[key.account];
+    Account& account = pool.accounts[key.account];
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
     first = &account;
     soonest = when;
   }
-  if (first == nullptr) return {.budget = pool, .no_key = true};
-  const Quota::Block block = first->quota.block(claim, now);
-  return {.budget = pool, .account = first, .rate = block.rate, .paused = block.paused};
+  return first;
 }
 
 /// The key whose account has the most room; of equals the one that got least for its weight. Null when none
@@ -175,12 +187,10 @@ TimePoint Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
   TimePoint free = kNever;
   for (const std::size_t i : sets_[set].budgets)
     free = std::min(free, budgets_[i].quota.save(claim, now));
-  if (Budget* const pool = pool_of(set); pool != nullptr && best_key(*pool, claim, now) == nullptr) {
-    // One account is enough: the one that will have enough first.
-    Account* const first = const_cast<Account*>(obstacle(set, claim, now).account);
-    if (first != nullptr) free = std::min(free, first->quota.save(claim, now));
-  }
-  return free;
+  Budget* const pool = pool_of(set);
+  if (pool == nullptr || own_obstacle(set, claim, now) || best_key(*pool, claim, now) != nullptr) return free;
+  Account* const first = first_account(*pool, claim, now);
+  return first != nullptr ? std::min(free, first->quota.save(claim, now)) : free;
 }
 
 /// Calls `change` with every quota that the reservation was taken from, and whether its budget counts bounds.
@@ -193,9 +203,17 @@ void Budgets::for_quotas(const Reservation& reservation, Change change) {
     change(account_of(reservation), budgets_[set.pool].options.output);
 }
 
+/// Requires: it has one.
+const Key& Budgets::key_at(const Reservation& reservation) const {
+  return budgets_[sets_[reservation.set].pool].keys[reservation.key];
+}
+
+Key& Budgets::key_at(const Reservation& reservation) {
+  return budgets_[sets_[reservation.set].pool].keys[reservation.key];
+}
+
 Quota& Budgets::account_of(const Reservation& reservation) {
-  Budget& pool = budgets_[sets_[reservation.set].pool];
-  return pool.accounts[pool.keys[reservation.key].account].quota;
+  return budgets_[sets_[reservation.set].pool].accounts[key_at(reservation).account].quota;
 }
 
 Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
@@ -217,7 +235,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
 
 std::string_view Budgets::key_of(const Reservation& reservation) const {
   if (reservation.key == Reservation::kNoKey) return {};
-  return budgets_[sets_[reservation.set].pool].keys[reservation.key].name;
+  return key_at(reservation).name;
 }
 
 void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
@@ -232,8 +250,7 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
     quota.settle(expected, &counted, reservation.taken_at, now);
   });
-  if (reservation.key != Reservation::kNoKey)
-    --budgets_[sets_[reservation.set].pool].keys[reservation.key].running;
+  if (reservation.key != Reservation::kNoKey) --key_at(reservation).running;
 }
 
 void Budgets::release(Reservation& reservation, TimePoint now) {
@@ -309,8 +326,8 @@ bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint n
 }
 
 Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
-  std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
-  Key& key = keys[reservation.key];
+  const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
+  Key& key = key_at(reservation);
   Spending spending;
   if (key.state != Key::State::spent && reservation.taken_at >= key.since) {
     key.state = Key::State::spent;

@@ -168,7 +168,11 @@ class Budgets {
     return pool == nullptr ? nullptr : &budgets_[sets_[set].pool];
   }
   void describe(Set& set) const;
+  Obstacle own_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   Key* best_key(Budget& pool, const Claim& claim, TimePoint now);
+  static Account* first_account(Budget& pool, const Claim& claim, TimePoint now);
+  Key& key_at(const Reservation& reservation);
+  const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
   template <class When>
   TimePoint latest_of(BudgetSet set, TimePoint now, When when);

@@ -25,7 +25,6 @@ class ClientQueue {
   Stream& stream() const { return stream_; }
   Client& client() const { return client_; }
   bool empty() const { return fresh_.empty() && returned_.empty(); }
-  std::size_t size() const { return fresh_.size() + returned_.size(); }
   /// The job whose turn it is within the client, null when there is none.
   Job* oldest() const;
   /// Appends a job that has just arrived. Requires: its arrival is the latest so far.

@@ -40,7 +40,6 @@ class Lane {
   /// A stream is ready while it holds a job and its service has a free place of any kind.
   void update_ready(Stream& stream);
   const std::vector<Stream*>& ready() const { return ready_; }
-  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
 
   /// When, in virtual time, the stream's turn is: of streams that want the same place the lowest goes first,
   /// so that a long queue for one service or budget does not keep those for others waiting.
