@@ -155,6 +155,8 @@ const OptionRow kOptions[] = {
     LANEMQ_DURATION("retain", core.retain, "How long a result stays fetchable where a job states nothing."),
     LANEMQ_COUNT("results_max", core.results_max, "Results that are kept; the oldest go first."),
     LANEMQ_SIZE("results_bytes_max", core.results_bytes_max, "Bytes of kept results; the oldest go first."),
+    LANEMQ_COUNT("gone_max", core.gone_max,
+                 "Ids remembered whose results are no longer kept: a fetch of one is told so."),
     LANEMQ_COUNT("media_tokens", core.media_tokens,
                  "Tokens that an image, a sound or a file in a body is taken to cost."),
     LANEMQ_COUNT("output_tokens_default", core.output_default,

@@ -26,6 +26,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       budgets_(options_.budgets),
       estimates_(options_.media_tokens, options_.output_default),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
+      gone_(options_.gone_max, seed),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
   for (const LaneOptions& lane : options_.lanes) {
@@ -137,6 +138,11 @@ void Broker::fire(Timer& timer, TimePoint now) {
   LANEMQ_CHECK(job.state == JobState::delayed);
   leave_queue(job);
   job.state = JobState::queued;
+  if (job.attempt == 0) {
+    // Its delay is over: it stands where a job would that is submitted now.
+    job.arrival = next_arrival_++;
+    job.accepted_at = job.due;
+  }
   enqueue(job);
   set_timer(job);
 }
@@ -246,7 +252,9 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 }
 
 void Broker::expire(Job& job, TimePoint now) {
-  const std::int64_t timeout = to_ms(job.deadline - job.accepted_at);
+  // A stated timeout counts from the submit.
+  const Duration delay = job.timeout_stated && job.extra ? job.extra->delay : Duration{};
+  const std::int64_t timeout = to_ms(job.deadline - job.accepted_at + delay);
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
@@ -270,6 +278,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   const bool ran = job.state == JobState::running;
   Terminal how{.id = job.id(),
                .client_named_it = job.client_named_it,
+               .id_told = job.id_told(),
                .lane = job.lane,
                .state = state,
                .attempts = job.attempts,
@@ -312,6 +321,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     if (apart) timers_.set(result.extra->timer, result.due);
     jobs_.replace(job, &result);
   } else {
+    if (how.id_told) gone_.remember(how.id);
     jobs_.replace(job, nullptr);
   }
   if (job.worker == nullptr) {
@@ -346,6 +356,7 @@ void Broker::evict_results() {
 
 void Broker::forget(KeptResult& result) {
   if (result.apart()) timers_.clear(result.extra->timer);
+  if (result.id_told) gone_.remember(result.id());
   jobs_.forget(result);
   kept_.remove(result);
 }

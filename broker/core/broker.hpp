@@ -16,6 +16,7 @@
 #include "broker/core/connections.hpp"
 #include "broker/core/estimates.hpp"
 #include "broker/core/event.hpp"
+#include "broker/core/gone_ids.hpp"
 #include "broker/core/job_table.hpp"
 #include "broker/core/kept_result.hpp"
 #include "broker/core/lanes.hpp"
@@ -33,6 +34,7 @@ struct Refusal {
   ErrorCode code;
   std::string message;
   std::optional<Duration> retry_after;
+  std::string limiter{};  ///< the bound that stood in the way, by its name in the configuration
 };
 
 /// The broker's decisions, without a clock, a socket, a file, a thread or a log: it is told what happened and
@@ -93,13 +95,14 @@ class Broker {
   Lane* lane_named(std::string_view name) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
-  Refusal full(const Lane& lane, ErrorCode code, std::string message) const;
+  Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
   void join(Record& known, const Submitted& event, ReplyMode mode);
   void accept(const Submitted& event, Stream& stream, Connection& connection, Client& client,
               const Estimate& estimate, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
+  Refusal not_known(std::string_view id) const;
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
-                    const Origin& to, wire::Raw ref);
+                    std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
   void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
@@ -112,6 +115,8 @@ class Broker {
     std::optional<TimePoint> until;
   };
   Wait wait_of(const Job& job, TimePoint now);
+  void fill_status(wire::StatusReply& reply, Wait& wait, const Record& record, TimePoint now);
+  void say_statuses(const StatusAsked& event, TimePoint now);
   bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
 
   // ---- workers (broker_workers.cpp)
@@ -198,6 +203,7 @@ class Broker {
   TimerWheel timers_;
   IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
+  GoneIds gone_;
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0, decision_ = 0;
@@ -211,7 +217,7 @@ class Broker {
   bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min
   Stats stats_;
   Outbox outbox_;
-  Buffer scratch_;
+  Buffer scratch_, list_;
 };
 
 }  // namespace lanemq::core

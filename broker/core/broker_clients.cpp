@@ -33,6 +33,9 @@ Refusal bad_request(std::string message) {
   return {ErrorCode::bad_request, std::move(message), {}};
 }
 
+/// The state of a job that nobody knows.
+constexpr std::string_view kUnknown = "unknown";
+
 /// Keeps a client for as long as a submit is looked at.
 class ClientHold {
  public:
@@ -86,8 +89,10 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
   if (fields.stream)
     return bad_request("field \"stream\" is true: streamed answers are not in this version; leave it out");
-  if (fields.delay_ms.value_or(0) > 0)
-    return bad_request("field \"delay_ms\" is set: delayed jobs are not in this version; leave it out");
+  if (fields.timeout_ms && fields.delay_ms && *fields.delay_ms >= *fields.timeout_ms)
+    return bad_request("field \"delay_ms\" (" + std::to_string(*fields.delay_ms) +
+                       ") leaves nothing of \"timeout_ms\" (" + std::to_string(*fields.timeout_ms) +
+                       "), which counts from the submit; shorten the one or lengthen the other");
   if (!fields.orphan.empty() && fields.orphan != "keep")
     return bad_request("field \"orphan\" must be keep in this version");
   if (event.body.size() > options_.body_bytes_max)
@@ -146,20 +151,23 @@ void Broker::on(const Submitted& event, TimePoint now) {
                      "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
                          ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
                          " in all; send less, or raise the limit if the upstream allows it",
-                     {}});
+                     {},
+                     "budget " + limit.name()});
     }
   }
   accept(event, lane.stream(*service, budgets), connection, *client, estimate, mode, now);
 }
 
-/// That there is no room, and how long a hundredth of the lane takes to leave, at the rate of late.
-Refusal Broker::full(const Lane& lane, ErrorCode code, std::string message) const {
+/// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
+/// late.
+Refusal Broker::full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const {
   Duration wait = kRetryAfterMax;
   if (lane.leaving_per_second > 0) {
     const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
     wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
   }
-  return {code, std::move(message) + "; retry later", std::clamp(wait, kRetryAfterMin, kRetryAfterMax)};
+  return {code, holds + " (" + limiter + "); retry later", std::clamp(wait, kRetryAfterMin, kRetryAfterMax),
+          std::move(limiter)};
 }
 
 std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lane) const {
@@ -169,35 +177,33 @@ std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lan
                    "client \"" + client.name + "\" may use lane \"" + options.lane_max +
                        "\" and those below it (clients." + options.name + ".lane_max), not \"" +
                        lane.options().name + '"',
-                   {}};
+                   {},
+                   "clients." + options.name + ".lane_max"};
   if (options.depth_max > 0 && client.waiting >= options.depth_max)
-    return full(lane, ErrorCode::client_full,
-                "client \"" + client.name + "\" has " + std::to_string(client.waiting) +
-                    " jobs waiting (clients." + options.name + ".depth_max)");
+    return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
+                "client \"" + client.name + "\" has " + std::to_string(client.waiting) + " jobs waiting");
   return std::nullopt;
 }
 
 std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   const std::string& name = lane.options().name;
   if (lane.depth() >= lane.options().depth_max)
-    return full(lane, ErrorCode::lane_full,
-                "lane \"" + name + "\" holds " + std::to_string(lane.depth()) + " jobs (lane." + name +
-                    ".depth_max)");
+    return full(lane, ErrorCode::lane_full, "lane." + name + ".depth_max",
+                "lane \"" + name + "\" holds " + std::to_string(lane.depth()) + " jobs");
   if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
-    return full(
-        lane, ErrorCode::lane_full,
-        "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes (lane." + name + ".bytes_max)");
+    return full(lane, ErrorCode::lane_full, "lane." + name + ".bytes_max",
+                "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes");
   // Kept results make way for new work, where that makes room enough.
   const std::size_t needed = bytes + Job::kRecordBytes;
   if (bytes_ + needed <= options_.memory_max)
     while (jobs_.full() || memory_bytes() + needed > options_.memory_max)
       if (!evict_result()) break;
   if (jobs_.full())
-    return full(lane, ErrorCode::bytes_full,
-                "the broker holds " + std::to_string(jobs_.size()) + " jobs (jobs_max)");
+    return full(lane, ErrorCode::bytes_full, "jobs_max",
+                "the broker holds " + std::to_string(jobs_.size()) + " jobs");
   if (memory_bytes() + needed > options_.memory_max)
-    return full(lane, ErrorCode::bytes_full,
-                "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max)");
+    return full(lane, ErrorCode::bytes_full, "memory_max",
+                "the broker holds " + std::to_string(memory_bytes()) + " bytes");
   return std::nullopt;
 }
 
@@ -225,8 +231,14 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
   job.accepted_at = now;
   job.client_named_it = !fields.id.empty();
   job.timeout_stated = fields.timeout_ms.has_value();
+  const Duration delay = std::chrono::milliseconds(fields.delay_ms.value_or(0));
   job.deadline = now + (job.timeout_stated ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
-                                           : lane.options().timeout);
+                                           : delay + lane.options().timeout);
+  if (delay.count() > 0) {
+    job.state = JobState::delayed;
+    job.due = now + delay;
+    job.need_extra().delay = delay;
+  }
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
   job.retain_ms = static_cast<std::uint32_t>(
       std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
@@ -270,7 +282,8 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  if (mode != ReplyMode::result) say_accepted(job.id(), lane, stream.depth(), event.from, fields.ref);
+  if (mode != ReplyMode::result)
+    say_accepted(job.id(), lane, stream.depth(), fields.delay_ms, event.from, fields.ref);
   enqueue(job);
   set_timer(job);
 }
@@ -279,7 +292,7 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
 void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
   const wire::Raw ref = event.fields->ref;
   if (mode != ReplyMode::result)
-    say_accepted(known.id(), *lane_named(event.fields->lane), std::nullopt, event.from, ref);
+    say_accepted(known.id(), *lane_named(event.fields->lane), std::nullopt, std::nullopt, event.from, ref);
   if (mode == ReplyMode::accepted) return;
   if (const KeptResult* result = known.result()) return say_terminal(result->terminal(), event.from, ref);
   add_waiter(*known.job(), event.from, ref, std::nullopt);
@@ -334,11 +347,26 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
+  if (!fields.ids.empty()) {
+    if (!fields.id.empty())
+      return refuse(event.from, fields.ref, fields.id,
+                    bad_request("fields \"id\" and \"ids\" are both there; send one of them"));
+    return say_statuses(event, now);
+  }
   if (fields.id.empty())
-    return refuse(event.from, fields.ref, {},
-                  bad_request("field \"id\" is missing; lists of ids are not in this version"));
+    return refuse(event.from, fields.ref, {}, bad_request("field \"id\" is missing, and so is \"ids\""));
   if (const Record* record = jobs_.find(fields.id)) return say_status(*record, event.from, fields.ref, now);
   say_unknown(fields.id, event.from, fields.ref);
+}
+
+Refusal Broker::not_known(std::string_view id) const {
+  if (gone_.contains(id))
+    return {ErrorCode::gone,
+            "the result of job \"" + std::string(id) +
+                "\" is no longer kept: retain_ms is over, or results_max or results_bytes_max were reached; "
+                "submit it again with that id or another",
+            {}};
+  return {ErrorCode::not_found, "no job with id \"" + std::string(id) + "\" is known", {}};
 }
 
 void Broker::on(const FetchAsked& event, TimePoint now) {
@@ -348,9 +376,7 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
     return refuse(
         event.from, fields.ref, fields.id,
         bad_request("field \"from_seq\" is set: streamed answers are not in this version; leave it out"));
-  if (record == nullptr)
-    return refuse(event.from, fields.ref, fields.id,
-                  {ErrorCode::not_found, "no job with id \"" + std::string(fields.id) + "\" is known", {}});
+  if (record == nullptr) return refuse(event.from, fields.ref, fields.id, not_known(fields.id));
   if (const KeptResult* result = record->result())
     return say_terminal(result->terminal(), event.from, fields.ref);
   if (fields.wait_ms == 0) return say_status(*record, event.from, fields.ref, now);
@@ -384,18 +410,20 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   reply.code = name_of(why.code);
   reply.message = why.message;
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
+  reply.limiter = why.limiter;
   reply.ref = ref;
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
 
-/// `position`: of the job in its queue; none for one that was known before.
+/// `position`: of the job in its queue; none for one that was known before. `eta_ms`: where that is known.
 void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
-                          const Origin& to, wire::Raw ref) {
+                          std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref) {
   wire::Accepted reply;
   reply.id = id;
   if (&lane != default_lane_) reply.lane = lane.options().name;
   reply.duplicate = !position;
   reply.position = static_cast<std::int64_t>(position.value_or(0));
+  reply.eta_ms = eta_ms;
   reply.ref = ref;
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
@@ -403,16 +431,23 @@ void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<s
 void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
   wire::StatusReply reply;
   reply.id = id;
-  reply.state = "unknown";
+  reply.state = kUnknown;
   reply.ref = ref;
   outbox_.add(Peer::client, to.address, to.envelope, reply);
 }
 
 void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now) {
   wire::StatusReply reply;
+  Wait wait;
+  fill_status(reply, wait, record, now);
+  reply.ref = ref;
+  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+/// Where a job is. `wait` holds a text of it, and scratch_ another.
+void Broker::fill_status(wire::StatusReply& reply, Wait& wait, const Record& record, TimePoint now) {
   reply.id = record.id();
   LaneIndex lane = 0;
-  Wait wait;
   scratch_.clear();
   if (const KeptResult* result = record.result()) {
     lane = result->lane;
@@ -441,12 +476,41 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
     if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
   }
   if (lanes_[lane].get() != default_lane_) reply.lane = lanes_[lane]->options().name;
-  reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+}
+
+/// Where each of many jobs is, in the order of their ids: maps with the fields of a single status. An answer
+/// holds as many as fit into a header; who finds ids left out asks for those again.
+void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
+  const wire::StatusQuery& fields = *event.fields;
+  constexpr std::size_t kHeadBytes = 3;  // of an array of up to 65,535
+  constexpr std::size_t kRoom = limits::header_bytes_max - limits::ref_bytes_max - 64;
+  std::size_t count = 0;
+  list_.clear();
+  for (const std::string_view id : fields.ids) {
+    wire::StatusReply entry;
+    Wait wait;
+    entry.id = id;
+    entry.state = kUnknown;
+    if (const Record* record = jobs_.find(id)) fill_status(entry, wait, *record, now);
+    const std::size_t before = list_.size();
+    encode_fields(entry, list_);
+    if (list_.size() + kHeadBytes > kRoom) {
+      list_.shrink(before);
+      break;
+    }
+    ++count;
+  }
+  scratch_.clear();
+  DocumentWriter(scratch_).array(count).written(list_.view());
+  wire::StatusReply reply;
+  reply.attempts = -1;  // of the jobs, not of the list
+  reply.jobs = {scratch_.view()};
+  reply.ref = fields.ref;
+  outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
-  if (job.state == JobState::delayed) return {"retry", job.due};
+  if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.due};
   Service& service = job.stream().service();
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = service.breaker.admits_at(is_top(job.lane));

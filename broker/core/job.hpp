@@ -61,6 +61,7 @@ struct Job final : Record {
   struct Extra {
     std::optional<wire::Cost> cost;  ///< as the client stated it
     Blob body;                       ///< where too large for `text`
+    Duration delay{};                ///< that it was submitted with
     std::vector<std::unique_ptr<Waiter>> waiters;
   };
   /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
@@ -88,7 +89,8 @@ struct Job final : Record {
   Timer timer{.owner = TimerOwner::job, .object = this};
   std::unique_ptr<Extra> extra;
   std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
-  TimePoint accepted_at{}, deadline{};
+  TimePoint accepted_at{};    ///< or when the delay that it was submitted with was over
+  TimePoint deadline{};
   TimePoint due{};                   ///< delayed: when it may be queued again
   TimePoint dispatched_at{};         ///< the last hand-over
   ListHook<Job> lease_hook;          ///< among its worker's leases
@@ -117,6 +119,10 @@ struct Job final : Record {
   bool ended() const { return state >= JobState::succeeded; }
   Stream& stream() const;
   std::string_view id() const { return text.get(JobText::id); }
+  /// A client knows it by its id: it chose the id, or was told it.
+  bool id_told() const {
+    return client_named_it || reply != ReplyMode::result || text.get(JobText::ref).empty();
+  }
 };
 
 }  // namespace lanemq::core

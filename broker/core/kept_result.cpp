@@ -63,6 +63,7 @@ KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_pt
   kept.queued_ms = end.queued_ms;
   kept.ran_ms = end.ran_ms;
   kept.client_named_it = end.client_named_it;
+  kept.id_told = end.id_told;
   kept.id_size = static_cast<std::uint16_t>(end.id.size());
   kept.model_size = static_cast<std::uint16_t>(model.size());
   char* place = kept.texts();

@@ -24,6 +24,7 @@ namespace lanemq::core {
 struct Terminal {
   std::string_view id;
   bool client_named_it = false;
+  bool id_told = false;
   LaneIndex lane = 0;
   JobState state = JobState::succeeded;
   std::uint16_t attempts = 0;
@@ -67,6 +68,7 @@ struct KeptResult final : Record {
   std::uint32_t queued_ms = 0, ran_ms = 0;
   std::uint16_t id_size = 0, model_size = 0, body_size = 0;
   bool client_named_it = false;
+  bool id_told = false;  ///< a client knows the job by its id
 
  private:
   friend class KeptResults;

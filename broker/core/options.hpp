@@ -108,6 +108,7 @@ struct Options {
   std::size_t results_max = 10000;                ///< kept results
   std::size_t results_bytes_max = std::size_t{256} << 20;
   Duration retain = std::chrono::minutes(5);  ///< how long a result stays fetchable
+  std::size_t gone_max = 100000;              ///< ids remembered whose results are no longer kept
   std::size_t body_bytes_max = limits::body_bytes_max;
 
   Duration heartbeat = std::chrono::seconds(1);

@@ -281,6 +281,12 @@ void encode(const Message& message, std::string_view body, Buffer& out) {
   out.end_at(cursor.at);
 }
 
+void encode_fields(const wire::StatusReply& message, Buffer& out) {
+  Cursor cursor{out.extend(header_bytes_max(message))};
+  pack_fields(cursor, message);
+  out.end_at(cursor.at);
+}
+
 #define LANEMQ_ENCODE(Message)                         \
   template void encode(const wire::Message&, Buffer&); \
   template void encode(const wire::Message&, std::string_view, Buffer&);

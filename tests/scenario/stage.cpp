@@ -107,6 +107,8 @@ void Stage::set_option(Words words) {
     options_.memory_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("results_max"))
     options_.results_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("gone_max"))
+    options_.gone_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("jobs_max"))
     options_.jobs_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("services_max"))

@@ -29,7 +29,7 @@ void add(Words& words, const char* key, const std::optional<std::int64_t>& value
   if (value) words.add(key, std::to_string(*value));
 }
 void add(Words& words, const char* key, wire::Raw value) {
-  if (value.present()) words.add(key, to_json(value.bytes));
+  if (value.present()) add(words, key, to_json(value.bytes));
 }
 
 /// Writes each kind of message as words.
@@ -71,6 +71,7 @@ struct Describer {
     id(message.id);
     add(words, "code", message.code);
     add(words, "message", message.message);
+    add(words, "limiter", message.limiter);
     add(words, "retry_after_ms", message.retry_after_ms);
     add(words, "attempts", message.attempts, 1);
     add(words, "ref", message.ref);
@@ -87,6 +88,7 @@ struct Describer {
     add(words, "eta_ms", message.eta_ms);
     add(words, "worker", message.worker);
     if (message.error.present()) words.add("error", "yes");
+    add(words, "jobs", message.jobs);
     add(words, "ref", message.ref);
   }
   void operator()(const wire::ChunkReply&) { op("chunk"); }
@@ -288,6 +290,8 @@ std::string client_frame(Words words, const Names& names) {
     message.client = fields.text("client");
     message.reply = fields.text("reply");
     message.timeout_ms = fields.number("timeout_ms");
+    message.delay_ms = fields.number("delay_ms");
+    message.orphan = fields.text("orphan");
     message.attempts_max = fields.number("attempts_max");
     message.retain_ms = fields.number("retain_ms");
     const wire::Cost cost{.input_tokens = fields.number("input_tokens"),
@@ -298,7 +302,8 @@ std::string client_frame(Words words, const Names& names) {
     return frame(message, body, words);
   }
   if (op == "cancel") return frame(wire::Cancel{fields.id("id"), fields.ref()}, {}, words);
-  if (op == "status") return frame(wire::StatusQuery{fields.id("id"), {}, fields.ref()}, {}, words);
+  if (op == "status")
+    return frame(wire::StatusQuery{fields.id("id"), fields.list("ids"), fields.ref()}, {}, words);
   if (op == "fetch") {
     wire::Fetch message;
     message.id = fields.id("id");

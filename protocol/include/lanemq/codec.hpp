@@ -82,6 +82,8 @@ class Buffer {
   }
   /// Gives back room that was made and not used: the content ends at `end`, which lies inside it.
   void end_at(const char* end) { size_ = static_cast<std::size_t>(end - bytes_.data()); }
+  /// Drops what was written behind the first `size` bytes. Requires: there are as many.
+  void shrink(std::size_t size) { size_ = size; }
   std::string_view view() const { return {bytes_.data(), size_}; }
   std::size_t size() const { return size_; }
 
@@ -100,6 +102,9 @@ void encode(const Message& message, Buffer& out);
 /// limits::inline_bytes_max.
 template <class Message>
 void encode(const Message& message, std::string_view body, Buffer& out);
+
+/// Writes the fields of `message` alone, as one msgpack map: an entry of a list inside another message.
+void encode_fields(const wire::StatusReply& message, Buffer& out);
 
 /// Writes a document (a msgpack map, an array, ...) value by value; for `stats` and for values that pass
 /// through.
