@@ -183,6 +183,10 @@ class Client(Peer):
         self.inbox.remove(message)
         return message.fields
 
+    def settled(self):
+        """Waits until the broker has acted on all that this client sent: what another peer sends now comes after it."""
+        self.status("any")
+
 
 class Worker(Peer):
     """A worker whose jobs the test answers. It sends heartbeats with its inventory while anybody waits."""

@@ -137,6 +137,7 @@ class Cancelling(harness.Case):
     def test_a_queued_job_never_runs(self):
         self.client.submit(id="a", ref=1, body=b"a")
         self.client.submit(id="b", ref=2, body=b"b")
+        self.client.settled()
         canceller = self.room.client(zmq.REQ)
 
         self.assertEqual(canceller.ask("cancel", {"id": "a"}, expect="status").fields["state"], "cancelled")
