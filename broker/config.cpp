@@ -155,6 +155,16 @@ const OptionRow kOptions[] = {
     LANEMQ_DURATION("retain", core.retain, "How long a result stays fetchable where a job states nothing."),
     LANEMQ_COUNT("results_max", core.results_max, "Results that are kept; the oldest go first."),
     LANEMQ_SIZE("results_bytes_max", core.results_bytes_max, "Bytes of kept results; the oldest go first."),
+    LANEMQ_DURATION("dead_retain", core.dead_retain,
+                    "How long a job that failed or ran out of time is kept, to be looked at or run again."),
+    OptionRow{"dead_max", "count",
+              "Dead jobs that are kept, a quarter of jobs_max at most; the oldest go first. 0: none.",
+              [](const Config& c) { return std::to_string(c.core.dead_max); },
+              [](Config& c, const std::string& text) {
+                c.core.dead_max = static_cast<std::size_t>(parse_count(text));
+              }},
+    LANEMQ_SIZE("dead_bytes_max", core.dead_bytes_max,
+                "Bytes of dead jobs, a quarter of memory_max at most; the oldest go first."),
     LANEMQ_COUNT("gone_max", core.gone_max,
                  "Ids remembered whose results are no longer kept: a fetch of one is told so."),
     LANEMQ_COUNT("media_tokens", core.media_tokens,

@@ -255,6 +255,7 @@ void Broker::expire(Job& job, TimePoint now) {
   // A stated timeout counts from the submit.
   const Duration delay = job.timeout_stated && job.extra ? job.extra->delay : Duration{};
   const std::int64_t timeout = to_ms(job.deadline - job.accepted_at + delay);
+  if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
@@ -299,27 +300,31 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                                       ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
-  const Origin submitter{.address = job.connection->address, .envelope = job.text.get(JobText::envelope)};
-  if (job.reply != ReplyMode::accepted) say_terminal(how, submitter, {job.text.get(JobText::ref)});
+  if (job.reply != ReplyMode::accepted)
+    say_terminal(how, {.address = job.connection->address, .envelope = job.text.get(JobText::envelope)},
+                 {job.text.get(JobText::ref)});
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
       say_terminal(how, {.address = waiter->connection->address, .envelope = waiter->envelope},
                    {waiter->ref});
   drop_waiters(job);
-  connections_.drop_reference(*job.connection);
+  if (job.connection != nullptr) connections_.drop_reference(*job.connection);
   job.connection = nullptr;
   timers_.clear(job.timer);
 
   job.state = state;
   if (job.retain_ms > 0) {
-    const auto retain = std::chrono::milliseconds(job.retain_ms);
+    const bool died = dies(job, state);
+    Duration retain = std::chrono::milliseconds(job.retain_ms);
+    if (died) retain = std::max(retain, options_.dead_retain);
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
-    const bool apart = retain != options_.retain;
+    const bool apart = died || retain != options_.retain;
     KeptResult& result = kept_.add(job, how, std::move(ending), apart);
     result.due = now + retain;
     if (apart) timers_.set(result.extra->timer, result.due);
     jobs_.replace(job, &result);
+    if (died) bury(job, result, now);
   } else {
     if (how.id_told) gone_.remember(how.id);
     jobs_.replace(job, nullptr);
@@ -347,7 +352,7 @@ void Broker::evict_results() {
   // A result may be larger than its job was: what is kept makes way, and memory_max holds.
   while (kept_.size() > options_.results_max || kept_.bytes() > options_.results_bytes_max ||
          memory_bytes() > options_.memory_max)
-    if (!evict_result()) break;
+    if (!evict_result() && !evict_dead()) break;
   // The next to go has not been touched for long: it is fetched while something else is done.
   if (const KeptResult* next = kept_.oldest())
     for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)

@@ -76,8 +76,10 @@ class Broker {
   std::size_t running() const;
   std::size_t kept_results() const { return kept_.size(); }
   std::size_t kept_bytes() const { return kept_.bytes(); }
+  std::size_t dead_jobs() const { return kept_.dead_size(); }
+  std::size_t dead_bytes() const { return kept_.dead_bytes(); }
   /// Bytes of all jobs and kept results, as the bounds count them.
-  std::size_t memory_bytes() const { return bytes_ + kept_.bytes(); }
+  std::size_t memory_bytes() const { return bytes_ + kept_.bytes() + kept_.dead_bytes(); }
   /// By lane: the age of the job that has been queued longest.
   std::vector<Duration> oldest(TimePoint now) const;
 
@@ -97,8 +99,17 @@ class Broker {
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
   void join(Record& known, const Submitted& event, ReplyMode mode);
-  void accept(const Submitted& event, Stream& stream, Connection& connection, Client& client,
-              const Estimate& estimate, ReplyMode mode, TimePoint now);
+  /// What a submit that is taken leads to.
+  struct Admission {
+    Lane* lane = nullptr;
+    Client* client = nullptr;
+    Connection* connection = nullptr;  ///< whom the answer goes to; null for nobody
+    Service* service = nullptr;
+    BudgetSet budgets{};
+    Estimate estimate{};
+  };
+  std::optional<Refusal> admit(const Submitted& event, Admission& to);
+  Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   Refusal not_known(std::string_view id) const;
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
@@ -147,6 +158,15 @@ class Broker {
   void tell(const Worker& worker, const Message& message, const Blob& body = {}) {
     outbox_.add(Peer::worker, worker.address, {}, message, body);
   }
+
+  // ---- dead jobs (broker_dead.cpp)
+  void remember_attempt(Job& job, std::string_view cause, std::string_view code, std::string_view message,
+                        TimePoint now);
+  bool evict_dead();
+  bool dies(const Job& job, JobState state) const;
+  void bury(Job& job, KeptResult& result, TimePoint now);
+  std::optional<Refusal> redrive(KeptResult& result, TimePoint now);
+  static bool matches(const KeptResult& result, const std::string& lane, const DeadFilter& filter);
 
   // ---- the life of a job (broker.cpp)
   void apply_guards();

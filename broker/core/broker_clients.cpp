@@ -124,38 +124,44 @@ void Broker::on(const Submitted& event, TimePoint now) {
   Connection& connection = connections_.at(event.from.address);
   const ClientHold client(
       clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
-  auto why = draining_ ? Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
-                                 std::chrono::seconds(1)}
-                       : not_allowed(*client, lane);
-  if (!why) why = no_room(lane, bytes_of(event));
-  Service* const service = why ? nullptr : workers_.service(fields.service, options_.services_max);
-  if (!why && service == nullptr)
-    why = bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
-                      std::to_string(options_.services_max) + ") are known; check its name");
-  if (why) {
+  Admission admission{.lane = &lane, .client = &*client, .connection = &connection};
+  if (const auto why = admit(event, admission)) {
     ++lane.counters.refused;
     return refuse(event.from, fields.ref, fields.id, *why);
   }
-  const BudgetSet budgets = budgets_.match(service->name, fields.model, client->name, lane.options().name);
-  Estimate estimate;
-  if (budgets_.counts_tokens(budgets)) {
-    estimate = estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
-    if (budgets_.counts_bound(budgets) && estimate.output_bound)
-      estimate.amounts.output_tokens = *estimate.output_bound;
-    else if (!fields.cost || !fields.cost->output_tokens)
-      budgets_.cut_output(budgets, estimate.amounts);
-    if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts)) {
-      ++lane.counters.refused;
-      return refuse(event.from, fields.ref, fields.id,
-                    {ErrorCode::unsatisfiable,
-                     "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
-                         ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
-                         " in all; send less, or raise the limit if the upstream allows it",
-                     {},
-                     "budget " + limit.name()});
-    }
-  }
-  accept(event, lane.stream(*service, budgets), connection, *client, estimate, mode, now);
+  accept(event, admission, mode, now);
+}
+
+/// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
+/// rest of its admission.
+std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
+  const wire::Submit& fields = *event.fields;
+  if (draining_)
+    return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
+                   std::chrono::seconds(1)};
+  if (auto why = not_allowed(*to.client, *to.lane)) return why;
+  if (auto why = no_room(*to.lane, bytes_of(event))) return why;
+  to.service = workers_.service(fields.service, options_.services_max);
+  if (to.service == nullptr)
+    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
+                       std::to_string(options_.services_max) + ") are known; check its name");
+  const BudgetSet budgets = to.budgets =
+      budgets_.match(to.service->name, fields.model, to.client->name, to.lane->options().name);
+  if (!budgets_.counts_tokens(budgets)) return std::nullopt;
+  Estimate& estimate = to.estimate =
+      estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
+  if (budgets_.counts_bound(budgets) && estimate.output_bound)
+    estimate.amounts.output_tokens = *estimate.output_bound;
+  else if (!fields.cost || !fields.cost->output_tokens)
+    budgets_.cut_output(budgets, estimate.amounts);
+  if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts))
+    return Refusal{ErrorCode::unsatisfiable,
+                   "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
+                       ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
+                       " in all; send less, or raise the limit if the upstream allows it",
+                   {},
+                   "budget " + limit.name()};
+  return std::nullopt;
 }
 
 /// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
@@ -222,10 +228,11 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   return same(job, job.stream().service(), job.text.get(JobText::model));
 }
 
-void Broker::accept(const Submitted& event, Stream& stream, Connection& connection, Client& client,
-                    const Estimate& estimate, ReplyMode mode, TimePoint now) {
+Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now) {
   const wire::Submit& fields = *event.fields;
-  Lane& lane = stream.lane();
+  Lane& lane = *admission.lane;
+  Stream& stream = lane.stream(*admission.service, admission.budgets);
+  const Estimate& estimate = admission.estimate;
   Job& job = jobs_.create();
   job.arrival = next_arrival_++;
   job.accepted_at = now;
@@ -274,18 +281,19 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
   bytes_ += job.bytes;
   jobs_.index(job);
 
-  job.connection = &connection;
-  connections_.take_reference(connection);
-  job.queue = &clients_.join(client, stream);
+  job.connection = admission.connection;
+  if (job.connection != nullptr) connections_.take_reference(*job.connection);
+  job.queue = &clients_.join(*admission.client, stream);
   job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  if (mode != ReplyMode::result)
+  if (mode != ReplyMode::result && job.connection != nullptr)
     say_accepted(job.id(), lane, stream.depth(), fields.delay_ms, event.from, fields.ref);
   enqueue(job);
   set_timer(job);
+  return job;
 }
 
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.

@@ -15,6 +15,8 @@ constexpr std::size_t kAcksMax = 64;
 constexpr int kSilentHeartbeatsMax = 3;
 /// A job that so many inventories in a row do not list never arrived.
 constexpr int kMissingMax = 2;
+/// Such an attempt's end, in the job's history.
+constexpr std::string_view kMissing = "missing";
 /// The slowest link to a worker that is reckoned with: a job on its way to it is not missed.
 constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
 /// Addresses remembered as owing an inventory.
@@ -161,6 +163,7 @@ void Broker::lose(Worker& worker, TimePoint now) {
   while (Job* job = worker.leases.front()) {
     settle(*job, std::nullopt, now);
     const bool ended = job->ended();
+    if (!ended) remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
     ++job->crashes;
@@ -285,6 +288,8 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   if (fields.limits) budgets_.learn(job->reservation, *fields.limits, now);
   if (error_class == ErrorClass::overloaded) budgets_.overloaded(job->reservation, now);
   const bool ended = job->ended();
+  if (!ended && error_class != ErrorClass::released)
+    remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
   leave_place(*job, verdict_of(error_class, fields.code), now);
   if (!ended) take_failure(*job, error_class, event, now);
 }
@@ -392,6 +397,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       // It may have reached the upstream all the same: its request stays spent.
       settle(*job, std::nullopt, now);
       const bool ended = job->ended();
+      if (!ended) remember_attempt(*job, kMissing, {}, {}, now);
       leave_place(*job, Verdict::unknown, now);
       if (!ended) requeue(*job, Requeue::free, now, now);
     }

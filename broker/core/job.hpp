@@ -13,6 +13,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/budgets.hpp"
+#include "broker/core/dead_job.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
 #include "broker/core/record.hpp"
@@ -63,6 +64,7 @@ struct Job final : Record {
     Blob body;                       ///< where too large for `text`
     Duration delay{};                ///< that it was submitted with
     std::vector<std::unique_ptr<Waiter>> waiters;
+    History history;  ///< of its attempts
   };
   /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 448;

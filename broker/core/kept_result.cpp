@@ -44,7 +44,9 @@ Terminal KeptResult::terminal() const {
 }
 
 std::size_t KeptResult::bytes() const {
-  return kRecordBytes + id_size + model_size + body_size + (extra ? sizeof(Extra) + extra->body.size() : 0);
+  std::size_t bytes = kRecordBytes + id_size + model_size + body_size;
+  if (extra) bytes += sizeof(Extra) + extra->body.size() + (extra->dead ? extra->dead->bytes() : 0);
+  return bytes;
 }
 
 KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending,
@@ -88,16 +90,35 @@ KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_pt
   return kept;
 }
 
+void KeptResults::bury(KeptResult& result, std::unique_ptr<DeadJob> job) {
+  LANEMQ_CHECK(result.apart() && result.dead() == nullptr);
+  apart_.remove(result);
+  bytes_ -= result.bytes();
+  job->number = next_death_++;
+  result.extra->dead = std::move(job);
+  dead_.push_back(result);
+  dead_bytes_ += result.bytes();
+}
+
+std::unique_ptr<DeadJob> KeptResults::exhume(KeptResult& result) {
+  dead_.remove(result);
+  dead_bytes_ -= result.bytes();
+  auto job = std::move(result.extra->dead);
+  apart_.push_back(result);
+  bytes_ += result.bytes();
+  return job;
+}
+
 void KeptResults::remove(KeptResult& result) {
   LANEMQ_CHECK(result.apart() || &result == usual_.front());
-  (result.apart() ? apart_ : usual_).remove(result);
+  (result.dead() != nullptr ? dead_ : result.apart() ? apart_ : usual_).remove(result);
   destroy(result);
 }
 
 void KeptResults::destroy(KeptResult& result) {
   const bool apart = result.apart();
   const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size;
-  bytes_ -= result.bytes();
+  (result.dead() != nullptr ? dead_bytes_ : bytes_) -= result.bytes();
   result.~KeptResult();
   if (!apart) return arena_.free_oldest(size);
 #ifndef __clang_analyzer__  // it loses track of who points to whom in a list, and sees uses of what is gone
@@ -109,6 +130,8 @@ KeptResults::~KeptResults() {
   while (KeptResult* const result = usual_.pop_front())
     destroy(*result);
   while (KeptResult* const result = apart_.pop_front())
+    destroy(*result);
+  while (KeptResult* const result = dead_.pop_front())
     destroy(*result);
 }
 

@@ -11,6 +11,7 @@
 #include <lanemq/error_table.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/dead_job.hpp"
 #include "broker/core/fifo_arena.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
@@ -48,9 +49,13 @@ struct KeptResult final : Record {
   /// Kept for a time of its own, not for the usual one.
   bool apart() const { return extra && extra->timer.object != nullptr; }
 
+  /// What is left of the job, null where it is not dead.
+  DeadJob* dead() const { return extra ? extra->dead.get() : nullptr; }
+
   /// What few of them have.
   struct Extra {
     std::unique_ptr<Ending> ending;
+    std::unique_ptr<DeadJob> dead;             ///< what KeptResults::bury() was given
     Blob body;                                 ///< where too large to stand behind the record
     Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is for the holder to use
   };
@@ -80,7 +85,7 @@ struct KeptResult final : Record {
 };
 
 /// The results that are kept, the oldest first: those for the usual time, which leave in the order in which
-/// they came, and those for a time of their own. Owns them.
+/// they came, those for a time of their own, and those of dead jobs. Owns them.
 class KeptResults {
  public:
   KeptResults() = default;
@@ -91,22 +96,33 @@ class KeptResults {
   /// Keeps how `job` ended; with `apart`, for a time of its own. A large body is shared where it owns its
   /// bytes, else copied.
   KeptResult& add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending, bool apart);
+  /// The result is that of a dead job from now on. Requires: it is apart and not dead yet.
+  void bury(KeptResult& result, std::unique_ptr<DeadJob> job);
+  /// The opposite: takes the job out of its result.
+  std::unique_ptr<DeadJob> exhume(KeptResult& result);
   /// Destroys a result. Requires: it is apart, or the oldest of the others.
   void remove(KeptResult& result);
 
   /// The oldest of those for the usual time, null when there is none.
   KeptResult* oldest() const { return usual_.front(); }
   KeptResult* oldest_apart() const { return apart_.front(); }
+  KeptResult* oldest_dead() const { return dead_.front(); }
+  /// The dead one after it.
+  KeptResult* next_dead(const KeptResult& result) const { return dead_.next(result); }
+  /// Those that are not dead.
   std::size_t size() const { return usual_.size() + apart_.size(); }
-  /// What they count for in the byte bounds.
+  std::size_t dead_size() const { return dead_.size(); }
+  /// What they count for in the byte bounds, without the dead.
   std::size_t bytes() const { return bytes_; }
+  std::size_t dead_bytes() const { return dead_bytes_; }
 
  private:
   void destroy(KeptResult& result);
 
-  IntrusiveList<KeptResult, &KeptResult::hook> usual_, apart_;
+  IntrusiveList<KeptResult, &KeptResult::hook> usual_, apart_, dead_;
   FifoArena arena_;  // of the usual ones
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, dead_bytes_ = 0;
+  std::uint64_t next_death_ = 1;
 };
 
 }  // namespace lanemq::core

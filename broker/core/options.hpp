@@ -107,8 +107,12 @@ struct Options {
   std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
   std::size_t results_max = 10000;                ///< kept results
   std::size_t results_bytes_max = std::size_t{256} << 20;
-  Duration retain = std::chrono::minutes(5);  ///< how long a result stays fetchable
-  std::size_t gone_max = 100000;              ///< ids remembered whose results are no longer kept
+  Duration retain = std::chrono::minutes(5);          ///< how long a result stays fetchable
+  std::size_t gone_max = 100000;                      ///< ids remembered whose results are no longer kept
+  Duration dead_retain = std::chrono::hours(24 * 7);  ///< how long a dead job is kept
+  /// Dead jobs and their bytes, which make no way for new work: in any case no more than a quarter of
+  /// jobs_max and of memory_max. With dead_max 0 none are kept.
+  std::size_t dead_max = 10000, dead_bytes_max = std::size_t{64} << 20;
   std::size_t body_bytes_max = limits::body_bytes_max;
 
   Duration heartbeat = std::chrono::seconds(1);

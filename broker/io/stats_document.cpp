@@ -202,6 +202,8 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"workers_refused", stats.workers_refused},
       {"waiters_dropped", stats.waiters_dropped},
       {"results_evicted", stats.results_evicted},
+      {"dead_evicted", stats.dead_evicted},
+      {"jobs_redriven", stats.jobs_redriven},
       {"refused_bad_request", stats.refused_bad_request},
       {"frames_refused", transport.frames_refused},
       {"sends_undeliverable", transport.sends_undeliverable},
@@ -234,7 +236,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
-  out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));
+  out.text("results").map(2).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));
+  out.text("dead").integer(signed_of(broker.dead_jobs()));
   out.text("counters");
   write_counters(out, broker.stats(), transport);
   out.text("memory_bytes").integer(signed_of(broker.memory_bytes()));

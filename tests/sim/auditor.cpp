@@ -91,6 +91,8 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
   job.ended_at = now_;
   job.code = code;
   job.answer = answer;
+  const bool died = code != "result" && code != "cancelled" && !draining_ && options_.dead_max > 0;
+  if (died && job.retain.count() > 0) job.retain = std::max(job.retain, options_.dead_retain);
   deadlines_.erase({job.deadline, &job});
   ended_.push_back(&job);
 }

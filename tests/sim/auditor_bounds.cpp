@@ -15,6 +15,9 @@ void Auditor::check_bounds() const {
   at_most("bytes", broker_.memory_bytes(), options_.memory_max, "memory_max");
   at_most("kept results", broker_.kept_results(), options_.results_max, "results_max");
   at_most("bytes of kept results", broker_.kept_bytes(), options_.results_bytes_max, "results_bytes_max");
+  at_most("dead jobs", broker_.dead_jobs(), std::min(options_.dead_max, options_.jobs_max / 4), "dead_max");
+  at_most("bytes of dead jobs", broker_.dead_bytes(),
+          std::min(options_.dead_bytes_max, options_.memory_max / 4), "dead_bytes_max");
   at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
   at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
   // Whoever has a job or waits for one is known, and so many more.

@@ -52,7 +52,7 @@ ModelJob* Auditor::known(std::string_view id) {
     return &job;
   }
   const bool over = now_ >= job.ended_at + job.retain;
-  if (!there && !over && broker_.stats().results_evicted == 0)
+  if (!there && !over && broker_.stats().results_evicted + broker_.stats().dead_evicted == 0)
     violated(job.name() + " is forgotten before its time");
   if (there && job.place == nullptr && now_ > job.ended_at + job.retain + 2 * kTick)
     violated(job.name() + " is kept for too long");

@@ -127,6 +127,10 @@ void draw_options(Random& random, core::Options& options) {
     for (core::ClientOptions& client : options.clients)
       if (client.name == "*") client.in_flight_max = 0;
   }
+  options.dead_retain = random.one_of<Duration>({milliseconds(1), milliseconds(100), seconds(60)});
+  options.dead_max = random.one_of<std::size_t>({0, 3, 10000});
+  if (random.percent(10)) options.dead_bytes_max = static_cast<std::size_t>(random.between(500, 50000));
+  if (random.percent(30)) options.gone_max = static_cast<std::size_t>(random.between(0, 10));
   options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
 }
 
@@ -219,12 +223,13 @@ std::string describe(const Swarm& swarm) {
   return text + "heartbeat=" + ms(options.heartbeat) + " retain=" + ms(options.retain) +
          " attempts_max=" + std::to_string(options.attempts_max) +
          " crash_max=" + std::to_string(options.crash_max) +
-         " results_max=" + std::to_string(options.results_max) +
-         " jobs_max=" + std::to_string(options.jobs_max) + "\nclients=" + std::to_string(swarm.clients) +
-         " workers=" + std::to_string(swarm.workers) + " delay_max=" + ms(swarm.delay_max) +
-         " lies=" + std::to_string(swarm.lies) + " outage=" + ms(swarm.outage) +
-         " input_max=" + std::to_string(swarm.input_max) + " output_max=" + std::to_string(swarm.output_max) +
-         " usages=" + std::to_string(swarm.usages) + " misestimates=" + std::to_string(swarm.misestimates);
+         " results_max=" + std::to_string(options.results_max) + " dead_retain=" + ms(options.dead_retain) +
+         " dead_max=" + std::to_string(options.dead_max) + " jobs_max=" + std::to_string(options.jobs_max) +
+         "\nclients=" + std::to_string(swarm.clients) + " workers=" + std::to_string(swarm.workers) +
+         " delay_max=" + ms(swarm.delay_max) + " lies=" + std::to_string(swarm.lies) +
+         " outage=" + ms(swarm.outage) + " input_max=" + std::to_string(swarm.input_max) +
+         " output_max=" + std::to_string(swarm.output_max) + " usages=" + std::to_string(swarm.usages) +
+         " misestimates=" + std::to_string(swarm.misestimates);
 }
 
 }  // namespace lanemq::sim
