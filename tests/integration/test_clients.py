@@ -344,7 +344,8 @@ class SameId(harness.Case):
         accepted = self.second.get("accepted").fields
         self.assertEqual((accepted["id"], accepted["duplicate"]), ("mine", True))
         self.second.submit(body=b"x", id="mine", ref=3)
-        self.room.pump(lambda: self.room.stats()["lanes"]["normal"]["duplicates"] == 2, "the duplicates")
+        self.second.settled()
+        self.assertEqual(self.room.stats()["lanes"]["normal"]["duplicates"], 2)
         self.worker.echo(job)
 
         self.assertEqual(self.client.get("result").fields["ref"], 1)
@@ -434,7 +435,7 @@ class Fetching(harness.Case):
 
 
 class KeptResults(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "results_max=3")
+    arguments = (*harness.Case.arguments, "--set", "results_max=3")
 
     def test_the_oldest_make_way(self):
         worker, client = self.room.worker(), self.room.client()
