@@ -20,8 +20,8 @@ from msgpack import packb, unpackb
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 # How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
-# A worker that is silent for three of these is gone, so a busy machine may hold up a test for that long.
-HEARTBEAT_MS = 500
+# A worker that is silent for three of these is lost, so a busy machine may hold up a test for no longer.
+HEARTBEAT_MS = 500 if PATIENCE <= 20 else 1000
 INLINE_MAX = 4096
 
 Message = collections.namedtuple("Message", "op fields body envelope inside")
