@@ -3,6 +3,9 @@
 
 A test waits for what it expects, with a deadline; nothing sleeps and hopes. One thread does everything: while a test
 waits for one peer, all peers are read and all workers send their heartbeats.
+
+Two connections have no order between them. What one peer sends is there before what another sends only when an answer
+has shown it: Client.settled(), Worker.leave(), Room.stats_when().
 """
 
 import collections
