@@ -3,6 +3,9 @@
 
 A test waits for what it expects, with a deadline; nothing sleeps and hopes. One thread does everything: while a test
 waits for one peer, all peers are read and all workers send their heartbeats.
+
+Two connections have no order between them. What one peer sends is there before what another sends only when an answer
+has shown it: Client.settled(), Worker.leave(), Room.stats_when().
 """
 
 import collections
@@ -20,6 +23,8 @@ from msgpack import packb, unpackb
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 # How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
+# A worker that is silent for three of these is lost, so a busy machine may hold up a test for no longer.
+HEARTBEAT_MS = 500 if PATIENCE <= 20 else 1000
 INLINE_MAX = 4096
 
 Message = collections.namedtuple("Message", "op fields body envelope inside")
@@ -257,6 +262,12 @@ class Worker(Peer):
             if message.fields.get("code") != "unknown_session":
                 raise AssertionError(f"expected welcome, got {message}")
 
+    def leave(self):
+        """Says bye and waits until the broker has seen it. Requires: no other worker is connected."""
+        self.heartbeats = False
+        self.send("bye")
+        self.room.stats_when(lambda stats: stats["workers"]["connected"] == 0, "the leaving")
+
     def answered(self, patience=PATIENCE):
         """Waits until the broker has answered all outcomes."""
         self.room.pump(lambda: not self.outcomes, "the answer to every outcome", patience)
@@ -327,6 +338,23 @@ class Room:
         except Timeout:
             pass
 
+    def run(self, *command):
+        """Runs a program to its end while messages are read and heartbeats are sent; its exit code and what it said."""
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(command, stdout=output, stderr=errors)
+            try:
+                deadline = time.monotonic() + max(PATIENCE, 60)
+                while process.poll() is None:
+                    if time.monotonic() > deadline:
+                        raise Timeout(f"the end of {command}: not within {max(PATIENCE, 60)} s")
+                    self.keep_alive(0.005)
+            finally:
+                process.kill()
+                process.wait()
+            for file in (output, errors):
+                file.seek(0)
+            return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())
+
     def kill(self):
         """Ends all connections and processes; what they said can still be shown."""
         for peer in list(self.peers):
@@ -349,7 +377,7 @@ class Room:
 class Case(unittest.TestCase):
     """A test with a room of its own. `arguments` are the broker's."""
 
-    arguments = ("--set", "heartbeat=200ms")
+    arguments = ("--set", f"heartbeat={HEARTBEAT_MS}ms")
 
     def setUp(self):
         self.room = Room()

@@ -186,14 +186,14 @@ class Endpoints(harness.Case):
 
 
 class Stopping(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "drain_timeout=15s")
+    arguments = (*harness.Case.arguments, "--set", "drain_timeout=15s")
 
     def test_an_idle_broker_stops_at_once(self):
         self.room.worker()
         for number in (signal.SIGTERM, signal.SIGINT):
             broker = self.room.start_broker()
             broker.signal(number)
-            self.assertEqual(broker.wait(5), 0)
+            self.assertEqual(broker.wait(10), 0)
 
     def test_a_drain_hands_back_what_waits_and_finishes_what_runs(self):
         worker, client = self.room.worker(), self.room.client()
@@ -237,11 +237,11 @@ class Stopping(harness.Case):
         self.room.stats_when(lambda stats: client.ask("submit", {"service": "x"}).fields["code"] == "draining", "a drain")
         self.room.broker.signal(signal.SIGTERM)
         self.assert_error(client.get(), "draining")
-        self.assertEqual(self.room.broker.wait(5), 0)
+        self.assertEqual(self.room.broker.wait(10), 0)
 
 
 class ShortDrain(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "drain_timeout=200ms")
+    arguments = (*harness.Case.arguments, "--set", "drain_timeout=200ms")
 
     def test_gives_up_what_does_not_finish(self):
         worker, client = self.room.worker(), self.room.client()

@@ -96,7 +96,7 @@ class Keys(harness.Case):
 
     def ask_upstream(self, path, document=None):
         body = None if document is None else json.dumps(document).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.upstream + path, body), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.upstream + path, body), timeout=harness.PATIENCE) as answer:
             return json.load(answer)
 
     def start_worker(self, *arguments, **variables):

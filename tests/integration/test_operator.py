@@ -14,7 +14,7 @@ HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
 def lanemq(*arguments, **options):
-    return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=max(harness.PATIENCE, 60), **options)
 
 
 class Simulate(unittest.TestCase):
@@ -157,11 +157,11 @@ class Simulate(unittest.TestCase):
 
 
 class Explain(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.requests_per_minute=1", "--set",
+    arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=1", "--set",
                  "budget.api.match.service=dear")
 
     def explain(self, *arguments):
-        return lanemq("--broker", self.room.broker.clients, "explain", *arguments)
+        return self.room.run(harness.program("lanemq"), "--broker", self.room.broker.clients, "explain", *arguments)
 
     def test_names_the_one_thing_that_a_job_waits_for(self):
         client = self.room.client()
@@ -177,6 +177,7 @@ class Explain(harness.Case):
         client = self.room.client()
         client.submit(service="dear", id="first")
         client.submit(service="dear", id="second")
+        client.settled()
         worker.get("job")
         run = self.explain("second")
         self.assertEqual(run.returncode, 0)
@@ -210,11 +211,11 @@ class ManyLimits(harness.Case):
 
 
 class Limits(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.requests_per_minute=600", "--set",
+    arguments = (*harness.Case.arguments, "--set", "budget.api.requests_per_minute=600", "--set",
                  "budget.api.concurrency=4")
 
     def limits(self, *arguments):
-        return lanemq("--broker", self.room.broker.clients, "limits", *arguments)
+        return self.room.run(harness.program("lanemq"), "--broker", self.room.broker.clients, "limits", *arguments)
 
     def test_shows_what_is_left_and_what_is_in_use(self):
         worker = self.room.worker(capacity=4)

@@ -22,8 +22,6 @@ def programs_on_the_page():
 
 
 class Page(harness.Case):
-    arguments = ("--set", "heartbeat=200ms")
-
     def setUp(self):
         super().setUp()
         self.folder = tempfile.TemporaryDirectory()
@@ -75,7 +73,7 @@ class Page(harness.Case):
         for _ in range(200):
             answer = client.get("result")
             self.assertTrue(answer.body.startswith(b"%d" % answer.fields["ref"]))
-        self.room.stats_when(lambda stats: stats["uptime_ms"] > 2000, "ten heartbeats")
+        self.room.stats_when(lambda stats: stats["uptime_ms"] > 6 * harness.HEARTBEAT_MS, "six heartbeats")
         self.assertEqual(self.room.stats()["workers"]["lost"], 0)
 
         port = lambda endpoint: "tcp://127.0.0.1:" + endpoint.rsplit(":", 1)[1]

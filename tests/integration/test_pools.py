@@ -60,7 +60,7 @@ class Pools(harness.Case):
 
     def ask_upstream(self, path, document=None):
         body = None if document is None else json.dumps(document).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.upstream + path, body), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.upstream + path, body), timeout=harness.PATIENCE) as answer:
             return json.load(answer)
 
     def accepted(self):
@@ -133,13 +133,13 @@ class Pools(harness.Case):
 
     def test_limits_and_clients_change_for_what_is_queued_already(self):
         self.configure(self.key("k1"), concurrency=8, in_flight=1)
-        self.start(latency_ms=100)
-        self.submit(30, client="bulk")
+        self.start(latency_ms=500)
+        self.submit(40, client="bulk")
         self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == 1, "one at a time")
         self.configure(self.key("k1"), concurrency=6, in_flight=100)
         self.reload()
         self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == 6, "six at a time")
-        self.answers(30)
+        self.answers(40)
 
     def test_a_file_that_cannot_be_used_changes_nothing(self):
         self.configure(self.key("k1"))

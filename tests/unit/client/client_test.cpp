@@ -106,7 +106,7 @@ TEST(Client, sends_again_what_a_broker_took_into_its_grave) {
   const std::string large(100'000, 'x');
   std::future<Answer> one = client.submit({.service = "echo"}, std::string("one"));
   std::future<Answer> two = client.submit({.service = "echo"}, large);
-  ASSERT_TRUE(comes_true([&] { return broker->submits() == 2; }));
+  ASSERT_TRUE(comes_true([&] { return broker->submits() >= 2; }));
 
   broker.reset();
   broker = std::make_unique<FakeBroker>(endpoint);

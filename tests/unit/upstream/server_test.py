@@ -235,7 +235,7 @@ class Load(unittest.TestCase):
         count = 1000
         with tempfile.TemporaryDirectory() as folder:
             log = folder + "/log"
-            with Upstream("--latency-ms", "1500", "--log", log) as upstream:
+            with Upstream("--latency-ms", "5000", "--log", log) as upstream:
                 ready = selectors.DefaultSelector()
                 for number in range(count):
                     sock = socket.create_connection(("127.0.0.1", upstream.port))

@@ -28,7 +28,7 @@ class Broker {
  public:
   explicit Broker(const std::string& endpoint = "tcp://127.0.0.1:*") : socket_(context(), ZMQ_ROUTER) {
     socket_.set(zmq::sockopt::linger, 0);
-    socket_.set(zmq::sockopt::rcvtimeo, 10'000);
+    socket_.set(zmq::sockopt::rcvtimeo, 30'000);
     socket_.bind(endpoint);
     endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
   }
@@ -248,7 +248,7 @@ TEST(Worker, introduces_itself_to_a_broker_that_came_back) {
 
   broker.reset();
   // The address is free again once the old socket is gone, which ZeroMQ does in its own time.
-  for (const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10); !broker;)
+  for (const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30); !broker;)
     try {
       broker = std::make_unique<Broker>(endpoint);
     } catch (const zmq::error_t&) {
