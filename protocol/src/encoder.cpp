@@ -6,6 +6,7 @@
 #include <msgpack.hpp>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/text.hpp>
 
 #include "protocol/src/field_table.hpp"
 
@@ -142,6 +143,10 @@ LANEMQ_UNROLLED void pack_field(Cursor& cursor, const FieldSpec& spec, const voi
   cursor.write(spec.name.data(), spec.name.size());
   switch (spec.type) {
     case FieldType::text:
+      // What people read may be put together from texts that are each as long as they may be; nobody would
+      // take a message that is longer.
+      if (spec.max == static_cast<std::int64_t>(limits::text_bytes_max))
+        return pack_text(out, beginning(at<Text>(spec, message), limits::text_bytes_max));
       return pack_text(out, at<Text>(spec, message));
     case FieldType::integer:
       out.pack(at<Number>(spec, message));

@@ -85,6 +85,13 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
   return out;
 }
 
+std::string_view beginning(std::string_view text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80)
+    --bytes_max;
+  return text.substr(0, bytes_max);
+}
+
 bool is_utf8(std::string_view text) {
   if (is_ascii(text)) return true;
   std::size_t at = 0;

@@ -10,6 +10,9 @@ namespace lanemq {
 /// `\xNN`, and what is longer than `bytes_max` is cut with `...`.
 std::string printable(std::string_view text, std::size_t bytes_max = 256);
 
+/// As much of the start of a UTF-8 text as `bytes_max` holds, without a part of a character at its end.
+std::string_view beginning(std::string_view text, std::size_t bytes_max);
+
 /// Whether the bytes are well-formed UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text);
 

@@ -116,6 +116,22 @@ TEST(Encoder, writes_more_than_fifteen_fields) {
   EXPECT_EQ(read.extras.bytes, extras.view());
 }
 
+TEST(Encoder, cuts_texts_for_people_to_their_limit) {
+  const std::string longest(limits::text_bytes_max, 'm');
+  const std::string with_a_character_across = std::string(limits::text_bytes_max - 1, 'm') + "\xC3\xA9";
+  const auto read_again = [](const std::string& message) {
+    Reading<wire::ClientReply> replies;
+    wire::ErrorReply error;
+    error.code = "internal";
+    error.message = message;
+    return std::string(replies.expect<wire::ErrorReply>(Frame().raw(written(error))).message);
+  };
+
+  EXPECT_EQ(read_again(longest), longest);
+  EXPECT_EQ(read_again(longest + "more"), longest);
+  EXPECT_EQ(read_again(with_a_character_across), longest.substr(1));
+}
+
 TEST(Encoder, puts_the_ref_into_a_stats_document) {
   const auto document = [](unsigned entries) {
     Frame map = entries < 16 ? Frame().map(entries) : Frame().byte(0xDE).big_endian(entries, 2);

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules are written with: the list of rules, a room for each with honest peers, and the verdicts.
+
+A rule is a function that is given a Room, with the sentence of docs/protocol.md as its docstring. It returns when what
+it saw is right, raises when not, and calls skip() where the broker cannot show it. Nothing sleeps and hopes: a rule
+waits for what must come, and what must not come is looked for behind an answer to something asked later.
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import os
+import re
+import secrets
+import sys
+import threading
+import traceback
+import types
+
+import zmq
+from msgpack import packb, unpackb
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
+import harness  # noqa: E402: the peers are those of the integration tests
+from page import MAGIC  # noqa: E402
+
+PASS, FAIL, SKIPPED = "pass", "FAIL", "skipped"
+# A job number that no broker comes to.
+NO_JOB = 2**53 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    name: str
+    section: str  # a heading of docs/protocol.md, with its direction where it is an op: "Client to broker: submit"
+    text: str
+    run: collections.abc.Callable
+    broker: tuple  # arguments of the broker that it needs; empty: any will do
+    feature: str  # what the broker has to understand, see FEATURES
+    hostile: bool  # honest peers are looked after when it has run
+    slow: bool  # waits for the broker's clock: started first
+
+
+RULES = []
+FEATURES = {}
+
+
+def rule(section, broker=(), feature=None, hostile=False, slow=False):
+    """Makes a function the check of one rule; its name and its docstring are the rule's."""
+
+    def add(run):
+        slug = re.sub(r"\W+", "-", section.lower()).strip("-")
+        text = " ".join(run.__doc__.split())
+        RULES.append(Rule(f"{slug}.{run.__name__}", section, text, run, tuple(broker), feature, hostile, slow))
+        return run
+
+    return add
+
+
+def feature(name):
+    """Makes a function the probe of a feature: it tells why the broker has it not, or nothing where it has."""
+
+    def add(probe):
+        FEATURES[name] = probe
+        return probe
+
+    return add
+
+
+class Skip(Exception):
+    pass
+
+
+def skip(why):
+    raise Skip(why)
+
+
+def expect(actual, wanted, what):
+    if actual != wanted:
+        raise AssertionError(f"{what}: expected {wanted!r}, got {actual!r}")
+
+
+def expect_that(holds, what):
+    if not holds:
+        raise AssertionError(what)
+
+
+def expect_error(message, code, *parts):
+    """An error with that code, whose message names every part."""
+    expect((message.op, message.fields.get("code")), ("error", code), f"the answer {brief(message)}")
+    for part in parts:
+        text = message.fields.get("message", "")
+        expect_that(str(part) in text, f"error {code} says {text!r}, which does not name {part}")
+    return message
+
+
+def brief(message):
+    body = f" + {len(message.body)} bytes" if message.body else ""
+    text = str(message.fields)
+    return f"{message.op} {text if len(text) < 300 else text[:300] + '…'}{body}"
+
+
+# ---- peers --------------------------------------------------------------------------------------------------
+
+
+class Judged:
+    """A peer that compares every message of the broker with the tables of the page, and takes batches apart."""
+
+    direction = None
+
+    def take_in(self, frames):
+        self.frames = frames
+        self.room.findings += self.room.page.faults(self.direction, frames)
+        for single in singles(frames):
+            super().take_in(single)
+
+    def send_raw(self, header, *behind, envelope=()):
+        self.send_frames(*envelope, header, *behind)
+
+    def fence(self):
+        """What the broker has said until now; so what is not in it was not said.
+
+        Two questions, one after the other: when the first is answered the broker has seen all that was sent before, and
+        when the second is, it has done what follows from that."""
+        said = []
+        for _ in range(2):
+            is_answer = self.ask_behind(self.room.new_ref())
+            self.room.pump(lambda: any(map(is_answer, self.inbox)), "the answer to a question behind")
+            while not is_answer(message := self.inbox.popleft()):
+                said.append(message)
+        return said
+
+
+def singles(frames):
+    """A message as the messages of its batch, or as it is: a later map inherits all but id, ref and job."""
+    at = next((i for i, frame in enumerate(frames) if frame[:6] in MAGIC), None)
+    if at is None:
+        raise AssertionError(f"a message of the broker has no header: {[frame[:40] for frame in frames]}")
+    _, op, fields, *inside = unpackb(frames[at])
+    if not isinstance(fields, list):
+        return [frames]
+    bodies = unpackb((inside or frames[at + 1 :] or [packb([b""] * len(fields))])[0])
+    common = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
+    return [
+        [*frames[:at], packb(["LMQ1", op, {**common, **one}, body])] for one, body in zip(fields, bodies, strict=True)
+    ]
+
+
+class Client(Judged, harness.Client):
+    direction = "Broker to client"
+
+    def submit(self, body=b"", **fields):
+        self.send("submit", {"service": self.room.service, **fields}, body)
+
+    def accepted(self, body=b"", **fields):
+        """Submits and waits until the job is taken; the fields of `accepted`."""
+        ref = self.room.new_ref()
+        self.submit(body, reply="accepted", ref=ref, **fields)
+        message = self.answer(ref)
+        expect(message.op, "accepted", f"the answer to a submit ({brief(message)})")
+        return message.fields
+
+    def answer(self, ref):
+        """The next message with that ref; others stay where they are."""
+        mine = lambda: next((message for message in self.inbox if message.fields.get("ref") == ref), None)
+        self.room.pump(mine, f"an answer with the ref {ref!r}")
+        message = mine()
+        self.inbox.remove(message)
+        return message
+
+    def fetch(self, job_id, wait_ms=60000):
+        ref = self.room.new_ref()
+        self.send("fetch", {"id": job_id, "wait_ms": wait_ms, "ref": ref})
+        return self.answer(ref)
+
+    def ask_behind(self, ref):
+        self.send("ping", {"ref": ref})
+        return lambda message: message.fields.get("ref") == ref
+
+
+class WorkerFenced:
+    def ask_behind(self, ref):
+        self.send("no-such-op", envelope=[ref.encode()])
+        return lambda message: message.envelope == [ref.encode()]
+
+
+class Worker(WorkerFenced, Judged, harness.Worker):
+    direction = "Broker to worker"
+
+    def jobs(self, count=0):
+        """So many jobs; one more, or anything else, is a fault."""
+        jobs = [self.get("job") for _ in range(count)]
+        expect([brief(message) for message in self.fence()], [], f"messages behind {count} jobs")
+        return jobs
+
+
+class Stranger(WorkerFenced, Judged, harness.Peer):
+    """A connection to the workers' socket that does only what the rule says."""
+
+    direction = "Broker to worker"
+
+    def ask(self, op, fields=None, body=None, **how):
+        self.send(op, fields, body, **how)
+        return self.get()
+
+    def get(self, op=None, **how):
+        while (message := super().get(**how)).op == "heartbeat" and op != "heartbeat":
+            pass
+        if op and message.op != op:
+            raise AssertionError(f"expected {op}, got {brief(message)}")
+        return message
+
+
+class Room(harness.Room):
+    """A broker, and peers for one rule: its services and ids are nobody else's."""
+
+    def __init__(self, page, broker, label=""):
+        super().__init__()
+        self.page, self.broker = page, broker
+        self.service = f"{label[-60:]}.{secrets.token_hex(4)}"
+        self.findings, self.faults = [], []
+        self.refs = itertools.count(1)
+
+    def new_ref(self):
+        return f"kit {next(self.refs)}"
+
+    def id(self, name):
+        return f"{self.service}.{name}"
+
+    def client(self, kind=zmq.DEALER, options=()):
+        return Client(self, kind, self.broker.clients, options)
+
+    def worker(self, capacity=1, services=None, welcome=True, **fields):
+        worker = Worker(self, self.broker.workers, services or [self.service], capacity, **fields)
+        if welcome:
+            worker.get("welcome")
+        return worker
+
+    def stranger(self):
+        return Stranger(self, zmq.DEALER, self.broker.workers)
+
+    def own_broker(self, *arguments):
+        """A broker of this rule's own, in the place of the kit's."""
+        return self.start_broker(*arguments)
+
+    @contextlib.contextmanager
+    def case(self, what):
+        """One of several cases of a rule: when it fails the others are tried all the same."""
+        try:
+            yield
+        except AssertionError as error:
+            self.faults.append(f"{what}: {error}")
+
+    def running(self, worker, client, /, **fields):
+        """A job that the worker holds."""
+        client.submit(**fields)
+        return worker.get("job")
+
+    def honest_peers(self):
+        """A new client and a new worker do a job each way, as if nothing had happened."""
+        service = f"honest.{secrets.token_hex(4)}"
+        worker, dealer, req = self.worker(2, [service]), self.client(), self.client(zmq.REQ)
+        for client in (dealer, req):
+            client.send("submit", {"service": service}, b"question")
+            job = worker.get("job")
+            expect(job.body, b"question", "the body of an honest client's job")
+            worker.hand_in(job, body=b"answer")
+            expect(client.get("result").body, b"answer", "the body of an honest worker's answer")
+        worker.answered()
+        worker.send("bye")
+        for peer in (worker, dealer, req):
+            peer.close()
+
+
+# ---- verdicts -----------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Verdict:
+    rule: Rule
+    kind: str
+    seen: list  # what was seen, or why it was skipped
+    findings: list  # what was wrong with messages on the way, by the tables of the page
+
+
+class Runner:
+    """Runs rules against one broker, several at a time. `endpoints` None: it starts a broker of its own."""
+
+    # The broker's heartbeat where the kit starts it: a machine that stands still for six seconds changes no verdict.
+    ARGUMENTS = ("--set", "heartbeat=2s", "--log-level", "warn")
+    AT_ONCE = 4
+
+    def __init__(self, page, endpoints=None):
+        self.page = page
+        self.own = None if endpoints else harness.Broker(*self.ARGUMENTS)
+        self.broker = types.SimpleNamespace(clients=endpoints[0], workers=endpoints[1]) if endpoints else self.own
+        self.features, self.features_lock = {}, threading.Lock()
+
+    def answers(self):
+        """Whether somebody answers at the endpoints."""
+        room = Room(self.page, self.broker)
+        try:
+            room.client().ask("ping")
+            return True
+        except harness.Timeout:
+            return False
+        finally:
+            room.close()
+
+    def run(self, rules):
+        """Verdicts in the order of the rules, each as soon as those before it are known."""
+        waiting = concurrent.futures.ThreadPoolExecutor(max(1, sum(rule.slow for rule in rules)))
+        busy = concurrent.futures.ThreadPoolExecutor(self.AT_ONCE)
+        try:
+            verdicts = {rule.name: (waiting if rule.slow else busy).submit(self.judge, rule) for rule in rules}
+            for rule in rules:
+                yield verdicts[rule.name].result()
+        finally:
+            for pool in (waiting, busy):
+                pool.shutdown(cancel_futures=True)
+
+    def judge(self, rule):
+        if rule.broker and self.own is None:
+            return Verdict(rule, SKIPPED, [f"needs a broker started with {' '.join(rule.broker)}"], [])
+        room = Room(self.page, self.broker, rule.name)
+        try:
+            if rule.feature and (why := self.why_not(rule.feature)):
+                return Verdict(rule, SKIPPED, [f"{rule.feature}: {why}"], [])
+            if rule.broker:
+                room.own_broker(*rule.broker)
+            rule.run(room)
+            if rule.hostile:
+                with room.case("honest peers afterwards"):
+                    room.honest_peers()
+            return Verdict(rule, FAIL if room.faults else PASS, room.faults, room.findings)
+        except Skip as why:
+            return Verdict(rule, SKIPPED, [str(why)], room.findings)
+        except AssertionError as error:
+            return Verdict(rule, FAIL, [*room.faults, f"{error} ({place_of(error)})"], room.findings)
+        except Exception:  # what a broken answer did to the rule is a verdict too
+            return Verdict(rule, FAIL, [*room.faults, traceback.format_exc().rstrip()], room.findings)
+        finally:
+            room.close()
+
+    def why_not(self, name):
+        with self.features_lock:
+            if name not in self.features:
+                room = Room(self.page, self.broker, "probe." + name)
+                try:
+                    self.features[name] = FEATURES[name](room)
+                finally:
+                    room.close()
+            return self.features[name]
+
+    def close(self):
+        """Ends the kit's own broker. Returns what is wrong with how it ended, or nothing."""
+        if self.own is None:
+            return None
+        try:
+            ended = self.own.process.poll()
+            code = self.own.stop() if ended is None else ended
+            if ended is None and code == 0:
+                return None
+            return f"the broker {'ended by itself' if ended is not None else 'was stopped'}, exit code {code}\n" + (
+                self.own.stderr()[-4000:]
+            )
+        finally:
+            self.own.close()
+
+
+def place_of(error):
+    """Where in the rule it failed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = [frame for frame in frames if os.path.basename(frame.filename).startswith("rules_")]
+    return f"{os.path.basename(here[-1].filename)}:{here[-1].lineno}" if here else "kit"

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of docs/protocol.md as data: the kit knows no field, limit, default or error code from anywhere else."""
+
+import dataclasses
+import re
+
+from msgpack import Unpacker, packb
+
+MAGIC = (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1")
+INLINE_MAX = 4096
+HEADER_BYTES_MAX = 16384
+HEADER_DEPTH_MAX = 8
+MAP_ENTRIES_MAX = 64
+INT_MAX = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    name: str
+    type: str
+    limit: str
+    default: str
+
+    @property
+    def required(self):
+        return self.default == "required"
+
+    @property
+    def always(self):
+        return self.default in ("required", "always")
+
+    @property
+    def bounds(self):
+        """The least and the most of an int, of the bytes of a text or of the entries of a list; None: no such bound."""
+        if match := re.match(r"(\d+) to (\d+)", self.limit):
+            return int(match[1]), int(match[2])
+        if match := re.match(r"at least (\d+)", self.limit):
+            return int(match[1]), INT_MAX
+        if match := re.match(r"up to (\d+)", self.limit):
+            return 0, int(match[1])
+        return None, None
+
+
+class Page:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        self.sections = []  # headings in their order; an op's with its direction, "Client to broker: submit"
+        self.tables = {}  # (direction, op) -> {name: Field}; a direction is a heading such as "Broker to client"
+        self.codes = {}  # error code -> whether it says retry_after_ms
+        self.later = set()  # what the table "Not in this version" lists, as it stands there
+        chapter = section = ""
+        in_program = False
+        for line in lines:
+            in_program ^= line.startswith("```")
+            if in_program:
+                continue
+            if heading := re.match(r"(#+) (.*)", line):
+                section = heading[2]
+                chapter = section if heading[1] == "##" else chapter
+                is_op = " to " in chapter and len(heading[1]) == 3 and section.islower()
+                if is_op:
+                    self.tables[chapter, section] = {}
+                self.sections.append(f"{chapter}: {section}" if is_op else section)
+            elif line.startswith("| "):
+                self.take_row(chapter, section, [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+
+    def take_row(self, chapter, section, cells):
+        name = re.match(r"`([\w-]+)`$", cells[0])
+        if (chapter, section) in self.tables and len(cells) == 5 and name:
+            self.tables[chapter, section][name[1]] = Field(name[1], cells[1], cells[2], cells[3].strip("`"))
+        elif section == "Error codes" and len(cells) == 4 and name:
+            self.codes[name[1]] = cells[2] == "yes"
+        elif section == "Not in this version" and not cells[0].startswith("-"):
+            self.later.add(cells[0])
+
+    def fields(self, direction, op):
+        return self.tables[direction, op]
+
+    def ops(self, direction):
+        return [op for chapter, op in self.tables if chapter == direction]
+
+    # ---- judging what the broker says --------------------------------------------------------------------
+
+    def faults(self, direction, frames, default_lane="normal"):
+        """What is wrong with a message of the broker, as sentences; nothing for a good one."""
+        at = next((i for i, frame in enumerate(frames) if frame[:6] in MAGIC), None)
+        if at is None:
+            return ["a message has no header"]
+        header, behind = frames[at], frames[at + 1 :]
+        try:
+            whole = strictly_read(header)
+        except ValueError as error:
+            return [f"a header is malformed: {error}"]
+        if len(whole) not in (3, 4) or not isinstance(whole[1], str) or not isinstance(whole[2], (dict, list)):
+            return ["a header is not [\"LMQ1\", op, fields] or [\"LMQ1\", op, fields, body]"]
+        _, op, fields, *inside = whole
+        found = []
+        if len(behind) + len(inside) > 1:
+            found.append(f"{op} has more than one body")
+        body = (inside or behind or [b""])[0]
+        if not isinstance(body, bytes):
+            return found + [f"{op} has a body that is no bin"]
+        if (direction, op) not in self.tables:
+            return found + [f"{op} is no op of the broker on this socket"]
+        if body and isinstance(fields, dict) and bool(inside) != (len(body) <= INLINE_MAX):
+            found.append(f"{op} has a body of {len(body)} bytes {'inside the header' if inside else 'behind it'}")
+        if len(header) - len(body) * bool(inside) > HEADER_BYTES_MAX:
+            found.append(f"{op} has a header of over {HEADER_BYTES_MAX} bytes")
+        for one in fields if isinstance(fields, list) else [fields]:
+            found += self.field_faults(direction, op, one, default_lane)
+        return found
+
+    def field_faults(self, direction, op, fields, default_lane):
+        found = []
+        for field in self.fields(direction, op).values():
+            label = f"{op}.{field.name}"
+            if field.name not in fields:
+                if field.always:
+                    found.append(f"{label} is missing")
+                continue
+            value = fields[field.name]
+            if not is_of_type(value, field.type):
+                found.append(f"{label} is {value!r}, and should be {field.type}")
+                continue
+            least, most = field.bounds
+            size = value if is_int(value) else len(value.encode()) if isinstance(value, str) else None
+            if least is not None and size is not None and not (field.name == "ref" and is_int(value)):
+                if not least <= size <= most:
+                    found.append(f"{label} is {value!r}: its limit is {field.limit}")
+            if not field.always and is_default(value, field.default, default_lane):
+                found.append(f"{label} is {value!r}, its default, and should be left out")
+        if direction == "Broker to client" and op == "error" and (code := fields.get("code")):
+            if code not in self.codes:
+                found.append(f"error.code is {code!r}, which is no code of the page")
+            elif self.codes[code] and "retry_after_ms" not in fields:
+                found.append(f"error {code} says no retry_after_ms")
+        return found
+
+
+def is_int(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_of_type(value, name):
+    """Whether a value is of a type of the page: text, int, flag, map, list, any."""
+    if name == "int or text":
+        return is_int(value) or isinstance(value, str)
+    if name == "list of text":
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    if name == "int":
+        return is_int(value) and value <= INT_MAX
+    return {"text": str, "flag": bool, "map": dict, "list": list}.get(name) is None or isinstance(
+        value, {"text": str, "flag": bool, "map": dict, "list": list}[name]
+    )
+
+
+def is_default(value, default, default_lane):
+    if default == "the default lane":
+        return value == default_lane
+    if default in ("false", "empty"):
+        return value is False or value == []
+    return default.isdigit() and is_int(value) and value == int(default)
+
+
+def strictly_read(header):
+    """A header as the page wants it: one value, string keys, none twice, UTF-8. Raises ValueError."""
+
+    def pairs(entries):
+        keys = [key for key, _ in entries]
+        if not all(isinstance(key, str) for key in keys):
+            raise ValueError(f"a map has a key that is no string: {keys}")
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"a map has a key twice: {keys}")
+        if len(keys) > MAP_ENTRIES_MAX:
+            raise ValueError(f"a map has {len(keys)} entries")
+        return dict(entries)
+
+    unpacker = Unpacker(raw=False, strict_map_key=False, object_pairs_hook=pairs, max_buffer_size=0)
+    unpacker.feed(header)
+    value = unpacker.unpack()
+    if unpacker.tell() != len(header):
+        raise ValueError(f"{len(header) - unpacker.tell()} bytes behind its end")
+    if depth(value) > HEADER_DEPTH_MAX:
+        raise ValueError(f"it nests deeper than {HEADER_DEPTH_MAX}")
+    return value
+
+
+def depth(value):
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if entries is None else 1 + max(map(depth, entries), default=0)
+
+
+# ---- what a peer may get wrong ------------------------------------------------------------------------------
+
+
+class Raw(bytes):
+    """msgpack as it is to stand in a header: for what no library would pack."""
+
+
+def pack_header(op, fields, *body):
+    """A header whose field values may be Raw; `fields` is a dict, or a list of pairs where keys come twice."""
+    pairs = list(fields.items() if isinstance(fields, dict) else fields)
+    size = len(pairs)
+    head = bytes([0x80 | size]) if size < 16 else b"\xde" + size.to_bytes(2, "big")
+    packed = b"".join(as_packed(key) + as_packed(value) for key, value in pairs)
+    return bytes([0x93 + bool(body)]) + packb("LMQ1") + packb(op) + head + packed + b"".join(map(packb, body))
+
+
+def as_packed(value):
+    return bytes(value) if isinstance(value, Raw) else packb(value)
+
+
+NOT_UTF8 = Raw(b"\xa2\xc3\x28")
+
+
+def wrong_values(field):
+    """Values that a field must not have, by its type and limit on the page: (what is wrong, the value, the name
+    that the broker's message has to say)."""
+    others = {"a text": "x", "an int": 7, "a float": 1.0, "a flag": True}
+    others |= {"bytes": b"x", "a list": [7], "a map": {"a": 1}}
+    right = {
+        "text": ("a text",),
+        "int": ("an int",),
+        "flag": ("a flag",),
+        "map": ("a map",),
+        "list": ("a list",),
+        "list of text": ("a list",),
+        "int or text": ("a text", "an int"),
+    }.get(field.type)
+    if right is None:
+        return []
+    wrong = {what: value for what, value in others.items() if what not in right}
+    least, most = field.bounds
+    if field.type in ("text", "int or text"):
+        wrong |= {"no UTF-8": NOT_UTF8, f"{most + 1} bytes": "x" * (most + 1)}
+        if least:
+            wrong["empty"] = ""
+    elif field.type == "int":
+        wrong |= {"below its limit": least - 1, "above its limit": most + 1}
+    elif field.type == "list of text":
+        wrong |= {"a list with an int": ["x", 7], "a list with an empty name": [""]}
+        wrong |= {"a list with a name of 129 bytes": ["x" * 129], f"{most + 1} entries": ["x"] * (most + 1)}
+        if least:
+            wrong["an empty list"] = []
+    elif field.type == "list":
+        wrong |= {"no pairs": [7, 7], "singles": [[7]], "an attempt of 0": [[7, 0]], "a text in a pair": [["7", 1]]}
+    found = [(what, value, field.name) for what, value in wrong.items()]
+    if field.type == "map" and field.limit == "int values":
+        inner = {"cost": "input_tokens", "usage": "requests", "limits": "remaining_requests"}[field.name]
+        for what, value in (("text", "1"), ("float", 1.0), ("flag", True), ("list", [1])):
+            found.append((f"{inner} is a {what}", {inner: value}, inner))
+    return found

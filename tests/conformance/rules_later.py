@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a broker may refuse by name because its version has it not, and what it does where it has it.
+
+A probe asks once for each feature. A broker that says "not in this version" is not asked again: its rules are skipped.
+"""
+
+from time import monotonic
+
+import zmq
+from msgpack import packb
+
+from kit import NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
+from rules_clients import needs_lanes
+
+SECOND = 1000
+
+
+def refusal(message):
+    """Why the broker has a feature not, or nothing where it took it."""
+    if message.op == "error" and message.fields["code"] == "bad_request":
+        text = message.fields.get("message", "")
+        return f"the broker says {text!r}" if "this version" in text else None
+    return None
+
+
+@rule("Not in this version")
+def what_is_refused_is_bad_request(room):
+    """What is not in this version is refused or answered honestly, never ignored in silence."""
+    client, service = room.client(), room.service
+    for what, op, fields in (
+        ("stream", "submit", {"service": service, "stream": True, "reply": "both"}),
+        ("delay_ms", "submit", {"service": service, "delay_ms": 60_000, "reply": "accepted"}),
+        ("orphan", "submit", {"service": service, "orphan": "cancel", "reply": "accepted"}),
+        ("ids", "status", {"ids": ["a", "b"]}),
+        ("from_seq", "fetch", {"id": room.id("a"), "from_seq": 1}),
+    ):
+        with room.case(what):
+            message = client.ask(op, fields)
+            if op == "fetch":
+                expect((message.op, message.fields["code"] in ("bad_request", "not_found")), ("error", True), "fetch")
+            elif message.op == "error":
+                expect_error(message, "bad_request", what)
+            elif what == "ids":
+                expect_that("jobs" in message.fields, f"ids are ignored in silence: {brief(message)}")
+            else:
+                expect(message.op, "accepted", "the answer where it is in this version")
+
+
+# ---- delay_ms -----------------------------------------------------------------------------------------------
+
+
+@feature("delay_ms")
+def has_delay(room):
+    return refusal(room.client().ask("submit", {"service": room.service, "delay_ms": 60_000, "reply": "accepted"}))
+
+
+@rule("Client to broker: submit", feature="delay_ms")
+def delayed_jobs_wait_their_time(room):
+    """delay_ms: the job is delayed for so long, and runs then, not before; others do not wait for it."""
+    client, worker = room.client(), room.worker()
+    started = monotonic()
+    client.accepted(b"later", id=room.id("a"), delay_ms=400)
+    if (state := client.status(room.id("a"))["state"]) != "delayed":
+        expect_that(monotonic() - started > 0.4, f"the state is {state}")
+    worker.echo(room.running(worker, client, body=b"now"))
+    client.get("result")
+    job = worker.get("job")
+    took = (monotonic() - started) * 1000
+    expect(job.body, b"later", "the job")
+    expect_that(took >= 399, f"it came after {took:.0f} ms")
+    expect((job.fields["attempt"], job.fields["id"]), (1, room.id("a")), "its attempt and id")
+    worker.echo(job)
+    expect(client.fetch(room.id("a")).fields.get("attempts", 1), 1, "attempts")
+
+
+@rule("Client to broker: submit", feature="delay_ms")
+def delayed_jobs_can_be_cancelled_and_expire(room):
+    """A job that is delayed can be cancelled, and ends at its deadline; its id is taken meanwhile."""
+    client = room.client()
+    client.accepted(b"x", id=room.id("a"), delay_ms=3600 * SECOND)
+    expect(client.accepted(b"x", id=room.id("a"), delay_ms=3600 * SECOND).get("duplicate"), True, "duplicate")
+    client.submit(b"y", id=room.id("a"))
+    expect_error(client.get(), "conflict")
+    expect(client.status(room.id("a"))["state"], "delayed", "the state")
+    expect(client.ask("cancel", {"id": room.id("a")}, expect="status").fields["state"], "cancelled", "after cancel")
+    client.submit(delay_ms=3600 * SECOND, timeout_ms=200)
+    expect_error(client.get(), "deadline")
+
+
+@rule("Client to broker: submit", feature="delay_ms")
+def delayed_jobs_become_due_in_their_order(room):
+    """Delayed jobs become due by their time, not in the order in which they came."""
+    client = room.client()
+    for delay_ms in (900, 600, 300):
+        client.accepted(b"%d" % delay_ms, delay_ms=delay_ms)
+    worker = room.worker()
+    bodies = []
+    for _ in range(3):
+        job = worker.get("job")
+        bodies.append(job.body)
+        worker.echo(job)
+    expect(bodies, [b"300", b"600", b"900"], "the order")
+
+
+# ---- status of many -----------------------------------------------------------------------------------------
+
+
+@feature("ids")
+def has_ids(room):
+    return refusal(room.client().ask("status", {"ids": [room.id("a")]}))
+
+
+@rule("Client to broker: status", feature="ids")
+def status_of_many_ids(room):
+    """ids: answered by one status whose jobs are the status of each, unknown ones too."""
+    client = room.client()
+    room.running(room.worker(name="anna"), client, id=room.id("running"))
+    client.accepted(id=room.id("queued"))
+    ids = [room.id(name) for name in ("queued", "no such job", "running")]
+    answer = client.ask("status", {"ids": ids, "ref": 5}, expect="status").fields
+    expect(answer.get("ref"), 5, "the ref")
+    expect([job["id"] for job in answer["jobs"]], ids, "the ids of jobs")
+    expect([job["state"] for job in answer["jobs"]], ["queued", "unknown", "running"], "the states")
+    expect(answer["jobs"][2].get("worker"), "anna", "the worker of the one that runs")
+
+
+@rule("Client to broker: status", feature="ids")
+def status_of_256_ids(room):
+    """ids: up to 256; none at all is an empty answer or bad_request."""
+    client = room.client()
+    ids = [f"{number}" for number in range(256)]
+    answer = client.ask("status", {"ids": ids})
+    if answer.op == "error":
+        expect_error(answer, "bad_request", "ids")
+    else:
+        expect(len(answer.fields["jobs"]), 256, "jobs of the answer")
+    empty = client.ask("status", {"ids": []})
+    expect_that(empty.op == "error" or empty.fields.get("jobs", []) == [], f"the answer to no ids: {brief(empty)}")
+
+
+# ---- orphans ------------------------------------------------------------------------------------------------
+
+
+@feature("orphan: cancel")
+def has_orphan_cancel(room):
+    fields = {"service": room.service, "orphan": "cancel", "reply": "accepted"}
+    return refusal(room.client().ask("submit", fields))
+
+
+@rule("Client to broker: submit", feature="orphan: cancel", slow=True)
+def orphans_are_cancelled(room):
+    """orphan cancel: the job is cancelled 5 s after the client's connection is gone, also while it runs; keep
+    keeps it."""
+    leaver, watcher, worker = room.client(), room.client(), room.worker()
+    job = room.running(worker, leaver, id=room.id("runs"), orphan="cancel")
+    leaver.accepted(id=room.id("waits"), orphan="cancel")
+    leaver.accepted(id=room.id("kept"))
+    started = monotonic()
+    leaver.close()
+    for name in ("runs", "waits"):
+        while (state := watcher.status(room.id(name))["state"]) != "cancelled":
+            expect_that(state in ("running", "queued"), f"the state is {state}")
+            expect_that(monotonic() - started < 60, f"job {name} is {state}, 60 s after its client left")
+            room.keep_alive(0.05)
+        expect_that(monotonic() - started >= 4.9, f"job {name} was cancelled after {monotonic() - started:.1f} s")
+    expect(worker.get("cancel").fields["job"], job.fields["job"], "the job that its worker is told to stop")
+    expect(watcher.status(room.id("kept"))["state"], "queued", "the state of the job that is kept")
+
+
+@rule("Client to broker: submit", feature="orphan: cancel", slow=True)
+def jobs_of_clients_that_stay_are_no_orphans(room):
+    """orphan cancel: a job whose client is there is not cancelled."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, orphan="cancel")
+    room.keep_alive(6)
+    worker.hand_in(job, body=b"answer")
+    expect(client.get("result").body, b"answer", "the answer")
+
+
+# ---- gone ---------------------------------------------------------------------------------------------------
+
+
+@rule("Error codes", broker=("--set", "results_max=2"))
+def gone_is_not_not_found(room):
+    """gone: known once and no longer kept; not_found: never known. An id that is gone may be used for a new
+    job."""
+    client, worker = room.client(), room.worker()
+    for number in range(3):
+        worker.echo(room.running(worker, client, id=room.id(str(number))))
+        client.get("result")
+    expect_error(client.fetch(room.id("never")), "not_found")
+    worker.hand_in(room.running(worker, client, id=room.id("0"), body=b"other"), body=b"new answer")
+    expect(client.get("result").body, b"new answer", "the answer of a new job with an id that is gone")
+    code = client.fetch(room.id("1")).fields.get("code")
+    if code == "not_found" and any("gone" in what for what in room.page.later):
+        skip("this version says not_found")
+    expect(code, "gone", "the code of an answer that is no longer kept")
+
+
+# ---- batches ------------------------------------------------------------------------------------------------
+
+
+def batch(op, maps, bodies=None, inside=True):
+    """Frames of a message whose fields are a list of maps and whose body is a msgpack array, one bin for
+    each."""
+    packed = [] if bodies is None else [packb(bodies)]
+    header = ["LMQ1", op, maps, *packed] if inside else ["LMQ1", op, maps]
+    return [packb(header)] if inside else [packb(header), *packed]
+
+
+@feature("batch")
+def has_batches(room):
+    client = room.client()
+    client.accepted(batch=8)
+    maps = [{"service": room.service, "reply": "accepted", "ref": 1}, {"ref": 2}]
+    client.send_frames(*batch("submit", maps, [b"", b""]))
+    message = client.get()
+    if message.op == "error" and "batch" in message.fields.get("message", ""):
+        return f"the broker says {message.fields['message']!r}"
+    return None
+
+
+def batching_client(room, size=8):
+    client = room.client()
+    client.accepted(service=room.service + "-agreed", batch=size)
+    return client
+
+
+@rule("Messages")
+def a_batch_that_was_not_agreed_is_refused(room):
+    """fields as a list of maps is bad_request where none was agreed on the connection."""
+    client = room.client()
+    client.send_frames(*batch("submit", [{"service": room.service}, {}], [b"", b""]))
+    expect_error(client.get(), "bad_request")
+    expect(client.fence(), [], "what came behind")
+    worker = room.worker()
+    worker.send_frames(*batch("result", [{"job": 1}, {"job": 2}], [b"", b""]))
+    expect_error(worker.get(), "bad_request")
+    worker.jobs(0)
+
+
+@rule("Client to broker: submit", feature="batch")
+def batches_of_submits(room):
+    """After a submit with batch n, fields may be a list of up to n maps, and the body a msgpack array of bin,
+    one for each map, inside the header or in a frame of its own; each is a job."""
+    client, worker = batching_client(room), room.worker(capacity=64)
+    for inside in (True, False):
+        for size in (1, 2, 8):
+            with room.case(f"{size} jobs, bodies {'inside' if inside else 'behind'}"):
+                maps = [{"service": room.service, "ref": i} for i in range(size)]
+                client.send_frames(*batch("submit", maps, [b"%d" % i for i in range(size)], inside))
+                for job in [worker.get("job") for _ in range(size)]:
+                    worker.hand_in(job, body=b"answer " + job.body)
+                got = {(m := client.get("result")).fields["ref"]: m.body for _ in range(size)}
+                expect(got, {i: b"answer %d" % i for i in range(size)}, "the answers by their refs")
+
+
+@rule("Client to broker: submit", feature="batch")
+def later_maps_inherit(room):
+    """A later map inherits from the first the fields that it does not name, except id, ref and job."""
+    needs_lanes(room)
+    client, worker = batching_client(room), room.worker(capacity=8)
+    first = {"service": room.service, "lane": "high", "model": "m", "meta": {"k": 1}, "x-a": 5, "reply": "both"}
+    maps = [{**first, "ref": 1, "id": room.id("a")}, {"ref": 2}, {"lane": "low", "ref": 3, "model": "n"}]
+    client.send_frames(*batch("submit", maps, [b"1", b"2", b"3"]))
+    jobs = {(job := worker.get("job")).body: job.fields for _ in range(3)}
+    named = lambda job: (job.get("lane"), job.get("model"), job.get("meta"), job.get("x-a"))
+    expect(named(jobs[b"1"]), ("high", "m", {"k": 1}, 5), "the first job")
+    expect(named(jobs[b"2"]), ("high", "m", {"k": 1}, 5), "the second, which names nothing")
+    expect(named(jobs[b"3"]), ("low", "n", {"k": 1}, 5), "the third, which names lane and model")
+    expect_that(jobs[b"2"]["id"] != room.id("a"), "the id was inherited")
+    accepted = [client.get("accepted").fields["ref"] for _ in range(3)]
+    expect(sorted(accepted), [1, 2, 3], "the refs of accepted, as reply is inherited")
+
+
+@rule("Client to broker: submit", feature="batch")
+def a_bad_item_fails_alone(room):
+    """A bad item of a batch fails alone, with its own ref and id."""
+    client, worker = batching_client(room), room.worker(capacity=8)
+    maps = [{"service": room.service, "ref": 1}, {"lane": "no-such-lane", "ref": 2}]
+    maps += [{"attempts_max": 0, "ref": 3, "id": room.id("c")}, {"ref": 4}]
+    client.send_frames(*batch("submit", maps, [b"1", b"2", b"3", b"4"]))
+    errors = {(m := client.get("error")).fields["ref"]: m for _ in range(2)}
+    expect(errors.keys(), {2, 3}, "the refs that are refused")
+    expect_error(errors[2], "bad_request", "no-such-lane")
+    expect(expect_error(errors[3], "bad_request", "attempts_max").fields.get("id"), room.id("c"), "the id")
+    expect({worker.get("job").body for _ in range(2)}, {b"1", b"4"}, "the jobs")
+    worker.jobs(0)
+
+
+@rule("Client to broker: submit", feature="batch")
+def broken_batches_are_refused(room):
+    """A batch over its n, an empty one, and one whose bodies are not one bin for each map are refused."""
+    client, worker = batching_client(room, 4), room.worker(capacity=64)
+    one = {"service": room.service}
+    for what, frames in {
+        "five where four were agreed": batch("submit", [one] * 5, [b""] * 5),
+        "an empty list": batch("submit", [], []),
+        "fewer bodies than maps": batch("submit", [one] * 2, [b""]),
+        "more bodies than maps": batch("submit", [one] * 2, [b""] * 3),
+        "bodies that are texts": batch("submit", [one] * 2, ["a", "b"]),
+        "bodies that are no array": [packb(["LMQ1", "submit", [one] * 2, b"x"])],
+        "items that are no maps": batch("submit", [one, 7], [b""] * 2),
+        "a list in the list": batch("submit", [one, [one]], [b""] * 2),
+    }.items():
+        with room.case(what):
+            client.send_frames(*frames)
+            expect_error(client.get(), "bad_request")
+            client.fence()
+    expect([job for job in worker.fence() if job.op != "job"], [], "what else the worker is told")
+
+
+@rule("Worker to broker: ready", feature="batch")
+def batches_of_jobs_and_outcomes(room):
+    """After a ready with batch n, jobs and outcomes may go in lists of up to n; each job is handed out once,
+    each outcome answered."""
+    client, worker = room.client(), room.worker(capacity=16, batch=8)
+    for number in range(16):
+        client.accepted(b"%d" % number, id=room.id(str(number)))
+    jobs = worker.jobs(16)
+    expect({job.body for job in jobs}, {b"%d" % number for number in range(16)}, "the jobs")
+    for part in (jobs[:8], jobs[8:]):
+        leases = [(job.fields["job"], job.fields["attempt"]) for job in part]
+        for lease in leases:
+            worker.outcomes[lease] = worker.held.pop(lease)
+        maps = [{"job": job, "attempt": attempt} for job, attempt in leases]
+        worker.send_frames(*batch("result", maps, [b"answer " + job.body for job in part]))
+    for number in range(16):
+        expect(client.fetch(room.id(str(number))).body, b"answer %d" % number, "an answer")
+    worker.answered()
+    expect(worker.stale, [], "what is stale")
+
+
+@rule("Worker to broker: result", feature="batch")
+def outcomes_of_a_batch_inherit_all_but_job(room):
+    """Of outcomes, too, a later map inherits what it does not name, but job; a wrong one is stale alone."""
+    client, worker = room.client(), room.worker(capacity=4, batch=4)
+    jobs = [room.running(worker, client, id=room.id(str(number))) for number in range(2)]
+    first, second = (job.fields["job"] for job in jobs)
+    maps = [{"job": first, "attempt": 1, "usage": {"input_tokens": 7}}, {"job": NO_JOB}, {"job": second}]
+    worker.held.clear()
+    worker.send_frames(*batch("result", maps, [b"1", b"wrong", b"2"]))
+    for number in range(2):
+        got = client.fetch(room.id(str(number)))
+        expect((got.op, got.fields.get("usage")), ("result", {"input_tokens": 7}), f"the result of job {number}")
+    room.pump(lambda: worker.stale, "stale for the wrong one")
+    expect(worker.stale, [(NO_JOB, 1)], "what is stale")
+
+
+# ---- streams ------------------------------------------------------------------------------------------------
+
+
+@feature("stream")
+def has_streams(room):
+    return refusal(room.client().ask("submit", {"service": room.service, "stream": True, "reply": "both"}))
+
+
+def chunk(worker, job, seq, body):
+    worker.send("chunk", {"job": job.fields["job"], "attempt": job.fields["attempt"], "seq": seq}, body)
+
+
+@rule("Client to broker: submit", feature="stream")
+def streams_come_before_the_result(room):
+    """stream: chunks with seq from 0 come before the terminal message, which says how many there were."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, stream=True, ref=7)
+    expect(job.fields.get("stream"), True, "stream, as the worker is told")
+    for seq, body in enumerate((b"a", b"", b"c" * 5000)):
+        chunk(worker, job, seq, body)
+        got = client.get("chunk")
+        expect((got.fields["seq"], got.fields.get("ref"), got.body), (seq, 7, body), "the chunk")
+    worker.hand_in(job, body=b"end")
+    got = client.get("result")
+    expect((got.fields.get("chunks"), got.fields.get("ref"), got.body), (3, 7, b"end"), "the result")
+
+
+@rule("Client to broker: submit", feature="stream")
+def streams_are_not_for_req(room):
+    """stream is bad_request from a REQ socket, which gets exactly one answer."""
+    answer = room.client(zmq.REQ).ask("submit", {"service": room.service, "stream": True})
+    expect_error(answer, "bad_request", "stream")
+
+
+@rule("Client to broker: fetch", feature="stream")
+def streams_can_be_fetched_again(room):
+    """from_seq: chunks that are kept come again from there, then the terminal message."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, stream=True, id=room.id("a"))
+    for seq in range(4):
+        chunk(worker, job, seq, b"%d" % seq)
+        client.get("chunk")
+    worker.hand_in(job)
+    client.get("result")
+    client.send("fetch", {"id": room.id("a"), "from_seq": 2, "wait_ms": 60000})
+    got = [client.get() for _ in range(3)]
+    told = [(message.op, message.fields.get("seq")) for message in got]
+    expect(told, [("chunk", 2), ("chunk", 3), ("result", None)], "what is fetched")
+
+
+@rule("Worker to broker: chunk", feature="stream", hostile=True)
+def hostile_chunks(room):
+    """Chunks of jobs that the worker does not hold, of another attempt, and of jobs that asked for no stream,
+    reach nobody."""
+    client, owner, thief = room.client(), room.worker(capacity=2), room.worker(services=[room.service + "-2"])
+    job = room.running(owner, client, stream=True, id=room.id("a"))
+    for worker, number, attempt in ((thief, job.fields["job"], 1), (owner, job.fields["job"], 2), (owner, NO_JOB, 1)):
+        worker.send("chunk", {"job": number, "attempt": attempt, "seq": 0}, b"wrong")
+        worker.fence()
+    expect(client.fence(), [], "what the client got")
+    chunk(owner, job, 0, b"right")
+    expect(client.get("chunk").body, b"right", "the first chunk")
+    owner.hand_in(job)
+    client.get("result")
+
+
+@rule("Broker to client: error", feature="stream")
+def a_stream_that_breaks_says_how_much_was_sent(room):
+    """A stream that breaks after content ends in error with chunks, the number sent, and is not tried again."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, stream=True, attempts_max=5)
+    for seq in range(2):
+        chunk(worker, job, seq, b"x")
+        client.get("chunk")
+    worker.hand_in(job, "error", **{"class": "retry"})
+    answer = client.get("error")
+    expect(answer.fields.get("chunks"), 2, "chunks")
+    worker.jobs(0)
