@@ -133,6 +133,9 @@ std::string show_size(std::size_t size) {
 const OptionRow kOptions[] = {
     LANEMQ_NAME("clients_endpoint", server.clients, "Where clients connect; port * picks a free one."),
     LANEMQ_NAME("workers_endpoint", server.workers, "Where workers connect."),
+    LANEMQ_NAME("admin_endpoint", server.admin,
+                "Where operators connect, of this machine alone; empty: a socket file in "
+                "$RUNTIME_DIRECTORY, else tcp://127.0.0.1:5572."),
     LANEMQ_NAME("store", store, "Where accepted jobs are kept: memory (they end with the broker)."),
     LANEMQ_NAME("log_level", log_level, "The lowest level that is logged: debug, info, warn, error or off."),
     OptionRow{"insecure", "switch", "Allows endpoints beyond this machine without encryption or keys.",
@@ -558,8 +561,8 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
 }
 
 /// Short for an endpoint, as the flags say it. In a file `clients` may be a table as well.
-constexpr std::pair<std::string_view, std::string_view> kShortKeys[] = {{"clients", "clients_endpoint"},
-                                                                        {"workers", "workers_endpoint"}};
+constexpr std::pair<std::string_view, std::string_view> kShortKeys[] = {
+    {"clients", "clients_endpoint"}, {"workers", "workers_endpoint"}, {"admin", "admin_endpoint"}};
 
 void set_option(const std::string& name, const std::string& text, Config& config) {
   std::string key = name;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zmq.hpp>
 
+#include <lanemq/admin_table.hpp>
 #include <lanemq/version.hpp>
 
 #include "broker/config.hpp"
@@ -49,6 +50,14 @@ void require_local(const Config& config, const std::string& endpoint) {
       "endpoint " + endpoint +
       " can be reached from other machines, and this version neither encrypts nor asks for keys; "
       "bind to 127.0.0.1, or say --insecure where the network is trusted");
+}
+
+/// Who can reach the operators' endpoint may stop and change everything: no option lets others in.
+void require_admin_local(const std::string& endpoint) {
+  if (is_local(endpoint)) return;
+  throw ConfigError("admin_endpoint " + endpoint +
+                    " can be reached from other machines, and whoever reaches it rules the broker; bind to "
+                    "127.0.0.1 or ipc://, and come by ssh from elsewhere");
 }
 
 /// libzmq takes the port of tcp://127.0.0.1:99999 modulo 65536.
@@ -118,6 +127,13 @@ int serve(Config config, const std::function<Config()>& read) {
     require_port(endpoint);
     require_local(config, endpoint);
   }
+  config.server.admin_required = !config.server.admin.empty();
+  if (config.server.admin.empty()) {
+    const char* const folder = std::getenv("RUNTIME_DIRECTORY");
+    config.server.admin = lanemq::default_admin_endpoint(folder != nullptr ? folder : "");
+  }
+  require_port(config.server.admin);
+  require_admin_local(config.server.admin);
   auto store = lanemq::io::open_store(config.store);
   if (!store) throw ConfigError(store.error().message);
   for (const std::string& key : config.without_effect)
@@ -134,8 +150,9 @@ int serve(Config config, const std::function<Config()>& read) {
                      .count();
   lanemq::io::Server server(
       config.server, core, std::move(*store), signals, [&] { return reload(config, read); }, entropy());
-  std::printf("ready clients=%s workers=%s\n", server.clients_endpoint().c_str(),
-              server.workers_endpoint().c_str());
+  const std::string admin = server.admin_endpoint();
+  std::printf("ready clients=%s workers=%s%s%s\n", server.clients_endpoint().c_str(),
+              server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str());
   std::fflush(stdout);
   return server.run();
 }
@@ -145,7 +162,7 @@ int serve(Config config, const std::function<Config()>& read) {
 int main(int argc, char** argv) {
   CLI::App app{
       "lanemq-broker: queues AI jobs in priority lanes and hands them to workers under one shared quota."};
-  std::string config_path, clients, workers, store, log_level;
+  std::string config_path, clients, workers, admin, store, log_level;
   std::vector<std::string> assignments;
   bool insecure = false, print = false, check = false;
   app.add_option("--config", config_path, "Read this TOML file")->type_name("FILE.toml");
@@ -153,6 +170,10 @@ int main(int argc, char** argv) {
                  "Where clients connect (default tcp://127.0.0.1:5570; port * picks one)")
       ->type_name("ENDPOINT");
   app.add_option("--workers", workers, "Where workers connect (default tcp://127.0.0.1:5571)")
+      ->type_name("ENDPOINT");
+  app.add_option("--admin", admin,
+                 "Where operators connect, of this machine alone (default: ipc in $RUNTIME_DIRECTORY, else\n"
+                 "tcp://127.0.0.1:5572)")
       ->type_name("ENDPOINT");
   app.add_option("--store", store, "Where accepted jobs are kept: memory")->type_name("STORE");
   app.add_option("--log-level", log_level, "debug, info, warn, error or off")->type_name("LEVEL");
@@ -182,6 +203,7 @@ int main(int argc, char** argv) {
       lanemq::load_config_environment(config);
       if (!clients.empty()) config.server.clients = clients;
       if (!workers.empty()) config.server.workers = workers;
+      if (!admin.empty()) config.server.admin = admin;
       if (!store.empty()) config.store = store;
       if (!log_level.empty()) config.log_level = log_level;
       if (insecure) config.insecure = true;
@@ -199,7 +221,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   } catch (const zmq::error_t& error) {
     std::cerr << "lanemq-broker: cannot bind: " << error.what()
-              << "; choose free endpoints with --clients and --workers\n";
+              << "; choose free endpoints with --clients, --workers and --admin\n";
     return kExitCannotBind;
   } catch (const std::exception& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";

@@ -463,6 +463,28 @@ std::future<Reply<JobStatus>> Client::cancel(const std::string& id) {
   return std::move(future);
 }
 
+std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
+  auto [handler, future] = promised<AdminDocument>();
+  const wire::AdminQuery query{.verb = request.verb,
+                               .what = wire_text(request.what),
+                               .name = wire_text(request.name),
+                               .id = wire_text(request.id),
+                               .lane = wire_text(request.lane),
+                               .service = wire_text(request.service),
+                               .client = wire_text(request.client),
+                               .model = wire_text(request.model),
+                               .state = wire_text(request.state),
+                               .key = wire_text(request.key),
+                               .setting = wire_text(request.setting),
+                               .value = wire_text(request.value),
+                               .reason = wire_text(request.reason),
+                               .from = request.from,
+                               .limit = request.limit,
+                               .dry_run = request.dry_run};
+  core_->ask(RequestKind::admin, request.id, query, core_->options().control_timeout, std::move(handler));
+  return std::move(future);
+}
+
 std::future<FetchAnswer> Client::fetch(const std::string& id, milliseconds wait) {
   using Fetched = std::variant<JobDone, JobStatus>;
   auto promise = std::make_shared<std::promise<FetchAnswer>>();

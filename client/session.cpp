@@ -199,6 +199,15 @@ void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
                         .version = text(reply.version)});
 }
 
+void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
+  const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::admin);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::admin) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, AdminDocument{to_json(reply.document.bytes)});
+}
+
 // ---- the connection -----------------------------------------------------------------------------------
 
 void Session::connected() {

@@ -23,10 +23,10 @@ namespace lanemq::client {
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// What a request asks for, and so which replies end it.
-enum class RequestKind : unsigned char { submit, fetch, status, cancel, stats, ping };
+enum class RequestKind : unsigned char { submit, fetch, status, cancel, stats, ping, admin };
 
 /// How a request ended: the value fits its kind, except that a fetch ends with JobDone or JobStatus.
-using Outcome = Reply<std::variant<JobDone, JobStatus, BrokerStats, BrokerPong>>;
+using Outcome = Reply<std::variant<JobDone, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
 
 /// A request as it goes over the wire, any number of times with the same bytes.
@@ -136,6 +136,7 @@ class Session {
   void on(const wire::StatusReply& reply, const Blob& body, TimePoint now);
   void on(const wire::StatsReply& reply, const Blob& body, TimePoint now);
   void on(const wire::Pong& reply, const Blob& body, TimePoint now);
+  void on(const wire::AdminReply& reply, const Blob& body, TimePoint now);
 
   Table pending_;
   std::set<std::pair<TimePoint, std::uint64_t>> deadlines_;

@@ -29,6 +29,8 @@
 
 namespace lanemq::core {
 
+class DocumentMap;
+
 /// Why a request is not taken, and when to come again.
 struct Refusal {
   ErrorCode code;
@@ -95,6 +97,7 @@ class Broker {
   void on(const OptionsChanged& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
+  std::string lane_names() const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
@@ -129,6 +132,19 @@ class Broker {
   void fill_status(wire::StatusReply& reply, Wait& wait, const Record& record, TimePoint now);
   void say_statuses(const StatusAsked& event, TimePoint now);
   bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
+
+  // ---- operators (broker_admin.cpp)
+  void on(const AdminAsked& event, TimePoint now);
+  void answer(const AdminAsked& to, const DocumentMap& document);
+  static LaneIndex lane_of(const Record& record) {
+    return record.is_result ? record.result()->lane : record.job()->lane;
+  }
+  void list_jobs(const AdminAsked& event, TimePoint now);
+  void show_job(const AdminAsked& event, TimePoint now);
+  void list_lanes(const AdminAsked& event);
+  void list_services(const AdminAsked& event);
+  void list_workers(const AdminAsked& event, TimePoint now);
+  void list_clients(const AdminAsked& event);
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);

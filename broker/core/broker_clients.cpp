@@ -62,14 +62,14 @@ std::size_t bytes_of(const Submitted& event) {
          event.body.size();
 }
 
-std::string lane_names(const std::vector<std::unique_ptr<Lane>>& lanes) {
+}  // namespace
+
+std::string Broker::lane_names() const {
   std::string names;
-  for (const auto& lane : lanes)
+  for (const auto& lane : lanes_)
     names += (names.empty() ? "" : ", ") + lane->options().name;
   return names;
 }
-
-}  // namespace
 
 Lane* Broker::lane_named(std::string_view name) const {
   if (name.empty()) return default_lane_;
@@ -81,8 +81,7 @@ Lane* Broker::lane_named(std::string_view name) const {
 std::optional<Refusal> Broker::invalid(const Submitted& event) const {
   const wire::Submit& fields = *event.fields;
   if (lane_named(fields.lane) == nullptr)
-    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " +
-                       lane_names(lanes_));
+    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " + lane_names());
   const auto mode = reply_mode(fields.reply);
   if (!mode) return bad_request("field \"reply\" must be result, accepted or both");
   if (event.from.one_answer && *mode == ReplyMode::both)
@@ -341,7 +340,9 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
   Record* record = jobs_.find(fields.id);
   if (record == nullptr) return say_unknown(fields.id, event.from, fields.ref);
   if (record->result() == nullptr) {
-    end_with(*record->job(), JobState::cancelled, ErrorCode::cancelled, "cancelled by its client", now);
+    const bool by_operator = event.from.peer == Peer::admin;
+    end_with(*record->job(), JobState::cancelled, ErrorCode::cancelled,
+             by_operator ? "cancelled by an operator" : "cancelled by its client", now);
     record = jobs_.find(fields.id);
   }
   if (record != nullptr) return say_status(*record, event.from, fields.ref, now);
@@ -350,7 +351,7 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
   reply.id = fields.id;
   reply.state = name_of(JobState::cancelled);
   reply.ref = fields.ref;
-  outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
+  outbox_.add(event.from.peer, event.from.address, event.from.envelope, reply);
 }
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
@@ -420,7 +421,7 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
   reply.limiter = why.limiter;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  outbox_.add(to.peer, to.address, to.envelope, reply);
 }
 
 /// `position`: of the job in its queue; none for one that was known before. `eta_ms`: where that is known.
@@ -433,7 +434,7 @@ void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<s
   reply.position = static_cast<std::int64_t>(position.value_or(0));
   reply.eta_ms = eta_ms;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  outbox_.add(to.peer, to.address, to.envelope, reply);
 }
 
 void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
@@ -441,7 +442,7 @@ void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
   reply.id = id;
   reply.state = kUnknown;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  outbox_.add(to.peer, to.address, to.envelope, reply);
 }
 
 void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now) {
@@ -514,7 +515,7 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
   reply.attempts = -1;  // of the jobs, not of the list
   reply.jobs = {scratch_.view()};
   reply.ref = fields.ref;
-  outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
+  outbox_.add(event.from.peer, event.from.address, event.from.envelope, reply);
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
@@ -552,7 +553,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
     reply.ran_ms = end.ran_ms;
     if (end.ending != nullptr) reply.usage = end.ending->usage;
     reply.ref = ref;
-    return outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
+    return outbox_.add(to.peer, to.address, to.envelope, reply, end.body);
   }
   wire::ErrorReply reply;
   reply.id = id;
@@ -561,7 +562,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
   reply.attempts = end.attempts;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
+  outbox_.add(to.peer, to.address, to.envelope, reply, end.body);
 }
 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).

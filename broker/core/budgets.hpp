@@ -145,6 +145,8 @@ class Budgets {
   /// any more is drained, one that was spent is tried again. Budgets stay those that they were.
   void configure(const std::vector<BudgetOptions>& options, TimePoint now);
 
+  /// The places of a set's budgets among all().
+  const std::vector<std::size_t>& members(BudgetSet set) const { return sets_[set].budgets; }
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
   const std::vector<Budget>& all() const { return budgets_; }

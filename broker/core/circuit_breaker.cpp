@@ -109,4 +109,16 @@ void CircuitBreaker::close(TimePoint now) {
   next_call_ = calls_made_ = 0;
 }
 
+std::string_view name_of(CircuitBreaker::State state) {
+  switch (state) {
+    case CircuitBreaker::State::closed:
+      return "closed";
+    case CircuitBreaker::State::open:
+      return "open";
+    case CircuitBreaker::State::half_open:
+      break;
+  }
+  return "half_open";
+}
+
 }  // namespace lanemq::core

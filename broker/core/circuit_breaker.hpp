@@ -81,4 +81,6 @@ class CircuitBreaker {
   TimePoint trial_at_{};  // the last one
 };
 
+std::string_view name_of(CircuitBreaker::State state);
+
 }  // namespace lanemq::core

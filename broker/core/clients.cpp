@@ -30,6 +30,13 @@ Client& Clients::named(std::string_view name) {
   Client& added = *client;
   by_name_.emplace(added.name, std::move(client));
   all_.push_back(added);
+  if (free_places_.empty()) {
+    free_places_.push_back(places_.size());
+    places_.push_back(nullptr);
+  }
+  added.place = free_places_.back();
+  free_places_.pop_back();
+  places_[added.place] = &added;
   return added;
 }
 
@@ -37,6 +44,8 @@ void Clients::drop_reference(Client& client) {
   LANEMQ_CHECK(client.references > 0);
   if (--client.references > 0) return;
   all_.remove(client);
+  places_[client.place] = nullptr;
+  free_places_.push_back(client.place);
   // Destroying the client destroys the key too: look it up first, then erase by iterator.
   by_name_.erase(by_name_.find(client.name));
 }

@@ -26,6 +26,7 @@ struct Client {
   std::size_t references = 0;  ///< queues and connections
   std::vector<std::unique_ptr<ClientQueue>> queues;
   ListHook<Client> hook;
+  std::size_t place = 0;  ///< among Clients::at
 
   /// It may have no more jobs at workers: those that wait are passed over.
   bool at_limit() const { return options.in_flight_max > 0 && running >= options.in_flight_max; }
@@ -55,6 +56,10 @@ class Clients {
   std::size_t size() const { return by_name_.size(); }
   /// In the order in which they came.
   const IntrusiveList<Client, &Client::hook>& all() const { return all_; }
+  /// Each keeps its place among so many for as long as it lives.
+  std::size_t places() const { return places_.size(); }
+  /// Null where nobody is. Requires: place < places().
+  const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
   ClientOptions options_of(std::string_view name) const;
@@ -64,6 +69,8 @@ class Clients {
   std::size_t idle_max_;
   absl::flat_hash_map<std::string, std::unique_ptr<Client>, StringHash, StringEqual> by_name_;
   IntrusiveList<Client, &Client::hook> all_;
+  std::vector<Client*> places_;
+  std::vector<std::size_t> free_places_;
   IntrusiveList<ClientQueue, &ClientQueue::idle_hook> idle_;  // the longest idle first
 };
 

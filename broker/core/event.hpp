@@ -7,6 +7,8 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/outbox.hpp"
+
 namespace lanemq::core {
 
 // What can happen to the broker. All views and pointers are good for the call of handle() alone; the core
@@ -17,6 +19,7 @@ struct Origin {
   std::string_view address;
   std::string_view envelope;  ///< packed; the answer carries it back
   bool one_answer = false;    ///< a REQ: exactly one answer, ever
+  Peer peer = Peer::client;   ///< by which socket it came, and its answers go
 };
 
 struct Submitted {
@@ -35,6 +38,12 @@ struct StatusAsked {
 struct FetchAsked {
   Origin from;
   const wire::Fetch* fields;
+};
+
+/// An operator asks for something, or wants something changed.
+struct AdminAsked {
+  Origin from;
+  const wire::AdminQuery* fields;
 };
 
 struct WorkerReady {
@@ -75,8 +84,8 @@ struct OptionsChanged {
   const struct Options* options;
 };
 
-using Event = std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, WorkerReady, OutcomeReported,
-                           FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable,
-                           DrainAsked, OptionsChanged>;
+using Event = std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, AdminAsked, WorkerReady,
+                           OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
+                           WorkerUnreachable, DrainAsked, OptionsChanged>;
 
 }  // namespace lanemq::core

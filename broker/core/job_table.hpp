@@ -41,6 +41,12 @@ class JobTable {
   /// Null for a number that is not, or no longer, a job's. Of one that has a job and a result: the job.
   Record* find(JobNumber number) const;
 
+  /// All of them stand in places with numbers from 0 on, and each keeps its place while it is known: what is
+  /// listed place by place lists each once, whatever comes and goes meanwhile.
+  std::size_t places() const { return places_.size() * kChunk; }
+  /// Null where nothing is. Requires: index < places().
+  Record* at(std::size_t index) const { return place(index).record; }
+
   /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
   /// stays, under its number, until it is erased.
   void replace(Job& job, KeptResult* result);

@@ -11,7 +11,7 @@
 
 namespace lanemq::core {
 
-enum class Peer : std::uint8_t { client, worker };
+enum class Peer : std::uint8_t { client, worker, admin };
 
 /// One message to send. Its bytes are in the outbox, but for a large body.
 struct Send {

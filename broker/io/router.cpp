@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include <sys/stat.h>
+
 #include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 
@@ -83,7 +85,11 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::heartbeat_ivl, 10000);
   socket_.set(zmq::sockopt::heartbeat_timeout, kSilenceMaxMs);
   socket_.set(zmq::sockopt::heartbeat_ttl, kSilenceMaxMs);
-  socket_.bind(options.endpoint);
+  // Not by chmod afterwards: whoever was quicker would be connected.
+  const mode_t before = options.private_file ? ::umask(0117) : mode_t{};
+  const int bound = zmq_bind(socket_.handle(), options.endpoint.c_str());
+  if (options.private_file) ::umask(before);
+  if (bound != 0) throw zmq::error_t();
 }
 
 std::string Router::endpoint() const {

@@ -24,6 +24,7 @@ struct RouterOptions {
   int send_hwm = 1000;               ///< messages waiting to be sent, for each peer
   std::int64_t frame_bytes_max = 0;  ///< a peer that sends a larger frame is disconnected
   std::int64_t large_bytes_max = 0;  ///< bytes of large bodies waiting to be sent, for each peer
+  bool private_file = false;         ///< the file of an ipc endpoint is for its owner and group alone
 };
 
 /// One message as it came. Used again from message to message; views live until the next receive().

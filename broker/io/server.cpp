@@ -17,6 +17,8 @@ namespace {
 /// Messages that one turn takes from one socket: enough to pay for a turn, and few enough that the other ends
 /// have something to do while it goes on.
 constexpr std::size_t kMessagesPerTurn = 96;
+/// The same for operators: a list may look at thousands of jobs.
+constexpr std::size_t kAdminMessagesPerTurn = 4;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
 /// How soon a client that reads slowly is tried again.
@@ -45,6 +47,22 @@ RouterOptions worker_router(const ServerOptions& options, const core::Options& c
           .large_bytes_max = INT64_MAX};
 }
 
+RouterOptions admin_router(const ServerOptions& options) {
+  return {.endpoint = options.admin,
+          .frame_bytes_max = kFrameBytesSpare,
+          .large_bytes_max = INT64_MAX,
+          .private_file = true};
+}
+
+/// What operators ask for goes by their own socket, and jobs by the clients'; what reads the broker's state
+/// or ends a job, by both.
+bool belongs(const wire::ClientRequest& request, core::Peer peer) {
+  if (std::holds_alternative<wire::AdminQuery>(request)) return peer == core::Peer::admin;
+  return peer == core::Peer::client || std::holds_alternative<wire::Cancel>(request) ||
+         std::holds_alternative<wire::StatusQuery>(request) ||
+         std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
+}
+
 DecodeError not_understood(const char* why) {
   DecodeError error;
   error.message = why;
@@ -71,7 +89,19 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       reload_(std::move(reload)),
       decoder_(core_options.body_bytes_max),
       started_(Clock::now()),
-      wall_ms_(core_options.wall_ms) {}
+      wall_ms_(core_options.wall_ms) {
+  bind_admin();
+}
+
+void Server::bind_admin() try {
+  if (!options_.admin.empty()) admin_.emplace(context_, admin_router(options_));
+} catch (const zmq::error_t& error) {
+  if (options_.admin_required) throw;
+  log_event(LogLevel::warning, "admin.unavailable",
+            {{"endpoint", options_.admin},
+             {"reason", error.what()},
+             {"do", "name a free endpoint with --admin; until then operators have none"}});
+}
 
 core::TimePoint Server::now() const {
   return core::TimePoint(std::chrono::duration_cast<core::Duration>(Clock::now() - started_));
@@ -86,13 +116,17 @@ int Server::run() {
   }
   clients_.set_linger(kLinger);
   workers_.set_linger(kLinger);
+  if (admin_) admin_->set_linger(kLinger);
   return 0;
 }
 
 /// Reads, decides, commits, sends. Returns whether anything was read.
 bool Server::turn() {
-  // Workers first: their outcomes free places for what clients send.
-  const std::size_t read = read_workers(now_) + read_clients(now_);
+  // Workers first: their outcomes free places for what clients send. What operators say comes before that,
+  // however much it is.
+  std::size_t read = read_workers(now_);
+  read += read_admin(now_);
+  read += read_clients(now_);
   for (const std::string& address : unreachable_)
     broker_.handle(core::WorkerUnreachable{address}, now_);
   unreachable_.clear();
@@ -119,17 +153,18 @@ void Server::wait() {
     const long left = std::max<long>(core::to_ms(*stop_at_ - now_) + 1, 0);
     timeout = timeout < 0 ? left : std::min(timeout, left);
   }
-  zmq::pollitem_t items[] = {{workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
+  zmq::pollitem_t items[] = {{nullptr, signals_, ZMQ_POLLIN, 0},
+                             {workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
-                             {nullptr, signals_, ZMQ_POLLIN, 0}};
+                             {admin_ ? admin_->handle().handle() : nullptr, 0, ZMQ_POLLIN, 0}};
   try {
-    zmq::poll(items, std::size(items), std::chrono::milliseconds(timeout));
+    zmq::poll(items, admin_ ? 4 : 3, std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
   polled_ = Clock::now();
   now_ = now();
-  if ((items[2].revents & ZMQ_POLLIN) != 0) take_signals(now_);
+  if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals(now_);
 }
 
 // ---- reading ------------------------------------------------------------------------------------------
@@ -147,16 +182,26 @@ std::size_t Server::read_clients(core::TimePoint now) {
   std::size_t read = 0;
   while (read < kMessagesPerTurn && clients_.receive(incoming_)) {
     ++read;
-    take_client_message(now);
+    take_request(core::Peer::client, now);
   }
   return read;
 }
 
-void Server::take_client_message(core::TimePoint now) {
-  if (incoming_.fault() != nullptr) return answer_bad_request(not_understood(incoming_.fault()));
+std::size_t Server::read_admin(core::TimePoint now) {
+  std::size_t read = 0;
+  while (admin_ && read < kAdminMessagesPerTurn && admin_->receive(incoming_)) {
+    ++read;
+    take_request(core::Peer::admin, now);
+  }
+  return read;
+}
+
+void Server::take_request(core::Peer peer, core::TimePoint now) {
+  if (incoming_.fault() != nullptr) return answer_bad_request(peer, not_understood(incoming_.fault()));
   if (const DecodeError* error = decoder_.decode(incoming_.header(), client_request_))
-    return answer_bad_request(*error);
-  const core::Origin from{incoming_.address(), incoming_.envelope(), incoming_.from_req()};
+    return answer_bad_request(peer, *error);
+  if (!belongs(client_request_, peer)) return answer_forbidden(peer);
+  const core::Origin from{incoming_.address(), incoming_.envelope(), incoming_.from_req(), peer};
   if (const auto* submit = std::get_if<wire::Submit>(&client_request_))
     return broker_.handle(
         core::Submitted{from, submit, incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
@@ -174,10 +219,12 @@ void Server::take_client_message(core::TimePoint now) {
     pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
     pong.version = kVersion;
     pong.ref = ping->ref;
-    return broker_.outbox().add(core::Peer::client, from.address, from.envelope, pong);
+    return broker_.outbox().add(peer, from.address, from.envelope, pong);
   }
+  if (const auto* query = std::get_if<wire::AdminQuery>(&client_request_))
+    return broker_.handle(core::AdminAsked{from, query}, now);
   answer_bad_request(
-      not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
+      peer, not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
 }
 
 void Server::take_worker_message(core::TimePoint now) {
@@ -204,14 +251,26 @@ void Server::take_worker_message(core::TimePoint now) {
   refuse_worker(not_understood("op \"chunk\" belongs to streamed answers, which are not in this version"));
 }
 
-void Server::answer_bad_request(const DecodeError& error) {
+void Server::answer_bad_request(core::Peer peer, const DecodeError& error) {
   ++stats_.frames_refused;
   wire::ErrorReply reply;
   if (!error.id.empty()) reply.id = error.id;
   reply.code = name_of(error.code);
   reply.message = error.message;
   reply.ref = {error.ref};
-  broker_.outbox().add(core::Peer::client, incoming_.address(), incoming_.envelope(), reply);
+  broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
+}
+
+void Server::answer_forbidden(core::Peer peer) {
+  wire::ErrorReply reply;
+  reply.code = name_of(ErrorCode::forbidden);
+  reply.message = peer == core::Peer::client
+                      ? "op \"admin\" is for operators; send it to the endpoint that the broker's option "
+                        "admin_endpoint names"
+                      : "operators say admin, stats, status, cancel and ping; send jobs to the endpoint that "
+                        "the broker's option clients_endpoint names";
+  std::visit([&](const auto& request) { reply.ref = request.ref; }, client_request_);
+  broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
 }
 
 void Server::refuse_worker(const DecodeError& error) {
@@ -230,7 +289,7 @@ void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
   wire::StatsReply reply;
   reply.document.bytes = document_.view();
   reply.ref = query.ref;
-  broker_.outbox().add(core::Peer::client, from.address, from.envelope, reply);
+  broker_.outbox().add(from.peer, from.address, from.envelope, reply);
 }
 
 // ---- sending ------------------------------------------------------------------------------------------
@@ -239,10 +298,17 @@ void Server::send_all(core::TimePoint now) {
   flush_backlogs();
   core::Outbox& outbox = broker_.outbox();
   for (const core::Send& send : outbox.sends) {
-    if (send.peer == core::Peer::client)
-      send_to_client(send);
-    else
-      send_to_worker(send, now);
+    switch (send.peer) {
+      case core::Peer::client:
+        send_to_client(send);
+        break;
+      case core::Peer::worker:
+        send_to_worker(send, now);
+        break;
+      case core::Peer::admin:
+        send_to_admin(send);
+        break;
+    }
   }
   outbox.sends.clear();
   outbox.bytes.clear();
@@ -261,6 +327,15 @@ void Server::send_to_client(const core::Send& send) {
     case SendStatus::slow:
       return hold_back(address, send);
   }
+}
+
+/// An operator who does not read what he asked for can ask again: nothing is held for him.
+void Server::send_to_admin(const core::Send& send) {
+  const core::Outbox& outbox = broker_.outbox();
+  const SendStatus status =
+      admin_->send(outbox.address(send), outbox.envelope(send), outbox.header(send), send.body);
+  if (status == SendStatus::gone) ++stats_.sends_undeliverable;
+  if (status == SendStatus::slow) ++stats_.sends_dropped_slow;
 }
 
 void Server::send_to_worker(const core::Send& send, core::TimePoint) {

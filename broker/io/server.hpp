@@ -26,6 +26,8 @@ namespace lanemq::io {
 struct ServerOptions {
   std::string clients = "tcp://127.0.0.1:5570";
   std::string workers = "tcp://127.0.0.1:5571";
+  std::string admin;            ///< where operators connect
+  bool admin_required = false;  ///< nobody runs without it; else its lack is a warning
   int client_receive_hwm = 1000, client_send_hwm = 1000;
   std::size_t client_large_bytes_max = std::size_t{32} << 20;  ///< large bodies on their way to one client
   std::size_t client_backlog_bytes_max = std::size_t{16}
@@ -42,7 +44,7 @@ using Reload = std::function<std::optional<core::Options>()>;
 /// here.
 class Server {
  public:
-  /// Binds both sockets. `signals` is a descriptor that becomes readable when a signal asks to stop, or with
+  /// Binds the sockets. `signals` is a descriptor that becomes readable when a signal asks to stop, or with
   /// SIGHUP for a `reload` (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be
   /// bound.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
@@ -50,6 +52,8 @@ class Server {
 
   std::string clients_endpoint() const { return clients_.endpoint(); }
   std::string workers_endpoint() const { return workers_.endpoint(); }
+  /// Empty: there is none.
+  std::string admin_endpoint() const { return admin_ ? admin_->endpoint() : std::string(); }
 
   /// Runs until a signal has asked to stop and the drain is over. Returns the program's exit code.
   int run();
@@ -61,14 +65,18 @@ class Server {
   bool turn();
   void wait();
   std::size_t read_workers(core::TimePoint now);
+  std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
-  void take_client_message(core::TimePoint now);
+  void bind_admin();
+  void take_request(core::Peer peer, core::TimePoint now);
   void take_worker_message(core::TimePoint now);
-  void answer_bad_request(const DecodeError& error);
+  void answer_bad_request(core::Peer peer, const DecodeError& error);
+  void answer_forbidden(core::Peer peer);
   void refuse_worker(const DecodeError& error);
   void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
   void send_all(core::TimePoint now);
   void send_to_client(const core::Send& send);
+  void send_to_admin(const core::Send& send);
   void send_to_worker(const core::Send& send, core::TimePoint now);
   void hold_back(std::string_view address, const core::Send& send);
   void flush_backlogs();
@@ -92,6 +100,7 @@ class Server {
   std::unique_ptr<Store> store_;
   zmq::context_t context_;
   Router clients_, workers_;
+  std::optional<Router> admin_;
   int signals_;
   Reload reload_;
   Decoder decoder_;

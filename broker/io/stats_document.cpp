@@ -159,18 +159,6 @@ class LimitsPage {
   bool more_ = false;
 };
 
-std::string_view name_of(core::CircuitBreaker::State state) {
-  switch (state) {
-    case core::CircuitBreaker::State::closed:
-      return "closed";
-    case core::CircuitBreaker::State::open:
-      return "open";
-    case core::CircuitBreaker::State::half_open:
-      break;
-  }
-  return "half_open";
-}
-
 /// The services in trouble, by name: a header has no room for all that there may be.
 void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::TimePoint now) {
   constexpr std::size_t kShownMax = 32;
@@ -182,7 +170,7 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   for (const core::Service* service : shown) {
     const bool open = service->breaker.state() == core::CircuitBreaker::State::open;
     out.text(service->name).map(open ? 3 : 2);
-    out.text("breaker").text(name_of(service->breaker.state()));
+    out.text("breaker").text(core::name_of(service->breaker.state()));
     if (open)
       out.text("retry_ms")
           .integer(std::max<std::int64_t>(core::to_ms(service->breaker.admits_at(false) - now), 0));

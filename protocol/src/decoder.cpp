@@ -704,7 +704,10 @@ class Decoder::Reader {
   }
   void store_document() {
     const std::string_view document(fields_begin_, value_length(rest(fields_begin_)));
-    static_cast<wire::StatsReply*>(message_)->document.bytes = document;
+    if (spec_ == &wire::Spec<wire::AdminReply>::op)
+      static_cast<wire::AdminReply*>(message_)->document.bytes = document;
+    else
+      static_cast<wire::StatsReply*>(message_)->document.bytes = document;
   }
 
   std::size_t body_bytes_max_;

@@ -235,7 +235,8 @@ void pack_fields(Cursor& cursor, const Message& message) {
 }
 
 /// A document that is all the fields, with the ref put behind what it holds.
-void pack_document(Cursor& cursor, const wire::StatsReply& message) {
+template <class Message>
+void pack_document(Cursor& cursor, const Message& message) {
   std::string_view entries = message.document.bytes;
   if (!message.ref.present() || entries.empty()) return cursor.write(entries.data(), entries.size());
   const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(entries[i])}; };
@@ -244,7 +245,7 @@ void pack_document(Cursor& cursor, const wire::StatsReply& message) {
   entries.remove_prefix(fixmap ? 1 : 3);
   Packer(cursor).pack_map(count + 1);
   cursor.write(entries.data(), entries.size());
-  pack_field(cursor, Spec<wire::StatsReply>::fields[0], &message);
+  pack_field(cursor, Spec<Message>::fields[0], &message);
 }
 
 template <class Message>
@@ -302,6 +303,7 @@ LANEMQ_ENCODE(Fetch)
 LANEMQ_ENCODE(Seen)
 LANEMQ_ENCODE(StatsQuery)
 LANEMQ_ENCODE(Ping)
+LANEMQ_ENCODE(AdminQuery)
 LANEMQ_ENCODE(Accepted)
 LANEMQ_ENCODE(ChunkReply)
 LANEMQ_ENCODE(JobResult)
@@ -309,6 +311,7 @@ LANEMQ_ENCODE(ErrorReply)
 LANEMQ_ENCODE(StatusReply)
 LANEMQ_ENCODE(StatsReply)
 LANEMQ_ENCODE(Pong)
+LANEMQ_ENCODE(AdminReply)
 LANEMQ_ENCODE(Ready)
 LANEMQ_ENCODE(Chunk)
 LANEMQ_ENCODE(Outcome)

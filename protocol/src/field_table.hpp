@@ -256,6 +256,17 @@ LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::
           ref_field<&Seen::ref>())
 LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
 LANEMQ_OP(Ping, "ping", false, false, ref_field<&Ping::ref>())
+LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNameRequired),
+          field<&AdminQuery::what>("what", kName), field<&AdminQuery::name>("name", kName),
+          field<&AdminQuery::id>("id", kId), field<&AdminQuery::lane>("lane", kName),
+          field<&AdminQuery::service>("service", kName), field<&AdminQuery::client>("client", kName),
+          field<&AdminQuery::model>("model", kName), field<&AdminQuery::state>("state", kName),
+          field<&AdminQuery::key>("key", kName), field<&AdminQuery::setting>("setting", kName),
+          field<&AdminQuery::value>("value", kName),
+          field<&AdminQuery::reason>("reason", {.max = limits::reason_bytes_max}),
+          field<&AdminQuery::from>("from"),
+          field<&AdminQuery::limit>("limit", {.min = 1, .max = limits::page_rows_max}),
+          field<&AdminQuery::dry_run>("dry_run"), ref_field<&AdminQuery::ref>())
 
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
           field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),
@@ -284,6 +295,7 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           ref_field<&Pong::ref>())
+LANEMQ_OP(AdminReply, "admin", false, true, ref_field<&AdminReply::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),

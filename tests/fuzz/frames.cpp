@@ -101,6 +101,19 @@ wire::Submit full_submit() {
   return submit;
 }
 
+wire::AdminQuery full_admin_query() {
+  wire::AdminQuery query;
+  query.verb = "jobs";
+  query.lane = "batch";
+  query.state = "queued";
+  query.reason = "maintenance";
+  query.from = 4096;
+  query.limit = 256;
+  query.dry_run = true;
+  query.ref = {kRefNumber};
+  return query;
+}
+
 std::vector<std::string> client_requests() {
   Seeds seeds;
   wire::Submit submit;
@@ -114,6 +127,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::Seen{"job-1", 9, {}});
   seeds.add(wire::StatsQuery{.from = 3, .ref = {kRefNumber}});
   seeds.add(wire::Ping{});
+  seeds.add(full_admin_query());
   add_broken(seeds);
   return seeds.take();
 }
@@ -142,6 +156,7 @@ std::vector<std::string> client_replies() {
   seeds.add(full_status());
   seeds.add(wire::StatsReply{{kMeta}, {kRefNumber}});
   seeds.add(wire::Pong{1'700'000'000'000, "0.1.0", {}});
+  seeds.add(wire::AdminReply{{kMeta}, {kRefNumber}});
   add_broken(seeds);
   return seeds.take();
 }
@@ -228,11 +243,13 @@ std::string encoded(const Message& message, std::string_view body) {
   return std::string(buffer.view());
 }
 
-/// A ref that was read of a stats document is inside the document too and would be written twice.
+/// A ref that was read of a document is inside the document too and would be written twice.
 template <class Message>
 void forget_ref_of_document(Message& message) {
-  if constexpr (std::is_same_v<Message, wire::ClientReply>)
+  if constexpr (std::is_same_v<Message, wire::ClientReply>) {
     if (auto* stats = std::get_if<wire::StatsReply>(&message)) stats->ref = {};
+    if (auto* admin = std::get_if<wire::AdminReply>(&message)) admin->ref = {};
+  }
 }
 
 template <class Message>

@@ -89,16 +89,17 @@ class Process:
 
 
 class Broker(Process):
-    def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*"):
-        super().__init__(program("lanemq-broker"), "--clients", clients, "--workers", workers, *arguments)
+    def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*", admin="tcp://127.0.0.1:*"):
+        endpoints = ("--clients", clients, "--workers", workers, "--admin", admin)
+        super().__init__(program("lanemq-broker"), *endpoints, *arguments)
         line = self.line()
         words = dict(word.split("=", 1) for word in line.split()[1:])
-        if not line.startswith("ready ") or set(words) != {"clients", "workers"}:
+        if not line.startswith("ready ") or set(words) != {"clients", "workers", "admin"}:
             self.kill()
             text = self.stderr()
             self.close()
             raise AssertionError(f"the broker said {line!r}\n{text}")
-        self.clients, self.workers = words["clients"], words["workers"]
+        self.clients, self.workers, self.admin = words["clients"], words["workers"], words["admin"]
         self.ready_line = line
 
     def stop(self):
@@ -292,6 +293,9 @@ class Room:
 
     def client(self, kind=zmq.DEALER, options=()):
         return Client(self, kind, self.broker.clients, options)
+
+    def operator(self, kind=zmq.DEALER):
+        return Client(self, kind, self.broker.admin)
 
     def worker(self, services=("echo",), capacity=1, welcome=True, **fields):
         worker = Worker(self, self.broker.workers, services, capacity, **fields)

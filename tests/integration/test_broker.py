@@ -172,7 +172,7 @@ class Endpoints(harness.Case):
     def test_that_are_printed_can_be_given_back(self):
         broker = self.room.start_broker()
         broker.stop()
-        again = self.room.start_broker(clients=broker.clients, workers=broker.workers)
+        again = self.room.start_broker(clients=broker.clients, workers=broker.workers, admin=broker.admin)
         self.assertEqual(again.ready_line, broker.ready_line)
 
     def test_may_be_files(self):

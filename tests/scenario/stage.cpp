@@ -160,7 +160,7 @@ void Stage::direct(Words words) {
 void Stage::happen(Words words) {
   broker();
   const std::string who = words.word(0);
-  if (who == "client" || who == "req")
+  if (who == "client" || who == "req" || who == "admin")
     client_says(who, without_first(std::move(words), 1));
   else if (who == "worker")
     worker_says(without_first(std::move(words), 1));
@@ -169,7 +169,8 @@ void Stage::happen(Words words) {
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
-    throw TranscriptError("events are of a client, a req or a worker, or drain; not \"" + who + "\"");
+    throw TranscriptError("events are of a client, a req, an admin or a worker, or drain; not \"" + who +
+                          "\"");
   if (!together_) turn();
 }
 
@@ -179,8 +180,10 @@ void Stage::client_says(const std::string& kind, Words words) {
   wire::ClientRequest request;
   if (const DecodeError* error = decoder_.decode(frame, request)) throw TranscriptError(error->message);
   const bool req = kind == "req";
-  const core::Origin from{
-      .address = address, .envelope = req ? kReqEnvelope : std::string_view{}, .one_answer = req};
+  const core::Origin from{.address = address,
+                          .envelope = req ? kReqEnvelope : std::string_view{},
+                          .one_answer = req,
+                          .peer = kind == "admin" ? core::Peer::admin : core::Peer::client};
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     broker_->handle(core::Submitted{from, submit, Blob::borrow(decoder_.body())}, now_);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
@@ -189,6 +192,8 @@ void Stage::client_says(const std::string& kind, Words words) {
     broker_->handle(core::StatusAsked{from, status}, now_);
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     broker_->handle(core::FetchAsked{from, fetch}, now_);
+  else if (const auto* admin = std::get_if<wire::AdminQuery>(&request))
+    broker_->handle(core::AdminAsked{from, admin}, now_);
 }
 
 void Stage::worker_says(Words words) {
@@ -251,12 +256,15 @@ void Stage::take_outbox() {
   for (const core::Send& send : outbox.sends) {
     const std::string address(outbox.address(send));
     Words words;
-    if (send.peer == core::Peer::client) {
+    if (send.peer != core::Peer::worker) {
       wire::ClientReply reply;
       if (const DecodeError* error = decoder_.decode(outbox.header(send), reply))
         throw TranscriptError(error->message);
       words = describe(reply, send.body.empty() ? decoder_.body() : send.body.bytes(), names_);
-      words.words.insert(words.words.begin(), {outbox.envelope(send).empty() ? "client" : "req", address});
+      words.words.insert(words.words.begin(), {send.peer == core::Peer::admin  ? "admin"
+                                               : outbox.envelope(send).empty() ? "client"
+                                                                               : "req",
+                                               address});
     } else {
       wire::WorkerCommand command;
       if (const DecodeError* error = decoder_.decode(outbox.header(send), command))

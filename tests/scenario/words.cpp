@@ -94,6 +94,10 @@ struct Describer {
   void operator()(const wire::ChunkReply&) { op("chunk"); }
   void operator()(const wire::StatsReply&) { op("stats"); }
   void operator()(const wire::Pong&) { op("pong"); }
+  void operator()(const wire::AdminReply& message) {
+    op("admin");
+    add(words, "is", to_json(message.document.bytes));
+  }
 
   void operator()(const wire::Welcome& message) {
     op("welcome");
@@ -308,6 +312,27 @@ std::string client_frame(Words words, const Names& names) {
     wire::Fetch message;
     message.id = fields.id("id");
     message.wait_ms = fields.number("wait_ms").value_or(0);
+    message.ref = fields.ref();
+    return frame(message, {}, words);
+  }
+  if (op == "admin") {
+    wire::AdminQuery message;
+    message.verb = fields.text("do");
+    message.what = fields.text("what");
+    message.name = fields.text("name");
+    message.id = fields.id("id");
+    message.lane = fields.text("lane");
+    message.service = fields.text("service");
+    message.client = fields.text("client");
+    message.model = fields.text("model");
+    message.state = fields.text("state");
+    message.key = fields.text("key");
+    message.setting = fields.text("setting");
+    message.value = fields.text("value");
+    message.reason = fields.text("reason");
+    message.from = fields.number("from").value_or(0);
+    message.limit = fields.number("limit");
+    message.dry_run = fields.text("dry_run") == "true";
     message.ref = fields.ref();
     return frame(message, {}, words);
   }

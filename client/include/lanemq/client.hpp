@@ -115,6 +115,22 @@ struct BrokerStats {
   std::string json{};
 };
 
+/// What the broker answers an operator: a document that docs/protocol.md describes.
+struct AdminDocument {
+  std::string json{};
+};
+
+/// What an operator asks for; docs/protocol.md lists the verbs and what each takes. What is empty is left
+/// out.
+struct AdminRequest {
+  std::string verb{};
+  std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{};
+  std::string key{}, setting{}, value{}, reason{};
+  std::int64_t from = 0;
+  std::optional<std::int64_t> limit{};
+  bool dry_run = false;
+};
+
 /// What this client did since it was made.
 struct ClientCounters {
   std::uint64_t sent = 0;             ///< requests put on the wire, repetitions included
@@ -165,6 +181,8 @@ class Client {
   std::future<Reply<BrokerStats>> stats(std::int64_t from = 0);
   std::future<Reply<JobStatus>> status(const std::string& id);
   std::future<Reply<JobStatus>> cancel(const std::string& id);
+  /// For operators, at a broker's admin endpoint: that of the clients refuses it.
+  std::future<Reply<AdminDocument>> admin(const AdminRequest& request);
   /// Waits up to `wait` (at most 60 s) for a job that was submitted before, by anyone.
   std::future<FetchAnswer> fetch(const std::string& id,
                                  std::chrono::milliseconds wait = std::chrono::milliseconds{0});

@@ -100,6 +100,19 @@ struct Ping {
   Raw ref;
 };
 
+/// What an operator asks for: `do` on the wire is a verb of admin_table.hpp, which says what it needs of the
+/// rest.
+struct AdminQuery {
+  std::string_view verb;
+  std::string_view what, name;  ///< a kind of thing, and which of them
+  std::string_view id, lane, service, client, model, state;
+  std::string_view key, setting, value, reason;
+  std::int64_t from = 0;              ///< of a list: the `next` of an earlier answer
+  std::optional<std::int64_t> limit;  ///< rows of a list in one answer
+  bool dry_run = false;               ///< say what would happen, and change nothing
+  Raw ref;
+};
+
 // ---- broker -> client ---------------------------------------------------------------------------------
 
 struct Accepted {
@@ -148,6 +161,12 @@ struct StatsReply {
 struct Pong {
   std::int64_t now_ms = 0;
   std::string_view version;
+  Raw ref;
+};
+
+/// What an operator is answered: a document, as with StatsReply.
+struct AdminReply {
+  Raw document;
   Raw ref;
 };
 
@@ -244,8 +263,9 @@ struct WorkerRefusal {
 
 // ---- who says what to whom ----------------------------------------------------------------------------
 
-using ClientRequest = std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping>;
-using ClientReply = std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong>;
+using ClientRequest = std::variant<Submit, Cancel, StatusQuery, Fetch, Seen, StatsQuery, Ping, AdminQuery>;
+using ClientReply =
+    std::variant<Accepted, ChunkReply, JobResult, ErrorReply, StatusReply, StatsReply, Pong, AdminReply>;
 using WorkerReport = std::variant<Ready, Chunk, Outcome, Failure, Heartbeat, Bye>;
 using WorkerCommand =
     std::variant<Welcome, JobOffer, Acked, CancelJob, Window, Heartbeat, Drain, Bye, WorkerRefusal>;

@@ -46,6 +46,9 @@ class SessionTest : public testing::Test {
       case RequestKind::ping:
         encode(wire::Ping{.ref = raw}, header);
         break;
+      case RequestKind::admin:
+        encode(wire::AdminQuery{.verb = "jobs", .ref = raw}, header);
+        break;
     }
     Request request{.ref = ref, .kind = kind, .id = id, .header = std::string(header.view()), .asked = now_};
     if (within) request.deadline = now_ + *within;

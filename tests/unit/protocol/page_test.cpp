@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <lanemq/admin_table.hpp>
 #include <lanemq/error_table.hpp>
 
 #include "protocol/src/field_table.hpp"
@@ -165,6 +166,26 @@ TEST(Page, lists_the_error_codes_of_the_code) {
     const ErrorInfo& info = error_info(*code);
     EXPECT_EQ(rows[i][1], std::to_string(info.http_status)) << info.name;
     EXPECT_EQ(rows[i][2] == "yes", info.says_when_to_retry) << info.name;
+  }
+}
+
+TEST(Page, lists_the_verbs_of_operators_as_the_code_has_them) {
+  const auto names = [](std::string_view fields) {
+    std::string list = fields.empty() ? "" : "`";
+    for (const char c : fields)
+      list += c == ' ' ? std::string("`, `") : std::string(1, c);
+    return fields.empty() ? list : list + "`";
+  };
+  std::vector<Row> rows;
+  const Page page = read_page();
+  for (const Row& row : page.at("Operating the broker/"))
+    if (row.size() == 4) rows.push_back(row);
+
+  ASSERT_EQ(rows.size(), admin_table().size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const AdminInfo& info = admin_table()[i];
+    EXPECT_EQ(rows[i],
+              (Row{names(info.name), names(info.needs), names(info.takes), std::string(info.meaning)}));
   }
 }
 

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <lanemq/admin_table.hpp>
+#include <lanemq/text.hpp>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/check.hpp"
+#include "broker/core/document_page.hpp"
+
+// What operators ask for, and what they change. admin_table.hpp lists the verbs.
+
+namespace lanemq::core {
+namespace {
+
+/// Places of jobs, or of clients, that are looked at for one answer, whatever a filter lets through: a list
+/// of a million jobs costs many answers, and none of them much of a turn.
+constexpr std::size_t kPlacesPerPage = 4096;
+/// Names of a worker's services, and of its lanes, that a row of a list shows.
+constexpr std::size_t kNamesShown = 8;
+
+Refusal bad_question(std::string message) {
+  return {ErrorCode::bad_request, std::move(message), {}};
+}
+
+std::int64_t signed_of(std::size_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
+/// Passes what is named so, or matches the glob; what was not asked for passes all.
+bool passes(std::string_view wanted, std::string_view name) {
+  return wanted.empty() || glob_match(wanted, name);
+}
+
+std::optional<JobState> state_named(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(JobState::expired); ++i)
+    if (name_of(static_cast<JobState>(i)) == name) return static_cast<JobState>(i);
+  return std::nullopt;
+}
+
+std::string_view name_of(ReplyMode mode) {
+  switch (mode) {
+    case ReplyMode::result:
+      return "result";
+    case ReplyMode::accepted:
+      return "accepted";
+    case ReplyMode::both:
+      break;
+  }
+  return "both";
+}
+
+/// Lists what `Map` holds by name, from the `from`-th on.
+template <class Map, class Row>
+std::optional<std::size_t> fill_page(DocumentPage& page, std::int64_t from, const Map& all, Row row) {
+  auto at = static_cast<std::size_t>(from);
+  if (at >= all.size()) return std::nullopt;
+  for (auto entry = std::next(all.begin(), static_cast<std::ptrdiff_t>(at)); entry != all.end();
+       ++entry, ++at) {
+    if (page.full()) return at;
+    page.add(row(*entry));
+  }
+  return std::nullopt;
+}
+
+/// The answer to a question for a list.
+DocumentMap list(std::string_view name, const DocumentPage& page, std::optional<std::size_t> next) {
+  DocumentMap document;
+  document.rows(name, page);
+  if (next) document.integer("next", signed_of(*next));
+  return document;
+}
+
+}  // namespace
+
+void Broker::on(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  if (const std::optional<std::string> fault = admin_fault(fields))
+    return refuse(event.from, fields.ref, fields.id, bad_question(*fault));
+  switch (admin_info(fields)->verb) {
+    case AdminVerb::jobs:
+      return list_jobs(event, now);
+    case AdminVerb::job:
+      return show_job(event, now);
+    case AdminVerb::lanes:
+      return list_lanes(event);
+    case AdminVerb::services:
+      return list_services(event);
+    case AdminVerb::workers:
+      return list_workers(event, now);
+    case AdminVerb::clients:
+      return list_clients(event);
+  }
+}
+
+void Broker::answer(const AdminAsked& to, const DocumentMap& document) {
+  scratch_.clear();
+  document.write_to(scratch_);
+  wire::AdminReply reply;
+  reply.document.bytes = scratch_.view();
+  reply.ref = to.fields->ref;
+  outbox_.add(to.from.peer, to.from.address, to.from.envelope, reply);
+}
+
+// ---- lists --------------------------------------------------------------------------------------------
+
+void Broker::list_jobs(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const auto refused = [&](std::string why) {
+    refuse(event.from, fields.ref, {}, bad_question(std::move(why)));
+  };
+  const Lane* const lane = fields.lane.empty() ? nullptr : lane_named(fields.lane);
+  if (!fields.lane.empty() && lane == nullptr)
+    return refused("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " + lane_names());
+  const std::optional<JobState> state = state_named(fields.state);
+  if (!fields.state.empty() && !state)
+    return refused(
+        "field \"state\" must be queued, delayed, running, succeeded, failed, cancelled or expired");
+
+  DocumentPage page(fields.limit);
+  auto place = static_cast<std::size_t>(fields.from);
+  const std::size_t end = std::min(jobs_.places(), place + kPlacesPerPage);
+  for (; place < end && !page.full(); ++place) {
+    const Record* record = jobs_.at(place);
+    if (record == nullptr) continue;
+    // A job that ended and whose worker has not let go of it is what is kept of it, if anything.
+    if (const Job* job = record->job(); job != nullptr && job->ended()) record = job->result;
+    if (record == nullptr || record->is_result != (state && *state >= JobState::succeeded)) continue;
+    if (lane != nullptr && lane->index() != lane_of(*record)) continue;
+    DocumentMap row;
+    row.text("id", record->id());
+    if (const KeptResult* const result = record->result()) {
+      if (result->state != *state || !passes(fields.service, result->service->name) ||
+          !passes(fields.model, result->model()) || !fields.client.empty())
+        continue;
+      row.text("state", name_of(result->state)).text("lane", lanes_[result->lane]->options().name);
+      row.text("service", result->service->name).text_if_any("model", result->model());
+      row.integer("attempts", result->attempts).integer("ran_ms", result->ran_ms);
+    } else {
+      const Job& job = *record->job();
+      const std::string_view model = job.text.get(JobText::model);
+      if ((state && job.state != *state) || !passes(fields.service, job.stream().service().name) ||
+          !passes(fields.model, model) || !passes(fields.client, job.queue->client().name))
+        continue;
+      row.text("state", name_of(job.state)).text("lane", lanes_[job.lane]->options().name);
+      row.text("service", job.stream().service().name).text_if_any("model", model);
+      row.text("client", job.queue->client().name).integer("attempts", job.attempts);
+      row.integer("age_ms", to_ms(now - job.accepted_at));
+      if (job.worker != nullptr) row.text_if_any("worker", job.worker->name);
+    }
+    page.add(row);
+  }
+  answer(event, list("jobs", page, place < jobs_.places() ? std::optional(place) : std::nullopt));
+}
+
+void Broker::list_lanes(const AdminAsked& event) {
+  DocumentPage page(event.fields->limit);
+  const auto next = fill_page(page, event.fields->from, lanes_, [&](const std::unique_ptr<Lane>& lane) {
+    const LaneOptions& options = lane->options();
+    DocumentMap row;
+    row.text("name", options.name).integer("queued", signed_of(lane->queued));
+    row.integer("delayed", signed_of(lane->delayed)).integer("running", signed_of(lane->running));
+    row.integer("bytes", signed_of(lane->bytes)).integer("timeout_ms", to_ms(options.timeout));
+    row.integer("depth_max", signed_of(options.depth_max));
+    if (options.bytes_max > 0) row.integer("bytes_max", signed_of(options.bytes_max));
+    if (options.reserved_slots > 0) row.integer("reserved_slots", signed_of(options.reserved_slots));
+    if (options.reserve > 0) row.number("reserve", options.reserve / 1000.0);
+    if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
+    if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
+    if (options.is_default) row.flag("default", true);
+    return row;
+  });
+  answer(event, list("lanes", page, next));
+}
+
+void Broker::list_services(const AdminAsked& event) {
+  DocumentPage page(event.fields->limit);
+  const auto next = fill_page(page, event.fields->from, workers_.services(), [&](const auto& entry) {
+    const Service& service = *entry.second;
+    std::size_t queued = 0;
+    for (const Stream* stream : service.streams)
+      queued += stream->depth();
+    DocumentMap row;
+    row.text("name", service.name).integer("queued", signed_of(queued));
+    row.integer("workers", signed_of(service.workers));
+    row.integer("free_places", signed_of(service.free_places));
+    if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
+    return row;
+  });
+  answer(event, list("services", page, next));
+}
+
+void Broker::list_workers(const AdminAsked& event, TimePoint now) {
+  DocumentPage page(event.fields->limit);
+  std::optional<std::size_t> next;
+  const auto& all = workers_.all();
+  for (auto at = all.lower_bound(static_cast<std::uint64_t>(event.fields->from)); at != all.end(); ++at) {
+    const Worker& worker = *at->second;
+    if (page.full()) {
+      next = at->first;
+      break;
+    }
+    std::vector<std::string_view> services, lanes;
+    for (const auto& place : worker.places)
+      services.push_back(place->service->name);
+    for (const auto& lane : lanes_)
+      if ((worker.lanes >> lane->index() & 1) != 0) lanes.push_back(lane->options().name);
+    if (std::none_of(services.begin(), services.end(),
+                     [&](std::string_view name) { return passes(event.fields->service, name); }))
+      continue;
+    DocumentMap row;
+    row.text_if_any("name", worker.name).text("session", worker.session);
+    row.text("state", worker.draining ? "draining" : worker.awaits_inventory ? "greeting" : "ready");
+    row.integer("running", worker.running).integer("capacity", worker.capacity);
+    row.texts("services", services, kNamesShown);
+    if (services.size() > kNamesShown) row.integer("services_count", signed_of(services.size()));
+    if (worker.reserved()) row.texts("lanes", lanes, kNamesShown);
+    row.integer("heard_ms", to_ms(now - worker.heard_at));
+    page.add(row);
+  }
+  answer(event, list("workers", page, next));
+}
+
+void Broker::list_clients(const AdminAsked& event) {
+  DocumentPage page(event.fields->limit);
+  auto place = static_cast<std::size_t>(event.fields->from);
+  const std::size_t end = std::min(clients_.places(), place + kPlacesPerPage);
+  for (; place < end && !page.full(); ++place) {
+    const Client* const client = clients_.at(place);
+    if (client == nullptr) continue;
+    DocumentMap row;
+    row.text("name", client->name).integer("waiting", signed_of(client->waiting));
+    row.integer("running", signed_of(client->running)).integer("weight", client->options.weight);
+    if (client->options.in_flight_max > 0)
+      row.integer("in_flight_max", signed_of(client->options.in_flight_max));
+    if (client->options.depth_max > 0) row.integer("depth_max", signed_of(client->options.depth_max));
+    row.text_if_any("lane_max", client->options.lane_max);
+    page.add(row);
+  }
+  answer(event, list("clients", page, place < clients_.places() ? std::optional(place) : std::nullopt));
+}
+
+// ---- one job ------------------------------------------------------------------------------------------
+
+void Broker::show_job(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const Record* const record = jobs_.find(fields.id);
+  if (record == nullptr)
+    return refuse(event.from, fields.ref, fields.id,
+                  {ErrorCode::not_found,
+                   "no job with id \"" + std::string(fields.id) +
+                       "\" is known: none came, or it ended and is no longer kept",
+                   {}});
+  DocumentMap document;
+  document.text("id", record->id()).integer("job", static_cast<std::int64_t>(record->number));
+  if (const KeptResult* const result = record->result()) {
+    document.text("state", name_of(result->state)).text("lane", lanes_[result->lane]->options().name);
+    document.text("service", result->service->name).text_if_any("model", result->model());
+    document.integer("attempts", result->attempts).integer("attempt", result->attempt);
+    document.integer("queued_ms", result->queued_ms).integer("ran_ms", result->ran_ms);
+    const Terminal end = result->terminal();
+    document.integer("body_bytes", signed_of(end.body.size()));
+    document.integer("kept_ms", std::max<std::int64_t>(to_ms(result->due - now), 0));
+    if (end.ending != nullptr && result->state != JobState::succeeded)
+      document.text("code", name_of(end.ending->code)).text_if_any("message", end.ending->message);
+    return answer(event, document);
+  }
+  const Job& job = *record->job();
+  document.text("state", name_of(job.state)).text("lane", lanes_[job.lane]->options().name);
+  document.text("service", job.stream().service().name).text_if_any("model", job.text.get(JobText::model));
+  document.text("client", job.queue->client().name);
+  document.integer("attempts", job.attempts).integer("attempts_max", job.attempts_max);
+  document.integer("attempt", job.attempt);
+  if (job.crashes > 0) document.integer("crashes", job.crashes);
+  document.integer("age_ms", to_ms(now - job.accepted_at));
+  document.integer("deadline_ms", std::max<std::int64_t>(to_ms(job.deadline - now), 0));
+  document.integer("body_bytes", signed_of(job.body().size())).integer("bytes", job.bytes);
+  document.text("reply", name_of(job.reply)).integer("retain_ms", job.retain_ms);
+  if (job.extra && !job.extra->waiters.empty())
+    document.integer("waiters", signed_of(job.extra->waiters.size()));
+  const BudgetSet set = job.stream().budgets();
+  std::vector<std::string_view> budgets;
+  for (const std::size_t i : budgets_.members(set))
+    budgets.push_back(budgets_.all()[i].options.name);
+  if (!budgets.empty()) document.texts("budgets", budgets, kNamesShown);
+  if (budgets_.counts_tokens(set))
+    document.integer("input_tokens", job.input_tokens).integer("output_tokens", job.output_tokens);
+  if (job.state == JobState::running) {
+    document.text_if_any("worker", job.worker->name).text("session", job.worker->session);
+    document.text_if_any("key", budgets_.key_of(job.reservation));
+    document.integer("queued_ms", job.queued_ms).integer("ran_ms", to_ms(now - job.dispatched_at));
+  } else {
+    const Wait wait = wait_of(job, now);
+    document.text("blocked_by", wait.what);
+    if (wait.until) document.integer("eta_ms", std::max<std::int64_t>(to_ms(*wait.until - now), 0));
+  }
+  answer(event, document);
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <lanemq/messages.hpp>
+
+namespace lanemq {
+
+// The one table of what operators can ask for with the op `admin`:
+// X(verb, fields it needs, fields it may have, meaning).
+// The enumeration, the checks, what a refusal lists and the page docs/protocol.md follow from it. A new verb
+// is a row here and a case in broker/core/broker_admin.cpp; a new field, one in AdminQuery and in the table
+// of fields.
+#define LANEMQ_ADMIN_TABLE(X)                                                   \
+  X(jobs, "", "lane service client model state from limit",                     \
+    "list the jobs that are not over, or those of"                              \
+    " one `state`")                                                             \
+  X(job, "id", "", "all that is known of one job")                              \
+  X(lanes, "", "from limit", "list the lanes with their settings")              \
+  X(services, "", "from limit", "list the services that jobs or workers named") \
+  X(workers, "", "service from limit", "list the workers")                      \
+  X(clients, "", "from limit", "list the clients that have jobs, or had some lately")
+
+enum class AdminVerb : unsigned char {
+#define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,
+  LANEMQ_ADMIN_TABLE(LANEMQ_ADMIN_ENUMERATOR)
+#undef LANEMQ_ADMIN_ENUMERATOR
+};
+
+/// One row of the table.
+struct AdminInfo {
+  AdminVerb verb;
+  std::string_view name;   ///< `do` on the wire
+  std::string_view needs;  ///< fields, with a space between them
+  std::string_view takes;  ///< those that it may have besides
+  std::string_view meaning;
+};
+
+/// All rows, in the order of the enumeration.
+std::span<const AdminInfo> admin_table();
+std::string_view name_of(AdminVerb verb);
+/// The row that a query asks for, null when there is none.
+const AdminInfo* admin_info(const wire::AdminQuery& query);
+
+/// What is wrong with a query by the table, for people: an unknown verb, a field that is missing, or one that
+/// would have no effect. Empty: nothing is.
+std::optional<std::string> admin_fault(const wire::AdminQuery& query);
+
+/// Where a broker listens for operators that is told nothing else, and where they look for it: a socket file
+/// in the first folder of `runtime_directory`, what systemd calls $RUNTIME_DIRECTORY; without one, a port.
+std::string default_admin_endpoint(std::string_view runtime_directory);
+
+}  // namespace lanemq
