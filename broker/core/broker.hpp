@@ -115,6 +115,7 @@ class Broker {
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   Refusal not_known(std::string_view id) const;
+  Refusal not_dead(std::string_view id) const;
   void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
                     std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
@@ -182,7 +183,13 @@ class Broker {
   bool dies(const Job& job, JobState state) const;
   void bury(Job& job, KeptResult& result, TimePoint now);
   std::optional<Refusal> redrive(KeptResult& result, TimePoint now);
-  static bool matches(const KeptResult& result, const std::string& lane, const DeadFilter& filter);
+  bool is_meant(const KeptResult& result, const wire::AdminQuery& filter) const;
+  template <class Take>
+  std::optional<std::uint64_t> for_each_dead(const wire::AdminQuery& filter, Take take);
+  void list_dead(const AdminAsked& event, TimePoint now);
+  void redrive_dead(const AdminAsked& event, TimePoint now);
+  void purge_dead(const AdminAsked& event);
+  void add_history(DocumentMap& document, const History& history, TimePoint now) const;
 
   // ---- the life of a job (broker.cpp)
   void apply_guards();

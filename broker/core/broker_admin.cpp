@@ -90,6 +90,12 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return list_workers(event, now);
     case AdminVerb::clients:
       return list_clients(event);
+    case AdminVerb::dead:
+      return list_dead(event, now);
+    case AdminVerb::redrive:
+      return redrive_dead(event, now);
+    case AdminVerb::purge:
+      return purge_dead(event);
   }
 }
 
@@ -263,6 +269,8 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
     document.integer("kept_ms", std::max<std::int64_t>(to_ms(result->due - now), 0));
     if (end.ending != nullptr && result->state != JobState::succeeded)
       document.text("code", name_of(end.ending->code)).text_if_any("message", end.ending->message);
+    if (result->dead() != nullptr) document.flag("dead", true);
+    if (const DeadJob* const dead = result->dead()) add_history(document, dead->history, now);
     return answer(event, document);
   }
   const Job& job = *record->job();
@@ -294,6 +302,7 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
     document.text("blocked_by", wait.what);
     if (wait.until) document.integer("eta_ms", std::max<std::int64_t>(to_ms(*wait.until - now), 0));
   }
+  if (job.extra) add_history(document, job.extra->history, now);
   answer(event, document);
 }
 

@@ -372,7 +372,8 @@ Refusal Broker::not_known(std::string_view id) const {
   if (gone_.contains(id))
     return {ErrorCode::gone,
             "the result of job \"" + std::string(id) +
-                "\" is no longer kept: retain_ms is over, or results_max or results_bytes_max were reached; "
+                "\" is no longer kept: retain_ms is over, results_max or results_bytes_max were reached, or "
+                "it was purged; "
                 "submit it again with that id or another",
             {}};
   return {ErrorCode::not_found, "no job with id \"" + std::string(id) + "\" is known", {}};
@@ -450,7 +451,7 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
   Wait wait;
   fill_status(reply, wait, record, now);
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  outbox_.add(to.peer, to.address, to.envelope, reply);
 }
 
 /// Where a job is. `wait` holds a text of it, and scratch_ another.

@@ -64,9 +64,4 @@ struct DeadJob {
   }
 };
 
-/// Which dead jobs are meant. An empty text matches all.
-struct DeadFilter {
-  std::string_view id, lane, service, client, model, code;
-};
-
 }  // namespace lanemq::core

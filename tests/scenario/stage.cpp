@@ -107,6 +107,9 @@ void Stage::set_option(Words words) {
     options_.memory_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("results_max"))
     options_.results_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("dead_retain")) options_.dead_retain = parse_duration(*value);
+  if (const auto value = words.take("dead_max"))
+    options_.dead_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("gone_max"))
     options_.gone_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("jobs_max"))

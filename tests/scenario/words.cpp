@@ -326,6 +326,7 @@ std::string client_frame(Words words, const Names& names) {
     message.client = fields.text("client");
     message.model = fields.text("model");
     message.state = fields.text("state");
+    message.code = fields.text("code");
     message.key = fields.text("key");
     message.setting = fields.text("setting");
     message.value = fields.text("value");

@@ -105,7 +105,7 @@ struct Ping {
 struct AdminQuery {
   std::string_view verb;
   std::string_view what, name;  ///< a kind of thing, and which of them
-  std::string_view id, lane, service, client, model, state;
+  std::string_view id, lane, service, client, model, state, code;
   std::string_view key, setting, value, reason;
   std::int64_t from = 0;              ///< of a list: the `next` of an earlier answer
   std::optional<std::int64_t> limit;  ///< rows of a list in one answer
