@@ -17,7 +17,6 @@ import secrets
 import sys
 import threading
 import traceback
-import types
 
 import zmq
 from msgpack import packb, unpackb
@@ -141,7 +140,7 @@ def singles(frames):
     _, op, fields, *inside = unpackb(frames[at])
     if not isinstance(fields, list):
         return [frames]
-    bodies = unpackb((inside or frames[at + 1 :] or [packb([b""] * len(fields))])[0])
+    bodies = unpackb((inside or frames[at + 1 :] or [b""])[0] or packb([b""] * len(fields)))
     common = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
     return [
         [*frames[:at], packb(["LMQ1", op, {**common, **one}, body])] for one, body in zip(fields, bodies, strict=True)
@@ -241,9 +240,8 @@ class Room(harness.Room):
     def stranger(self):
         return Stranger(self, zmq.DEALER, self.broker.workers)
 
-    def own_broker(self, *arguments):
-        """A broker of this rule's own, in the place of the kit's."""
-        return self.start_broker(*arguments)
+    def operator(self, kind=zmq.DEALER):
+        return Client(self, kind, self.broker.admin)
 
     @contextlib.contextmanager
     def case(self, what):
@@ -286,7 +284,8 @@ class Verdict:
 
 
 class Runner:
-    """Runs rules against one broker, several at a time. `endpoints` None: it starts a broker of its own."""
+    """Runs rules against one broker, several at a time. `endpoints` has clients, workers and admin, the last one None
+    where there is none; without endpoints it starts a broker of its own."""
 
     # The broker's heartbeat where the kit starts it: a machine that stands still for six seconds changes no verdict.
     ARGUMENTS = ("--set", "heartbeat=2s", "--log-level", "warn")
@@ -295,7 +294,7 @@ class Runner:
     def __init__(self, page, endpoints=None):
         self.page = page
         self.own = None if endpoints else harness.Broker(*self.ARGUMENTS)
-        self.broker = types.SimpleNamespace(clients=endpoints[0], workers=endpoints[1]) if endpoints else self.own
+        self.broker = endpoints or self.own
         self.features, self.features_lock = {}, threading.Lock()
 
     def answers(self):
@@ -324,12 +323,14 @@ class Runner:
     def judge(self, rule):
         if rule.broker and self.own is None:
             return Verdict(rule, SKIPPED, [f"needs a broker started with {' '.join(rule.broker)}"], [])
+        if rule.section not in self.page.sections:
+            return Verdict(rule, SKIPPED, ["the page has no such section"], [])
         room = Room(self.page, self.broker, rule.name)
         try:
             if rule.feature and (why := self.why_not(rule.feature)):
                 return Verdict(rule, SKIPPED, [f"{rule.feature}: {why}"], [])
             if rule.broker:
-                room.own_broker(*rule.broker)
+                room.start_broker(*rule.broker)
             rule.run(room)
             if rule.hostile:
                 with room.case("honest peers afterwards"):

@@ -48,6 +48,7 @@ class Page:
         self.sections = []  # headings in their order; an op's with its direction, "Client to broker: submit"
         self.tables = {}  # (direction, op) -> {name: Field}; a direction is a heading such as "Broker to client"
         self.codes = {}  # error code -> whether it says retry_after_ms
+        self.verbs = {}  # of operators: what each needs and what it takes
         self.later = set()  # what the table "Not in this version" lists, as it stands there
         chapter = section = ""
         in_program = False
@@ -71,6 +72,8 @@ class Page:
             self.tables[chapter, section][name[1]] = Field(name[1], cells[1], cells[2], cells[3].strip("`"))
         elif section == "Error codes" and len(cells) == 4 and name:
             self.codes[name[1]] = cells[2] == "yes"
+        elif section == "Operating the broker" and len(cells) == 4 and name:
+            self.verbs[name[1]] = tuple(re.findall(r"`(\w+)`", cell) for cell in cells[1:3])
         elif section == "Not in this version" and not cells[0].startswith("-"):
             self.later.add(cells[0])
 
@@ -121,15 +124,15 @@ class Page:
                 continue
             value = fields[field.name]
             if not is_of_type(value, field.type):
-                found.append(f"{label} is {value!r}, and should be {field.type}")
+                found.append(f"{label} is {value!r:.60}, and should be {field.type}")
                 continue
             least, most = field.bounds
             size = value if is_int(value) else len(value.encode()) if isinstance(value, str) else None
             if least is not None and size is not None and not (field.name == "ref" and is_int(value)):
                 if not least <= size <= most:
-                    found.append(f"{label} is {value!r}: its limit is {field.limit}")
+                    found.append(f"{label} is {value!r:.60}, {size} in all: its limit is {field.limit}")
             if not field.always and is_default(value, field.default, default_lane):
-                found.append(f"{label} is {value!r}, its default, and should be left out")
+                found.append(f"{label} is {value!r:.60}, its default, and should be left out")
         if direction == "Broker to client" and op == "error" and (code := fields.get("code")):
             if code not in self.codes:
                 found.append(f"error.code is {code!r}, which is no code of the page")
