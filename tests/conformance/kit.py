@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import sys
+import tempfile
 import threading
 import traceback
 
@@ -23,7 +24,7 @@ from msgpack import packb, unpackb
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
 import harness  # noqa: E402: the peers are those of the integration tests
-from page import MAGIC  # noqa: E402
+from page import MAGIC, inheriting  # noqa: E402
 
 PASS, FAIL, SKIPPED = "pass", "FAIL", "skipped"
 # A job number that no broker comes to.
@@ -36,7 +37,8 @@ class Rule:
     section: str  # a heading of docs/protocol.md, with its direction where it is an op: "Client to broker: submit"
     text: str
     run: collections.abc.Callable
-    broker: tuple  # arguments of the broker that it needs; empty: any will do
+    broker: tuple  # arguments of a broker of its own; empty: any will do
+    config: str  # likewise, its configuration file
     feature: str  # what the broker has to understand, see FEATURES
     hostile: bool  # honest peers are looked after when it has run
     slow: bool  # waits for the broker's clock: started first
@@ -46,13 +48,13 @@ RULES = []
 FEATURES = {}
 
 
-def rule(section, broker=(), feature=None, hostile=False, slow=False):
+def rule(section, broker=(), config="", feature=None, hostile=False, slow=False):
     """Makes a function the check of one rule; its name and its docstring are the rule's."""
 
     def add(run):
         slug = re.sub(r"\W+", "-", section.lower()).strip("-")
         text = " ".join(run.__doc__.split())
-        RULES.append(Rule(f"{slug}.{run.__name__}", section, text, run, tuple(broker), feature, hostile, slow))
+        RULES.append(Rule(f"{slug}.{run.__name__}", section, text, run, tuple(broker), config, feature, hostile, slow))
         return run
 
     return add
@@ -140,11 +142,9 @@ def singles(frames):
     _, op, fields, *inside = unpackb(frames[at])
     if not isinstance(fields, list):
         return [frames]
-    bodies = unpackb((inside or frames[at + 1 :] or [b""])[0] or packb([b""] * len(fields)))
-    common = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
-    return [
-        [*frames[:at], packb(["LMQ1", op, {**common, **one}, body])] for one, body in zip(fields, bodies, strict=True)
-    ]
+    bodies = inside[0] if inside else unpackb(frames[at + 1]) if frames[at + 1 :] else [b""] * len(fields)
+    whole = [{**inherited, **one} for one, inherited in inheriting(fields)]
+    return [[*frames[:at], packb(["LMQ1", op, one, body])] for one, body in zip(whole, bodies, strict=True)]
 
 
 class Client(Judged, harness.Client):
@@ -240,6 +240,12 @@ class Room(harness.Room):
     def stranger(self):
         return Stranger(self, zmq.DEALER, self.broker.workers)
 
+    def broker_of_its_own(self, rule):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(rule.config)
+            file.flush()
+            self.start_broker(*(("--config", file.name) if rule.config else ()), *rule.broker)
+
     def operator(self, kind=zmq.DEALER):
         return Client(self, kind, self.broker.admin)
 
@@ -321,16 +327,19 @@ class Runner:
                 pool.shutdown(cancel_futures=True)
 
     def judge(self, rule):
-        if rule.broker and self.own is None:
-            return Verdict(rule, SKIPPED, [f"needs a broker started with {' '.join(rule.broker)}"], [])
+        if (rule.broker or rule.config) and self.own is None:
+            options = " ".join(rule.broker) or "the configuration " + " ".join(rule.config.split())
+            return Verdict(rule, SKIPPED, [f"needs a broker started with {options}"], [])
         if rule.section not in self.page.sections:
             return Verdict(rule, SKIPPED, ["the page has no such section"], [])
+        if self.own and self.own.process.poll() is not None:
+            return Verdict(rule, SKIPPED, ["the broker has ended"], [])
         room = Room(self.page, self.broker, rule.name)
         try:
             if rule.feature and (why := self.why_not(rule.feature)):
                 return Verdict(rule, SKIPPED, [f"{rule.feature}: {why}"], [])
-            if rule.broker:
-                room.start_broker(*rule.broker)
+            if rule.broker or rule.config:
+                room.broker_of_its_own(rule)
             rule.run(room)
             if rule.hostile:
                 with room.case("honest peers afterwards"):
