@@ -59,11 +59,11 @@ def a_job_that_cannot_run_holds_up_no_other(room):
 def deadlines_end_jobs_wherever_they_are(room):
     """timeout_ms after acceptance the job ends with error deadline, wherever it is, and never before; a worker
     that runs it gets cancel."""
-    client, worker = room.client(), room.worker()
+    client, worker, other = room.client(), room.worker(), room.worker(services=[room.service + "-2"])
     started = monotonic()
-    client.submit(id=room.id("waits"), service=room.service + "-2", timeout_ms=300)
-    worker.hand_in(room.running(worker, client, id=room.id("delayed"), timeout_ms=301), "error",
-                   retry_after_ms=60_000, **{"class": "retry"})  # fmt: skip
+    client.submit(id=room.id("waits"), service=room.service + "-3", timeout_ms=300)
+    delayed = room.running(other, client, id=room.id("delayed"), service=room.service + "-2", timeout_ms=301)
+    other.hand_in(delayed, "error", retry_after_ms=60_000, **{"class": "retry"})
     job = room.running(worker, client, id=room.id("runs"), timeout_ms=302)
     ended = {}
     for _ in range(3):
@@ -84,8 +84,12 @@ def deadlines_end_jobs_wherever_they_are(room):
 def deadlines_fire_in_their_order(room):
     """Jobs end in the order of their deadlines."""
     client = room.client()
+    started = monotonic()
     for timeout_ms in (900, 600, 300):
         client.submit(timeout_ms=timeout_ms, ref=timeout_ms)
+    client.status(room.id("any"))  # the broker has seen them all
+    if monotonic() - started > 0.25:
+        skip("this machine needed 250 ms for a few messages")
     expect([expect_error(client.get(), "deadline").fields["ref"] for _ in range(3)], [300, 600, 900], "the order")
 
 
