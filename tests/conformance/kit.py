@@ -15,16 +15,17 @@ import os
 import re
 import secrets
 import sys
+import tempfile
 import threading
+import time
 import traceback
-import types
 
 import zmq
 from msgpack import packb, unpackb
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
 import harness  # noqa: E402: the peers are those of the integration tests
-from page import MAGIC  # noqa: E402
+from page import MAGIC, inheriting  # noqa: E402
 
 PASS, FAIL, SKIPPED = "pass", "FAIL", "skipped"
 # A job number that no broker comes to.
@@ -37,7 +38,8 @@ class Rule:
     section: str  # a heading of docs/protocol.md, with its direction where it is an op: "Client to broker: submit"
     text: str
     run: collections.abc.Callable
-    broker: tuple  # arguments of the broker that it needs; empty: any will do
+    broker: tuple  # arguments of a broker of its own; empty: any will do
+    config: str  # likewise, its configuration file
     feature: str  # what the broker has to understand, see FEATURES
     hostile: bool  # honest peers are looked after when it has run
     slow: bool  # waits for the broker's clock: started first
@@ -47,13 +49,13 @@ RULES = []
 FEATURES = {}
 
 
-def rule(section, broker=(), feature=None, hostile=False, slow=False):
+def rule(section, broker=(), config="", feature=None, hostile=False, slow=False):
     """Makes a function the check of one rule; its name and its docstring are the rule's."""
 
     def add(run):
         slug = re.sub(r"\W+", "-", section.lower()).strip("-")
         text = " ".join(run.__doc__.split())
-        RULES.append(Rule(f"{slug}.{run.__name__}", section, text, run, tuple(broker), feature, hostile, slow))
+        RULES.append(Rule(f"{slug}.{run.__name__}", section, text, run, tuple(broker), config, feature, hostile, slow))
         return run
 
     return add
@@ -141,11 +143,9 @@ def singles(frames):
     _, op, fields, *inside = unpackb(frames[at])
     if not isinstance(fields, list):
         return [frames]
-    bodies = unpackb((inside or frames[at + 1 :] or [packb([b""] * len(fields))])[0])
-    common = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
-    return [
-        [*frames[:at], packb(["LMQ1", op, {**common, **one}, body])] for one, body in zip(fields, bodies, strict=True)
-    ]
+    bodies = inside[0] if inside else unpackb(frames[at + 1]) if frames[at + 1 :] else [b""] * len(fields)
+    whole = [{**inherited, **one} for one, inherited in inheriting(fields)]
+    return [[*frames[:at], packb(["LMQ1", op, one, body])] for one, body in zip(whole, bodies, strict=True)]
 
 
 class Client(Judged, harness.Client):
@@ -188,6 +188,18 @@ class WorkerFenced:
 
 class Worker(WorkerFenced, Judged, harness.Worker):
     direction = "Broker to worker"
+    said_at = None
+    silence = 0.0  # the longest, in intervals, while it should have sent heartbeats
+
+    def send_frames(self, *frames):
+        self.note_silence()
+        super().send_frames(*frames)
+        self.said_at = time.monotonic()
+
+    def note_silence(self):
+        welcomed = self.next_heartbeat != float("inf")
+        if self.heartbeats and welcomed and self.said_at is not None:
+            self.silence = max(self.silence, (time.monotonic() - self.said_at) / self.interval)
 
     def jobs(self, count=0):
         """So many jobs; one more, or anything else, is a fault."""
@@ -241,9 +253,14 @@ class Room(harness.Room):
     def stranger(self):
         return Stranger(self, zmq.DEALER, self.broker.workers)
 
-    def own_broker(self, *arguments):
-        """A broker of this rule's own, in the place of the kit's."""
-        return self.start_broker(*arguments)
+    def broker_of_its_own(self, rule):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(rule.config)
+            file.flush()
+            self.start_broker(*(("--config", file.name) if rule.config else ()), *rule.broker)
+
+    def operator(self, kind=zmq.DEALER):
+        return Client(self, kind, self.broker.admin)
 
     @contextlib.contextmanager
     def case(self, what):
@@ -253,9 +270,21 @@ class Room(harness.Room):
         except AssertionError as error:
             self.faults.append(f"{what}: {error}")
 
+    def stood_still(self):
+        """Whether a worker of this rule said nothing for so long that the broker had to take it for dead: this machine's
+        fault, and no verdict about the broker."""
+        workers = [peer for peer in self.peers if isinstance(peer, Worker)]
+        for worker in workers:
+            worker.note_silence()
+        return any(worker.silence > 2.5 for worker in workers)
+
     def running(self, worker, client, /, **fields):
         """A job that the worker holds."""
+        before = len(client.inbox)
         client.submit(**fields)
+        refused = lambda: [m for m in list(client.inbox)[before:] if m.fields.get("code") == "bad_request"]
+        self.pump(lambda: worker.inbox or refused(), "a job at the worker")
+        expect([brief(message) for message in refused()], [], "refusals of a submit")
         return worker.get("job")
 
     def honest_peers(self):
@@ -286,7 +315,8 @@ class Verdict:
 
 
 class Runner:
-    """Runs rules against one broker, several at a time. `endpoints` None: it starts a broker of its own."""
+    """Runs rules against one broker, several at a time. `endpoints` has clients, workers and admin, the last one None
+    where there is none; without endpoints it starts a broker of its own."""
 
     # The broker's heartbeat where the kit starts it: a machine that stands still for six seconds changes no verdict.
     ARGUMENTS = ("--set", "heartbeat=2s", "--log-level", "warn")
@@ -295,7 +325,7 @@ class Runner:
     def __init__(self, page, endpoints=None):
         self.page = page
         self.own = None if endpoints else harness.Broker(*self.ARGUMENTS)
-        self.broker = types.SimpleNamespace(clients=endpoints[0], workers=endpoints[1]) if endpoints else self.own
+        self.broker = endpoints or self.own
         self.features, self.features_lock = {}, threading.Lock()
 
     def answers(self):
@@ -322,27 +352,37 @@ class Runner:
                 pool.shutdown(cancel_futures=True)
 
     def judge(self, rule):
-        if rule.broker and self.own is None:
-            return Verdict(rule, SKIPPED, [f"needs a broker started with {' '.join(rule.broker)}"], [])
+        if (rule.broker or rule.config) and self.own is None:
+            options = " ".join(rule.broker) or "the configuration " + " ".join(rule.config.split())
+            return Verdict(rule, SKIPPED, [f"needs a broker started with {options}"], [])
+        if rule.section not in self.page.sections:
+            return Verdict(rule, SKIPPED, ["the page has no such section"], [])
+        if self.own and self.own.process.poll() is not None:
+            return Verdict(rule, SKIPPED, ["the broker has ended"], [])
         room = Room(self.page, self.broker, rule.name)
         try:
             if rule.feature and (why := self.why_not(rule.feature)):
                 return Verdict(rule, SKIPPED, [f"{rule.feature}: {why}"], [])
-            if rule.broker:
-                room.own_broker(*rule.broker)
+            if rule.broker or rule.config:
+                room.broker_of_its_own(rule)
             rule.run(room)
             if rule.hostile:
                 with room.case("honest peers afterwards"):
                     room.honest_peers()
-            return Verdict(rule, FAIL if room.faults else PASS, room.faults, room.findings)
+            return self.failed(rule, room) if room.faults else Verdict(rule, PASS, [], room.findings)
         except Skip as why:
             return Verdict(rule, SKIPPED, [str(why)], room.findings)
         except AssertionError as error:
-            return Verdict(rule, FAIL, [*room.faults, f"{error} ({place_of(error)})"], room.findings)
+            return self.failed(rule, room, f"{error} ({place_of(error)})")
         except Exception:  # what a broken answer did to the rule is a verdict too
-            return Verdict(rule, FAIL, [*room.faults, traceback.format_exc().rstrip()], room.findings)
+            return self.failed(rule, room, traceback.format_exc().rstrip())
         finally:
             room.close()
+
+    def failed(self, rule, room, *last):
+        if room.stood_still():
+            return Verdict(rule, SKIPPED, ["this machine was too slow for the rule's worker", *room.faults, *last], [])
+        return Verdict(rule, FAIL, [*room.faults, *last], room.findings)
 
     def why_not(self, name):
         with self.features_lock:

@@ -4,7 +4,7 @@
 import dataclasses
 import re
 
-from msgpack import Unpacker, packb
+from msgpack import Unpacker, packb, unpackb
 
 MAGIC = (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1")
 INLINE_MAX = 4096
@@ -44,10 +44,14 @@ class Field:
 class Page:
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
-            lines = file.read().split("\n")
+            text = file.read()
+        lines = text.split("\n")
+        # The programs in Python, by their names.
+        self.programs = dict(re.findall(r"<!-- program: (\S+\.py) -->\n```\w+\n(.*?)```", text, re.DOTALL))
         self.sections = []  # headings in their order; an op's with its direction, "Client to broker: submit"
         self.tables = {}  # (direction, op) -> {name: Field}; a direction is a heading such as "Broker to client"
         self.codes = {}  # error code -> whether it says retry_after_ms
+        self.verbs = {}  # of operators: what each needs and what it takes
         self.later = set()  # what the table "Not in this version" lists, as it stands there
         chapter = section = ""
         in_program = False
@@ -71,6 +75,8 @@ class Page:
             self.tables[chapter, section][name[1]] = Field(name[1], cells[1], cells[2], cells[3].strip("`"))
         elif section == "Error codes" and len(cells) == 4 and name:
             self.codes[name[1]] = cells[2] == "yes"
+        elif section == "Operating the broker" and len(cells) == 4 and name:
+            self.verbs[name[1]] = tuple(re.findall(r"`(\w+)`", cell) for cell in cells[1:3])
         elif section == "Not in this version" and not cells[0].startswith("-"):
             self.later.add(cells[0])
 
@@ -99,19 +105,26 @@ class Page:
         if len(behind) + len(inside) > 1:
             found.append(f"{op} has more than one body")
         body = (inside or behind or [b""])[0]
+        if isinstance(fields, list):
+            body = b"" if self.is_batch_body(fields, inside, behind) else None
         if not isinstance(body, bytes):
-            return found + [f"{op} has a body that is no bin"]
+            return found + [f"{op} has a body that is neither a bin nor, of a batch, a list of bin, one for each map"]
         if (direction, op) not in self.tables:
             return found + [f"{op} is no op of the broker on this socket"]
-        if body and isinstance(fields, dict) and bool(inside) != (len(body) <= INLINE_MAX):
+        if body and bool(inside) != (len(body) <= INLINE_MAX):
             found.append(f"{op} has a body of {len(body)} bytes {'inside the header' if inside else 'behind it'}")
-        if len(header) - len(body) * bool(inside) > HEADER_BYTES_MAX:
+        if isinstance(fields, dict) and len(header) - len(body) * bool(inside) > HEADER_BYTES_MAX:
             found.append(f"{op} has a header of over {HEADER_BYTES_MAX} bytes")
-        for one in fields if isinstance(fields, list) else [fields]:
-            found += self.field_faults(direction, op, one, default_lane)
+        for one, inherited in inheriting(fields) if isinstance(fields, list) else [(fields, {})]:
+            found += self.field_faults(direction, op, {**inherited, **one}, default_lane, inherited)
         return found
 
-    def field_faults(self, direction, op, fields, default_lane):
+    @staticmethod
+    def is_batch_body(maps, inside, behind):
+        bodies = inside[0] if inside else unpackb(behind[0]) if behind else [b""] * len(maps)
+        return isinstance(bodies, list) and len(bodies) == len(maps) and all(isinstance(one, bytes) for one in bodies)
+
+    def field_faults(self, direction, op, fields, default_lane, inherited):
         found = []
         for field in self.fields(direction, op).values():
             label = f"{op}.{field.name}"
@@ -121,21 +134,28 @@ class Page:
                 continue
             value = fields[field.name]
             if not is_of_type(value, field.type):
-                found.append(f"{label} is {value!r}, and should be {field.type}")
+                found.append(f"{label} is {value!r:.60}, and should be {field.type}")
                 continue
             least, most = field.bounds
             size = value if is_int(value) else len(value.encode()) if isinstance(value, str) else None
             if least is not None and size is not None and not (field.name == "ref" and is_int(value)):
                 if not least <= size <= most:
-                    found.append(f"{label} is {value!r}: its limit is {field.limit}")
-            if not field.always and is_default(value, field.default, default_lane):
-                found.append(f"{label} is {value!r}, its default, and should be left out")
+                    found.append(f"{label} is {value!r:.60}, {size} in all: its limit is {field.limit}")
+            # Where the first map of a batch says something else, a later one has to say a default.
+            if not field.always and field.name not in inherited and is_default(value, field.default, default_lane):
+                found.append(f"{label} is {value!r:.60}, its default, and should be left out")
         if direction == "Broker to client" and op == "error" and (code := fields.get("code")):
             if code not in self.codes:
                 found.append(f"error.code is {code!r}, which is no code of the page")
             elif self.codes[code] and "retry_after_ms" not in fields:
                 found.append(f"error {code} says no retry_after_ms")
         return found
+
+
+def inheriting(maps):
+    """Each map of a batch, and what it inherits: from the first all but id, ref and job."""
+    common = {name: value for name, value in maps[0].items() if name not in ("id", "ref", "job")}
+    return [(one, common if i else {}) for i, one in enumerate(maps)]
 
 
 def is_int(value):

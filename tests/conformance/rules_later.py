@@ -12,8 +12,6 @@ from msgpack import packb
 from kit import NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
 from rules_clients import needs_lanes
 
-SECOND = 1000
-
 
 def refusal(message):
     """Why the broker has a feature not, or nothing where it took it."""
@@ -57,19 +55,20 @@ def has_delay(room):
 @rule("Client to broker: submit", feature="delay_ms")
 def delayed_jobs_wait_their_time(room):
     """delay_ms: the job is delayed for so long, and runs then, not before; others do not wait for it."""
-    client, worker = room.client(), room.worker()
+    client, worker = room.client(), room.worker(capacity=2)
     started = monotonic()
     client.accepted(b"later", id=room.id("a"), delay_ms=400)
     if (state := client.status(room.id("a"))["state"]) != "delayed":
         expect_that(monotonic() - started > 0.4, f"the state is {state}")
-    worker.echo(room.running(worker, client, body=b"now"))
-    client.get("result")
-    job = worker.get("job")
-    took = (monotonic() - started) * 1000
-    expect(job.body, b"later", "the job")
-    expect_that(took >= 399, f"it came after {took:.0f} ms")
-    expect((job.fields["attempt"], job.fields["id"]), (1, room.id("a")), "its attempt and id")
-    worker.echo(job)
+    client.submit(b"now")
+    came = {}
+    for _ in range(2):
+        job = worker.get("job")
+        came[job.body] = (monotonic() - started) * 1000
+        expect(job.fields["attempt"], 1, "the attempt")
+        worker.echo(job)
+    expect(came.keys(), {b"now", b"later"}, "the jobs")
+    expect_that(came[b"later"] >= 399, f"it came after {came[b'later']:.0f} ms")
     expect(client.fetch(room.id("a")).fields.get("attempts", 1), 1, "attempts")
 
 
@@ -77,29 +76,28 @@ def delayed_jobs_wait_their_time(room):
 def delayed_jobs_can_be_cancelled_and_expire(room):
     """A job that is delayed can be cancelled, and ends at its deadline; its id is taken meanwhile."""
     client = room.client()
-    client.accepted(b"x", id=room.id("a"), delay_ms=3600 * SECOND)
-    expect(client.accepted(b"x", id=room.id("a"), delay_ms=3600 * SECOND).get("duplicate"), True, "duplicate")
+    client.accepted(b"x", id=room.id("a"), delay_ms=3_600_000)
+    expect(client.accepted(b"x", id=room.id("a"), delay_ms=3_600_000).get("duplicate"), True, "duplicate")
     client.submit(b"y", id=room.id("a"))
     expect_error(client.get(), "conflict")
     expect(client.status(room.id("a"))["state"], "delayed", "the state")
     expect(client.ask("cancel", {"id": room.id("a")}, expect="status").fields["state"], "cancelled", "after cancel")
-    client.submit(delay_ms=3600 * SECOND, timeout_ms=200)
+    client.submit(delay_ms=3_600_000, timeout_ms=200)
     expect_error(client.get(), "deadline")
 
 
 @rule("Client to broker: submit", feature="delay_ms")
-def delayed_jobs_become_due_in_their_order(room):
-    """Delayed jobs become due by their time, not in the order in which they came."""
-    client = room.client()
+def delayed_jobs_become_due_each_at_its_time(room):
+    """Delayed jobs become due each at its time, not in the order in which they came."""
+    client, worker = room.client(), room.worker()
+    started = monotonic()
     for delay_ms in (900, 600, 300):
         client.accepted(b"%d" % delay_ms, delay_ms=delay_ms)
-    worker = room.worker()
-    bodies = []
     for _ in range(3):
         job = worker.get("job")
-        bodies.append(job.body)
+        took = (monotonic() - started) * 1000
+        expect_that(took >= int(job.body) - 1, f"a job with a delay of {int(job.body)} ms came after {took:.0f} ms")
         worker.echo(job)
-    expect(bodies, [b"300", b"600", b"900"], "the order")
 
 
 # ---- status of many -----------------------------------------------------------------------------------------
@@ -129,11 +127,8 @@ def status_of_256_ids(room):
     """ids: up to 256; none at all is an empty answer or bad_request."""
     client = room.client()
     ids = [f"{number}" for number in range(256)]
-    answer = client.ask("status", {"ids": ids})
-    if answer.op == "error":
-        expect_error(answer, "bad_request", "ids")
-    else:
-        expect(len(answer.fields["jobs"]), 256, "jobs of the answer")
+    answer = client.ask("status", {"ids": ids}, expect="status")
+    expect([job["id"] for job in answer.fields["jobs"]], ids, "the ids of jobs")
     empty = client.ask("status", {"ids": []})
     expect_that(empty.op == "error" or empty.fields.get("jobs", []) == [], f"the answer to no ids: {brief(empty)}")
 
@@ -201,11 +196,11 @@ def gone_is_not_not_found(room):
 
 
 def batch(op, maps, bodies=None, inside=True):
-    """Frames of a message whose fields are a list of maps and whose body is a msgpack array, one bin for
-    each."""
-    packed = [] if bodies is None else [packb(bodies)]
-    header = ["LMQ1", op, maps, *packed] if inside else ["LMQ1", op, maps]
-    return [packb(header)] if inside else [packb(header), *packed]
+    """Frames of a message whose fields are a list of maps and whose body is a list of bin: the fourth element, or
+    packed in a frame of its own."""
+    if bodies is None:
+        return [packb(["LMQ1", op, maps])]
+    return [packb(["LMQ1", op, maps, bodies])] if inside else [packb(["LMQ1", op, maps]), packb(bodies)]
 
 
 @feature("batch")
@@ -215,9 +210,8 @@ def has_batches(room):
     maps = [{"service": room.service, "reply": "accepted", "ref": 1}, {"ref": 2}]
     client.send_frames(*batch("submit", maps, [b"", b""]))
     message = client.get()
-    if message.op == "error" and "batch" in message.fields.get("message", ""):
-        return f"the broker says {message.fields['message']!r}"
-    return None
+    text = message.fields.get("message", "")
+    return f"the broker says {text!r}" if "none was agreed" in text or "this version" in text else None
 
 
 def batching_client(room, size=8):

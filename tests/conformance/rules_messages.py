@@ -5,7 +5,7 @@ import zmq
 from msgpack import ExtType, packb
 from zmq.utils.monitor import recv_monitor_message
 
-from kit import brief, expect, expect_error, expect_that, rule, skip
+from kit import NO_JOB, brief, expect, expect_error, expect_that, rule, skip
 from page import HEADER_BYTES_MAX, INT_MAX, Raw, pack_header
 
 # ---- Transport ----------------------------------------------------------------------------------------------
@@ -194,6 +194,18 @@ def req_requests_get_one_answer(room):
     expect(client.fence(), [], "what came behind the refusal")
     client.send("submit", {"service": room.service, "reply": "both"}, envelope=[b"", b"hop"])
     expect(client.get().op, "accepted", "the answer where only an earlier frame is empty")
+
+
+@rule("Messages")
+def workers_are_told_without_an_envelope(room):
+    """Workers send no envelope: of what they are told, only the answer to a broken message carries one back."""
+    client, stranger = room.client(), room.stranger()
+    stranger.send("ready", {"services": [room.service], "capacity": 1}, envelope=[b"hop"])
+    expect(stranger.get("welcome").envelope, [], "the envelope of welcome")
+    client.accepted()
+    expect(stranger.get("job").envelope, [], "the envelope of a job")
+    stranger.send("result", {"job": NO_JOB}, envelope=[b"hop"])
+    expect(expect_error(stranger.get(), "stale").envelope, [], "the envelope of stale")
 
 
 # ---- Body ---------------------------------------------------------------------------------------------------

@@ -473,13 +473,18 @@ def acked_is_said_at_64(room):
 
 @rule("The life of a worker")
 def repeated_outcomes_are_acked_again(room):
-    """An outcome that comes twice is acked twice while the job's answer is kept, and stale later."""
+    """An outcome that comes again, of the attempt with which the job ended, is acked again while the job's
+    answer is kept, also from another connection, and stale later."""
     client, worker = room.client(), room.worker()
     job = room.running(worker, client, id=room.id("a"))
     worker.hand_in(job, body=b"once")
     worker.hand_in(job, body=b"twice")
     worker.answered()
     room.pump(lambda: len(worker.acked) == 2, "the second acked")
+    other = room.worker(services=[room.service + "-2"])
+    other.hand_in(job, body=b"from another connection")
+    other.answered()
+    expect((len(other.acked), other.stale), (1, []), "what is acked and what is stale from another connection")
     expect(client.get("result").body, b"once", "the answer")
     expect(client.fetch(room.id("a")).body, b"once", "the answer that is kept")
     job = room.running(worker, client, retain_ms=0)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What shows only with bounds, budgets and keys: each rule has a broker of its own with the configuration that it says."""
+
+from time import monotonic
+
+from kit import expect, expect_error, expect_that, rule
+
+CLIENTS = """
+[clients."kit-*"]
+in_flight_max = 1
+depth_max = 2
+lane_max = "normal"
+"""
+ONE_A_MINUTE = """
+[[budget]]
+name = "b"
+match = { service = "*.limited" }
+limits = { requests_per_minute = 1 }
+"""
+KEYS = """
+[[budget]]
+name = "pool"
+keys = [{ name = "k1" }, { name = "k2" }]
+"""
+
+
+@rule("Error codes", config=CLIENTS)
+def client_full(room):
+    """client_full: the client holds its maximum of jobs, with retry_after_ms; others are not concerned."""
+    client = room.client()
+    for _ in range(2):
+        client.accepted(client="kit-a")
+    refused = expect_error(client.ask("submit", {"service": room.service, "client": "kit-a"}), "client_full", "kit-a")
+    expect_that(refused.fields["retry_after_ms"] > 0, "retry_after_ms is 0")
+    client.accepted(client="kit-b")
+    client.accepted()
+
+
+@rule("Error codes", config=CLIENTS)
+def forbidden(room):
+    """forbidden: the client may not use this lane."""
+    answer = room.client().ask("submit", {"service": room.service, "client": "kit-a", "lane": "high"})
+    expect_error(answer, "forbidden", "kit-a", "high", "normal")
+    room.client().accepted(client="kit-a", lane="low")
+
+
+@rule("Broker to client: status", config=CLIENTS)
+def blocked_by_the_client(room):
+    """blocked_by: client NAME in_flight_max, of a client that has as many at workers as it may."""
+    client, worker = room.client(), room.worker(capacity=4)
+    job = room.running(worker, client, client="kit-a", id=room.id("first"))
+    client.accepted(client="kit-a", id=room.id("second"))
+    expect(client.status(room.id("second")).get("blocked_by"), "client kit-a in_flight_max", "blocked_by")
+    client.accepted(b"other", client="kit-b")
+    expect([other.body for other in worker.jobs(1)], [b"other"], "the job of another client")
+    worker.hand_in(job)
+    expect(worker.get("job").fields["id"], room.id("second"), "the job behind it")
+
+
+@rule("Broker to client: status", config=ONE_A_MINUTE)
+def blocked_by_a_budget(room):
+    """blocked_by: budget NAME LIMIT, where not enough is left, and eta_ms when it refills; other services go on."""
+    client, worker = room.client(), room.worker(4, [room.service + ".limited", room.service])
+    room.running(worker, client, service=room.service + ".limited")
+    client.accepted(service=room.service + ".limited", id=room.id("a"))
+    got = client.status(room.id("a"))
+    expect((got["state"], got.get("blocked_by")), ("queued", "budget b requests_per_minute"), "the status")
+    expect_that(0 < got.get("eta_ms", 0) <= 62_000, f"eta_ms is {got.get('eta_ms')}")
+    worker.echo(room.running(worker, client))
+    expect(client.get("result").op, "result", "the answer of a service that no budget matches")
+
+
+@rule("The stats document", config=ONE_A_MINUTE)
+def stats_have_budgets(room):
+    """budgets.NAME.LIMIT has level, capacity and limit."""
+    limit = room.stats()["budgets"]["b"]["requests_per_minute"]
+    expect(limit["limit"], 1, "the limit")
+    expect_that({"level", "capacity"} <= limit.keys(), f"the limit says {limit}")
+
+
+@rule("Worker to broker: error", config=ONE_A_MINUTE.replace("minute = 1", "minute = 600"))
+def limited_pauses_the_budget(room):
+    """limited: the budgets that match the job pause until retry_after_ms; a pause is only ever lengthened."""
+    client, worker = room.client(), room.worker(8, [room.service + ".limited", room.service])
+    service = room.service + ".limited"
+    jobs = [room.running(worker, client, service=service) for _ in range(2)]
+    started = monotonic()
+    worker.hand_in(jobs[0], "error", retry_after_ms=700, **{"class": "limited"})
+    worker.hand_in(jobs[1], "error", retry_after_ms=1, **{"class": "limited"})
+    worker.fence()
+    client.accepted(b"other", service=service)
+    worker.get("job")
+    took = monotonic() - started
+    expect_that(took >= 0.695, f"the budget gave a job after {took * 1000:.0f} ms of a pause of 700")
+
+
+@rule("Worker to broker: error", config=KEYS)
+def quota_takes_the_key_out(room):
+    """quota: the key is given to no job any more, and the job goes on with another at no cost; upstream_quota when none is
+    left."""
+    client, worker = room.client(), room.worker(2)
+    first = room.running(worker, client, attempts_max=1)
+    worker.hand_in(first, "error", **{"class": "quota"})
+    second = worker.get("job")
+    expect({first.fields["key"], second.fields["key"]}, {"k1", "k2"}, "the keys of both attempts")
+    for _ in range(4):
+        job = room.running(worker, client, ref="probe")
+        expect(job.fields["key"], second.fields["key"], "the key of another job")
+        worker.echo(job)
+        client.answer("probe")
+    states = {name: key["state"] for name, key in room.stats()["keys"]["pool"].items()}
+    expect(states, {first.fields["key"]: "spent", second.fields["key"]: "active"}, "the keys in stats")
+    worker.hand_in(second, "error", message="no money", **{"class": "quota"})
+    answer = expect_error(client.get(), "upstream_quota", "no money")
+    expect(answer.fields.get("attempts", 1), 1, "attempts")
+    client.accepted(id=room.id("waits"))
+    expect(client.status(room.id("waits")).get("blocked_by"), "budget pool keys", "blocked_by of a job that waits")
+
+
+@rule("Worker to broker: ready", config="services_max = 2")
+def bounds_of_the_broker_refuse_ready(room):
+    """error bad_request where a bound of the broker is reached."""
+    room.worker(services=["a", "b"])
+    answer = room.stranger().ask("ready", {"services": ["c"], "capacity": 1})
+    expect_error(answer, "bad_request", "services_max")
+    expect_error(room.client().ask("submit", {"service": "c"}), "bad_request", "services_max")
