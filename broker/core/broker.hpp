@@ -21,6 +21,7 @@
 #include "broker/core/lanes.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
+#include "broker/core/pauses.hpp"
 #include "broker/core/stats.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
@@ -73,6 +74,7 @@ class Broker {
   Budgets& budgets() { return budgets_; }
   const Budgets& budgets() const { return budgets_; }
   const JobTable& jobs() const { return jobs_; }
+  const Pauses& pauses() const { return pauses_; }
   std::size_t running() const;
   std::size_t kept_results() const { return kept_.size(); }
   std::size_t kept_bytes() const { return kept_.bytes(); }
@@ -129,6 +131,16 @@ class Broker {
   void list_services(const AdminAsked& event);
   void list_workers(const AdminAsked& event, TimePoint now);
   void list_clients(const AdminAsked& event);
+  void list_pauses(const AdminAsked& event, TimePoint now);
+  void pause(const AdminAsked& event, TimePoint now);
+  void resume(const AdminAsked& event);
+  void answer_pause(const AdminAsked& event, bool paused, bool changed);
+  std::optional<Refusal> cannot_pause(PauseKind kind, std::string_view name) const;
+  Budget* budget_named(std::string_view name);
+  void set_paused(PauseKind kind, const std::string& name, bool paused);
+  void update_pause(Stream& stream);
+  std::string paused_by(const Job& job) const;
+  void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);
@@ -214,6 +226,7 @@ class Broker {
   TimerWheel timers_;
   IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
+  Pauses pauses_;
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0, decision_ = 0;

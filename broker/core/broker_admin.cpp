@@ -90,6 +90,12 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return list_workers(event, now);
     case AdminVerb::clients:
       return list_clients(event);
+    case AdminVerb::pauses:
+      return list_pauses(event, now);
+    case AdminVerb::pause:
+      return pause(event, now);
+    case AdminVerb::resume:
+      return resume(event);
   }
 }
 
@@ -168,6 +174,7 @@ void Broker::list_lanes(const AdminAsked& event) {
     if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
+    if (lane->paused) row.flag("paused", true);
     return row;
   });
   answer(event, list("lanes", page, next));
@@ -185,6 +192,7 @@ void Broker::list_services(const AdminAsked& event) {
     row.integer("workers", signed_of(service.workers));
     row.integer("free_places", signed_of(service.free_places));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
+    if (service.paused) row.flag("paused", true);
     return row;
   });
   answer(event, list("services", page, next));
@@ -235,6 +243,7 @@ void Broker::list_clients(const AdminAsked& event) {
       row.integer("in_flight_max", signed_of(client->options.in_flight_max));
     if (client->options.depth_max > 0) row.integer("depth_max", signed_of(client->options.depth_max));
     row.text_if_any("lane_max", client->options.lane_max);
+    if (client->paused) row.flag("paused", true);
     page.add(row);
   }
   answer(event, list("clients", page, place < clients_.places() ? std::optional(place) : std::nullopt));
@@ -295,6 +304,171 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
     if (wait.until) document.integer("eta_ms", std::max<std::int64_t>(to_ms(*wait.until - now), 0));
   }
   answer(event, document);
+}
+
+// ---- pauses -------------------------------------------------------------------------------------------
+
+void Broker::list_pauses(const AdminAsked& event, TimePoint now) {
+  DocumentPage page(event.fields->limit);
+  const auto next = fill_page(page, event.fields->from, pauses_.all(), [&](const auto& entry) {
+    const Pause& pause = entry.second;
+    DocumentMap row;
+    row.text("what", name_of(pause.kind)).text("name", pause.name).text_if_any("reason", pause.reason);
+    row.integer("for_ms", to_ms(now - pause.since));
+    return row;
+  });
+  answer(event, list("pauses", page, next));
+}
+
+Budget* Broker::budget_named(std::string_view name) {
+  for (Budget& budget : budgets_.all())
+    if (budget.options.name == name) return &budget;
+  return nullptr;
+}
+
+/// A client comes and goes with its jobs: it can be paused before it comes. Anything else has to be there, or
+/// a slip of the pen would go unseen.
+std::optional<Refusal> Broker::cannot_pause(PauseKind kind, std::string_view name) const {
+  std::string message;
+  switch (kind) {
+    case PauseKind::lane:
+      if (!name.empty() && lane_named(name) != nullptr) return std::nullopt;
+      message = "unknown lane \"" + std::string(name) + "\"; the lanes are " + lane_names();
+      break;
+    case PauseKind::service:
+      if (workers_.services().contains(name)) return std::nullopt;
+      message = "no job and no worker has named service \"" + std::string(name) +
+                "\"; do \"services\" lists those that are known";
+      break;
+    case PauseKind::client:
+      return std::nullopt;
+    case PauseKind::budget:
+      for (const Budget& budget : budgets_.all())
+        if (budget.options.name == name) return std::nullopt;
+      message = "no budget \"" + std::string(name) + "\" is configured; the op stats shows those that are";
+      break;
+  }
+  return Refusal{ErrorCode::not_found, std::move(message), {}};
+}
+
+void Broker::pause(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const std::optional<PauseKind> kind = pause_kind(fields.what);
+  if (!kind)
+    return refuse(event.from, fields.ref, {},
+                  bad_question("field \"what\" must be lane, service, client or budget"));
+  if (const auto why = cannot_pause(*kind, fields.name)) return refuse(event.from, fields.ref, {}, *why);
+  const std::string name(fields.name);
+  const Pause* const known = pauses_.find(*kind, name);
+  if (known == nullptr && pauses_.full())
+    return refuse(event.from, fields.ref, {},
+                  {ErrorCode::bad_request,
+                   "there are " + std::to_string(Pauses::kMax) + " pauses already; resume some of them",
+                   {}});
+  const bool changed = known == nullptr || known->reason != fields.reason;
+  if (changed && !fields.dry_run) {
+    const TimePoint since = known != nullptr ? known->since : now;
+    if (known == nullptr) set_paused(*kind, name, true);
+    pauses_.set({*kind, name, std::string(fields.reason), since});
+    note_change(event, fields.what, name, std::string(fields.reason));
+  }
+  answer_pause(event, true, changed);
+}
+
+void Broker::resume(const AdminAsked& event) {
+  const wire::AdminQuery& fields = *event.fields;
+  const std::optional<PauseKind> kind = pause_kind(fields.what);
+  if (!kind)
+    return refuse(event.from, fields.ref, {},
+                  bad_question("field \"what\" must be lane, service, client or budget"));
+  if (const auto why = cannot_pause(*kind, fields.name)) return refuse(event.from, fields.ref, {}, *why);
+  const std::string name(fields.name);
+  const bool changed = pauses_.find(*kind, name) != nullptr;
+  if (changed && !fields.dry_run) {
+    pauses_.remove(*kind, name);
+    set_paused(*kind, name, false);
+    note_change(event, fields.what, name, {});
+  }
+  answer_pause(event, false, changed);
+}
+
+/// How it stands now, or would without a dry run.
+void Broker::answer_pause(const AdminAsked& event, bool paused, bool changed) {
+  const wire::AdminQuery& fields = *event.fields;
+  DocumentMap document;
+  document.text("what", fields.what).text("name", fields.name).flag("paused", paused);
+  document.text_if_any("reason", fields.reason).flag("changed", changed);
+  if (fields.dry_run) document.flag("dry_run", true);
+  answer(event, document);
+}
+
+/// Sets the flag that dispatch goes by, and has everything that it concerns looked at again.
+/// Requires: it is there, and the flag is the other way.
+void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
+  switch (kind) {
+    case PauseKind::lane: {
+      Lane& lane = *lane_named(name);
+      lane.paused = paused;
+      for (const auto& stream : lane.streams())
+        update_pause(*stream);
+      return;
+    }
+    case PauseKind::service: {
+      Service& service = *workers_.services().find(name)->second;
+      service.paused = paused;
+      for (Stream* stream : service.streams)
+        update_pause(*stream);
+      return;
+    }
+    case PauseKind::client: {
+      Client& client = clients_.named(name);
+      client.paused = paused;
+      update_turns(client);
+      // A paused client is known for as long as it is paused, with jobs or without.
+      if (paused)
+        clients_.take_reference(client);
+      else
+        clients_.drop_reference(client);
+      return;
+    }
+    case PauseKind::budget:
+      budget_named(name)->paused = paused;
+      for (const auto& lane : lanes_)
+        for (const auto& stream : lane->streams())
+          update_pause(*stream);
+      return;
+  }
+}
+
+void Broker::update_pause(Stream& stream) {
+  stream.set_paused(stream.lane().paused || stream.service().paused || budgets_.paused(stream.budgets()));
+}
+
+/// What pause a job waits for, as its status says it; empty: none.
+std::string Broker::paused_by(const Job& job) const {
+  if (pauses_.empty()) return {};
+  const Stream& stream = job.stream();
+  std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, stream.lane().options().name},
+                                                        {PauseKind::service, stream.service().name},
+                                                        {PauseKind::client, job.queue->client().name}};
+  for (const std::size_t i : budgets_.members(stream.budgets()))
+    needed.emplace_back(PauseKind::budget, budgets_.all()[i].options.name);
+  for (const auto& [kind, name] : needed) {
+    const Pause* const pause = pauses_.find(kind, name);
+    if (pause == nullptr) continue;
+    const std::string what = "paused " + std::string(name_of(kind)) + " " + name;
+    return pause->reason.empty() ? what : what + ": " + pause->reason;
+  }
+  return {};
+}
+
+void Broker::note_change(const AdminAsked& event, std::string_view what, std::string_view name,
+                         std::string how) {
+  outbox_.notices.push_back({.kind = Notice::Kind::changed_by_operator,
+                             .verb = std::string(event.fields->verb),
+                             .what = std::string(what),
+                             .name = std::string(name),
+                             .how = std::move(how)});
 }
 
 }  // namespace lanemq::core

@@ -148,7 +148,9 @@ void Broker::on(const Submitted& event, TimePoint now) {
                      {}});
     }
   }
-  accept(event, lane.stream(*service, budgets), connection, *client, estimate, mode, now);
+  Stream& stream = lane.stream(*service, budgets);
+  if (!pauses_.empty()) update_pause(stream);  // it may be new
+  accept(event, stream, connection, *client, estimate, mode, now);
 }
 
 /// That there is no room, and how long a hundredth of the lane takes to leave, at the rate of late.
@@ -448,6 +450,7 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.state == JobState::delayed) return {"retry", job.due};
+  if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = service.breaker.admits_at(is_top(job.lane));

@@ -411,6 +411,10 @@ void Server::log_notices() {
                    {"code", notice.code},
                    {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
         break;
+      case core::Notice::Kind::changed_by_operator:
+        log_event(LogLevel::info, "admin." + notice.verb,
+                  {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
+        break;
     }
   }
   broker_.outbox().notices.clear();

@@ -178,6 +178,17 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   }
 }
 
+/// The first of what operators have paused: a header has no room for all that there may be.
+void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
+  constexpr std::size_t kShownMax = 8;
+  std::size_t left = std::min(kShownMax, pauses.all().size());
+  out.array(left);
+  for (const auto& [key, pause] : pauses.all()) {
+    if (left-- == 0) return;
+    out.text(std::string(core::name_of(pause.kind)) + " " + pause.name);
+  }
+}
+
 void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
@@ -208,7 +219,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
                           core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 12 : 11);
+  const bool paused = !broker.pauses().empty();
+  out.map(11 + (page.more() ? 1 : 0) + (paused ? 1 : 0));
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -222,6 +234,10 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
+  if (paused) {
+    out.text("paused");
+    write_pauses(out, broker.pauses());
+  }
   out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));
   out.text("counters");
   write_counters(out, broker.stats(), transport);

@@ -2,6 +2,7 @@
 """What operators ask of the broker, through its admin endpoint and through `lanemq`."""
 
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -113,6 +114,33 @@ class Socket(harness.Case):
             found += [job["id"] for job in answer["jobs"]]
             start = answer.get("next")
         return found
+
+
+class Pauses(harness.Case):
+    def setUp(self):
+        super().setUp()
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        self.addCleanup(file.close)
+        file.write('heartbeat = "200ms"\n')
+        file.flush()
+        self.room.broker.stop()
+        self.room.start_broker("--config", file.name)
+
+    def test_a_pause_outlives_a_reload_and_stands_in_the_log_and_the_stats(self):
+        worker, client, operator = self.room.worker(), self.room.client(), self.room.operator()
+        answer = operator.ask("admin", {"do": "pause", "what": "lane", "name": "batch", "reason": "disk"}, expect="admin")
+        self.assertEqual(answer.fields, {"what": "lane", "name": "batch", "paused": True, "reason": "disk", "changed": True})
+        client.submit(lane="batch", id="a")
+        self.assertEqual(client.status("a")["blocked_by"], "paused lane batch: disk")
+        self.room.broker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "config.reloaded" in self.room.broker.stderr(), "the reload")
+        self.assertEqual(client.status("a")["blocked_by"], "paused lane batch: disk")
+        self.assertEqual(self.room.stats()["paused"], ["lane batch"])
+        self.assertIn("admin.pause what=lane name=batch how=disk by=admin", self.room.broker.stderr())
+        operator.ask("admin", {"do": "resume", "what": "lane", "name": "batch"}, expect="admin")
+        worker.echo(worker.get("job"))
+        client.get("result")
+        self.assertNotIn("paused", self.room.stats())
 
 
 if __name__ == "__main__":
