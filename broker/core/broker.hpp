@@ -96,6 +96,10 @@ class Broker {
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::string lane_names() const;
+  std::optional<Refusal> too_large_for(BudgetSet budgets, std::string_view model, std::string_view client,
+                                       const Blob& body, const std::optional<wire::Cost>& cost,
+                                       Estimate& estimate);
+  std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string message) const;
@@ -134,8 +138,12 @@ class Broker {
   void list_pauses(const AdminAsked& event, TimePoint now);
   void pause(const AdminAsked& event, TimePoint now);
   void resume(const AdminAsked& event);
+  void drain_workers(const AdminAsked& event, bool drain);
+  void move_job(const AdminAsked& event);
+  void change_limit(const AdminAsked& event, TimePoint now);
+  void change_lane(const AdminAsked& event);
   void answer_pause(const AdminAsked& event, bool paused, bool changed);
-  std::optional<Refusal> cannot_pause(PauseKind kind, std::string_view name) const;
+  std::optional<Refusal> not_there(PauseKind kind, std::string_view name) const;
   Budget* budget_named(std::string_view name);
   void set_paused(PauseKind kind, const std::string& name, bool paused);
   void update_pause(Stream& stream);
@@ -150,6 +158,7 @@ class Broker {
   void on(const WorkerLeaving& event, TimePoint now);
   void on(const WorkerHeard& event, TimePoint now);
   void on(const WorkerUnreachable& event, TimePoint now);
+  void say_welcome(const Worker& worker);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);

@@ -149,6 +149,10 @@ class Budgets {
 
   /// The places of a set's budgets among all().
   const std::vector<std::size_t>& members(BudgetSet set) const { return sets_[set].budgets; }
+  /// Other limits and concurrencies of one budget and its keys count from now on; its keys stay in the states
+  /// that they are in. Requires: the same names.
+  void change_limits(const BudgetOptions& options, TimePoint now);
+
   /// Whether an operator paused a budget of the set.
   bool paused(BudgetSet set) const {
     return std::any_of(sets_[set].budgets.begin(), sets_[set].budgets.end(),

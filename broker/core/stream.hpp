@@ -44,7 +44,7 @@ class Stream {
 
   /// Queues a job that has just arrived in its queue, which is one of this stream.
   void push(Job& job);
-  /// Queues a job that was here before, at its old place.
+  /// Queues a job that was here before, or in another lane, at its place by arrival.
   void put_back(Job& job);
   void remove(Job& job);
   /// The client may run jobs, or may not, or has another weight: its place among the turns follows.

@@ -75,7 +75,7 @@ struct Worker {
   Timer timer{.owner = TimerOwner::worker, .object = this};
   TimePoint heard_at{};
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
-  bool draining = false;
+  bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
   bool listed = false;  ///< its places are listed at their services, and its free ones counted there
 

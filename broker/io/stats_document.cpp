@@ -219,8 +219,7 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
                           core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
   const LimitsPage page(broker.budgets(), from, now);
-  const bool paused = !broker.pauses().empty();
-  out.map(11 + (page.more() ? 1 : 0) + (paused ? 1 : 0));
+  out.map(page.more() ? 13 : 12);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -234,10 +233,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
-  if (paused) {
-    out.text("paused");
-    write_pauses(out, broker.pauses());
-  }
+  out.text("paused");
+  write_pauses(out, broker.pauses());
   out.text("results").map(1).text("kept").integer(signed_of(broker.kept_results()));
   out.text("counters");
   write_counters(out, broker.stats(), transport);

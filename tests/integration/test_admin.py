@@ -140,7 +140,37 @@ class Pauses(harness.Case):
         operator.ask("admin", {"do": "resume", "what": "lane", "name": "batch"}, expect="admin")
         worker.echo(worker.get("job"))
         client.get("result")
-        self.assertNotIn("paused", self.room.stats())
+        self.assertEqual(self.room.stats()["paused"], [])
+
+
+class Settings(harness.Case):
+    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.concurrency=1")
+
+    def test_a_limit_that_is_changed_holds_until_the_next_reload(self):
+        worker, client, operator = self.room.worker(capacity=4), self.room.client(), self.room.operator()
+        for _ in range(2):
+            client.submit()
+        worker.get("job")
+        answer = operator.ask("admin", {"do": "limit", "name": "api", "setting": "concurrency", "value": "2"})
+        self.assertTrue(answer.fields["changed"], answer)
+        worker.get("job")
+        self.assertEqual(self.room.stats()["budgets"]["api"]["concurrency"]["limit"], 2)
+        self.room.broker.signal(signal.SIGHUP)
+        self.room.stats_when(lambda stats: stats["budgets"]["api"]["concurrency"]["limit"] == 1, "the limit of the file")
+        self.assertIn("admin.limit what=budget name=api how=\"concurrency=2\" by=admin", self.room.broker.stderr())
+
+
+class Drain(harness.Case):
+    def test_a_worker_that_is_drained_is_taken_back(self):
+        worker, client, operator = self.room.worker(name="w1", capacity=2), self.room.client(), self.room.operator()
+        operator.ask("admin", {"do": "drain", "name": "w1"}, expect="admin")
+        worker.get("drain")
+        client.submit(id="a")
+        self.assertEqual(client.status("a")["blocked_by"], "worker echo")
+        operator.ask("admin", {"do": "resume", "what": "worker", "name": "w1"}, expect="admin")
+        worker.get("welcome")
+        worker.echo(worker.get("job"))
+        client.get("result")
 
 
 if __name__ == "__main__":
