@@ -807,6 +807,61 @@ Config reloaded(const Config& running, const Config& wanted, std::vector<std::st
   return config;
 }
 
+namespace {
+
+void edit_lane(Config& config, LaneOptions& lane, const std::string& setting, const std::string& text) {
+  const LaneOptions before = lane;
+  set_lane_key(lane, setting, text, config);
+  if (!config.without_effect.empty()) throw ConfigError("understood, but without effect in this version");
+  if (lane.reserved_slots != before.reserved_slots || lane.is_default != before.is_default)
+    throw ConfigError("needs a restart; change it in the file");
+}
+
+/// `requests_per_minute`, `concurrency` or `capacity.requests_per_minute`, of a budget or one of its keys.
+template <class Limited>
+void edit_limit(Limited& limited, const std::string& setting, const std::string& text) {
+  constexpr std::string_view kCapacity = "capacity.";
+  if (setting.starts_with(kCapacity)) return set_capacity(limited, setting.substr(kCapacity.size()), text);
+  set_limit(limited, setting, text);
+}
+
+/// The limits of a key are those of its whole group.
+void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
+              const std::string& text) {
+  const auto key = std::find_if(budget.keys.begin(), budget.keys.end(),
+                                [&](const KeyOptions& other) { return other.name == name; });
+  if (key == budget.keys.end())
+    throw ConfigError("the budget has no key of that name; lanemq limits shows them");
+  for (KeyOptions& other : budget.keys)
+    if (&other == &*key || (!key->quota_group.empty() && other.quota_group == key->quota_group))
+      edit_limit(other, setting, text);
+}
+
+}  // namespace
+
+Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit) {
+  const std::string name(edit.name), key(edit.key), setting(edit.setting), text(edit.value);
+  const bool of_lane = edit.of == core::OptionEdit::Of::lane;
+  std::string what = (of_lane ? "lane " : "budget ") + name;
+  if (!key.empty()) what += " key " + key;
+  try {
+    Config config;
+    config.core = running;
+    if (of_lane) {
+      for (LaneOptions& lane : config.core.lanes)
+        if (lane.name == name) edit_lane(config, lane, setting, text);
+    } else {
+      for (BudgetOptions& budget : config.core.budgets)
+        if (budget.name == name)
+          key.empty() ? edit_limit(budget, setting, text) : edit_key(budget, key, setting, text);
+    }
+    check_config(config);
+    return config.core;
+  } catch (const ConfigError& error) {
+    return failure(ErrorCode::bad_request, what + " " + setting + ": " + error.what());
+  }
+}
+
 std::string print_config(const Config& config) {
   std::string out = "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n";
   for (const OptionRow& row : kOptions) {

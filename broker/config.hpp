@@ -56,6 +56,9 @@ void check_config(const Config& config);
 /// What of `wanted` can count without a restart, put over `running`: the log level, the bounds and guards of
 /// lanes, the limits and keys of budgets, the clients. `cold` gets what cannot: it keeps its value.
 Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold);
+/// What a running broker's operator may change: the options with one setting changed, by the rules of the
+/// file; what needs a restart is refused.
+Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit);
 /// The configuration as a commented TOML file.
 std::string print_config(const Config& config);
 

@@ -149,7 +149,8 @@ int serve(Config config, const std::function<Config()>& read) {
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
   lanemq::io::Server server(
-      config.server, core, std::move(*store), signals, [&] { return reload(config, read); }, entropy());
+      config.server, core, std::move(*store), signals, [&] { return reload(config, read); }, lanemq::edited,
+      entropy());
   const std::string admin = server.admin_endpoint();
   std::printf("ready clients=%s workers=%s%s%s\n", server.clients_endpoint().c_str(),
               server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str());

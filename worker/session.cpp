@@ -200,6 +200,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   if (welcome.heartbeat_ms > 0)
     heartbeat_ = std::clamp(milliseconds(std::min(welcome.heartbeat_ms, limits::duration_ms_max)),
                             kHeartbeatMin, kHeartbeatMax);
+  told_to_drain_ = false;
   answer_bytes_max_ = options_.body_bytes_max;
   if (welcome.body_bytes_max > 0)
     answer_bytes_max_ = std::min(answer_bytes_max_, static_cast<std::size_t>(welcome.body_bytes_max));

@@ -186,7 +186,7 @@ class Session {
   const SessionOptions options_;
   State state_ = State::unconnected;
   bool leaving_ = false;        ///< drain() was called
-  bool told_to_drain_ = false;  ///< by the broker, for as long as it knows this worker
+  bool told_to_drain_ = false;  ///< by the broker, until it says welcome again
   bool met_before_ = false;     ///< a broker may know leases of ours
   bool parted_again_ = false;   ///< the parting was repeated once for a broker that had forgotten us
   std::chrono::milliseconds heartbeat_{1000};

@@ -161,7 +161,7 @@ void Broker::enqueue(Job& job) {
     return;
   }
   ++lane.queued;
-  if (job.attempt == 0)
+  if (job.attempt == 0 && job.queue->comes_last(job))
     job.stream().push(job);
   else
     job.stream().put_back(job);

@@ -22,6 +22,7 @@
 #include "broker/core/lanes.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
+#include "broker/core/pauses.hpp"
 #include "broker/core/stats.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
@@ -75,6 +76,7 @@ class Broker {
   Budgets& budgets() { return budgets_; }
   const Budgets& budgets() const { return budgets_; }
   const JobTable& jobs() const { return jobs_; }
+  const Pauses& pauses() const { return pauses_; }
   std::size_t running() const;
   std::size_t kept_results() const { return kept_.size(); }
   std::size_t kept_bytes() const { return kept_.bytes(); }
@@ -98,6 +100,10 @@ class Broker {
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::string lane_names() const;
+  std::optional<Refusal> too_large_for(BudgetSet budgets, std::string_view model, std::string_view client,
+                                       const Blob& body, const std::optional<wire::Cost>& cost,
+                                       Estimate& estimate);
+  std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
@@ -146,6 +152,20 @@ class Broker {
   void list_services(const AdminAsked& event);
   void list_workers(const AdminAsked& event, TimePoint now);
   void list_clients(const AdminAsked& event);
+  void list_pauses(const AdminAsked& event, TimePoint now);
+  void pause(const AdminAsked& event, TimePoint now);
+  void resume(const AdminAsked& event);
+  void drain_workers(const AdminAsked& event, bool drain);
+  void move_job(const AdminAsked& event);
+  void change_limit(const AdminAsked& event, TimePoint now);
+  void change_lane(const AdminAsked& event);
+  void answer_pause(const AdminAsked& event, bool paused, bool changed);
+  std::optional<Refusal> not_there(PauseKind kind, std::string_view name) const;
+  Budget* budget_named(std::string_view name);
+  void set_paused(PauseKind kind, const std::string& name, bool paused);
+  void update_pause(Stream& stream);
+  std::string paused_by(const Job& job) const;
+  void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);
@@ -155,6 +175,7 @@ class Broker {
   void on(const WorkerLeaving& event, TimePoint now);
   void on(const WorkerHeard& event, TimePoint now);
   void on(const WorkerUnreachable& event, TimePoint now);
+  void say_welcome(const Worker& worker);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
@@ -247,6 +268,7 @@ class Broker {
   IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
   GoneIds gone_;
+  Pauses pauses_;
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1, turn_ = 0, decision_ = 0;

@@ -96,6 +96,20 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return redrive_dead(event, now);
     case AdminVerb::purge:
       return purge_dead(event);
+    case AdminVerb::pauses:
+      return list_pauses(event, now);
+    case AdminVerb::pause:
+      return pause(event, now);
+    case AdminVerb::resume:
+      return resume(event);
+    case AdminVerb::drain:
+      return drain_workers(event, true);
+    case AdminVerb::move:
+      return move_job(event);
+    case AdminVerb::limit:
+      return change_limit(event, now);
+    case AdminVerb::lane:
+      return change_lane(event);
   }
 }
 
@@ -174,6 +188,7 @@ void Broker::list_lanes(const AdminAsked& event) {
     if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
+    if (lane->paused) row.flag("paused", true);
     return row;
   });
   answer(event, list("lanes", page, next));
@@ -191,6 +206,7 @@ void Broker::list_services(const AdminAsked& event) {
     row.integer("workers", signed_of(service.workers));
     row.integer("free_places", signed_of(service.free_places));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
+    if (service.paused) row.flag("paused", true);
     return row;
   });
   answer(event, list("services", page, next));
@@ -241,6 +257,7 @@ void Broker::list_clients(const AdminAsked& event) {
       row.integer("in_flight_max", signed_of(client->options.in_flight_max));
     if (client->options.depth_max > 0) row.integer("depth_max", signed_of(client->options.depth_max));
     row.text_if_any("lane_max", client->options.lane_max);
+    if (client->paused) row.flag("paused", true);
     page.add(row);
   }
   answer(event, list("clients", page, place < clients_.places() ? std::optional(place) : std::nullopt));
@@ -304,6 +321,332 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   }
   if (job.extra) add_history(document, job.extra->history, now);
   answer(event, document);
+}
+
+// ---- pauses -------------------------------------------------------------------------------------------
+
+void Broker::list_pauses(const AdminAsked& event, TimePoint now) {
+  DocumentPage page(event.fields->limit);
+  const auto next = fill_page(page, event.fields->from, pauses_.all(), [&](const auto& entry) {
+    const Pause& pause = entry.second;
+    DocumentMap row;
+    row.text("what", name_of(pause.kind)).text("name", pause.name).text_if_any("reason", pause.reason);
+    row.integer("for_ms", to_ms(now - pause.since));
+    return row;
+  });
+  answer(event, list("pauses", page, next));
+}
+
+Budget* Broker::budget_named(std::string_view name) {
+  for (Budget& budget : budgets_.all())
+    if (budget.options.name == name) return &budget;
+  return nullptr;
+}
+
+/// A client comes and goes with its jobs: it can be paused before it comes. Anything else has to be there, or
+/// a slip of the pen would go unseen.
+std::optional<Refusal> Broker::not_there(PauseKind kind, std::string_view name) const {
+  std::string message;
+  switch (kind) {
+    case PauseKind::lane:
+      if (!name.empty() && lane_named(name) != nullptr) return std::nullopt;
+      message = "unknown lane \"" + std::string(name) + "\"; the lanes are " + lane_names();
+      break;
+    case PauseKind::service:
+      if (workers_.services().contains(name)) return std::nullopt;
+      message = "no job and no worker has named service \"" + std::string(name) +
+                "\"; do \"services\" lists those that are known";
+      break;
+    case PauseKind::client:
+      return std::nullopt;
+    case PauseKind::budget:
+      for (const Budget& budget : budgets_.all())
+        if (budget.options.name == name) return std::nullopt;
+      message = "no budget \"" + std::string(name) + "\" is configured; the op stats shows those that are";
+      break;
+  }
+  return Refusal{ErrorCode::not_found, std::move(message), {}};
+}
+
+void Broker::pause(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const std::optional<PauseKind> kind = pause_kind(fields.what);
+  if (!kind)
+    return refuse(event.from, fields.ref, {},
+                  bad_question("field \"what\" must be lane, service, client or budget"));
+  if (const auto why = not_there(*kind, fields.name)) return refuse(event.from, fields.ref, {}, *why);
+  const std::string name(fields.name);
+  const Pause* const known = pauses_.find(*kind, name);
+  if (known == nullptr && pauses_.full())
+    return refuse(event.from, fields.ref, {},
+                  {ErrorCode::bad_request,
+                   "there are " + std::to_string(Pauses::kMax) + " pauses already; resume some of them",
+                   {}});
+  const bool changed = known == nullptr || known->reason != fields.reason;
+  if (changed && !fields.dry_run) {
+    const TimePoint since = known != nullptr ? known->since : now;
+    if (known == nullptr) set_paused(*kind, name, true);
+    pauses_.set({*kind, name, std::string(fields.reason), since});
+    note_change(event, fields.what, name, std::string(fields.reason));
+  }
+  answer_pause(event, true, changed);
+}
+
+void Broker::resume(const AdminAsked& event) {
+  const wire::AdminQuery& fields = *event.fields;
+  if (fields.what == "worker") return drain_workers(event, false);
+  const std::optional<PauseKind> kind = pause_kind(fields.what);
+  if (!kind)
+    return refuse(event.from, fields.ref, {},
+                  bad_question("field \"what\" must be lane, service, client, budget or worker"));
+  if (const auto why = not_there(*kind, fields.name)) return refuse(event.from, fields.ref, {}, *why);
+  const std::string name(fields.name);
+  const bool changed = pauses_.find(*kind, name) != nullptr;
+  if (changed && !fields.dry_run) {
+    pauses_.remove(*kind, name);
+    set_paused(*kind, name, false);
+    note_change(event, fields.what, name, {});
+  }
+  answer_pause(event, false, changed);
+}
+
+/// How it stands now, or would without a dry run.
+void Broker::answer_pause(const AdminAsked& event, bool paused, bool changed) {
+  const wire::AdminQuery& fields = *event.fields;
+  DocumentMap document;
+  document.text("what", fields.what).text("name", fields.name).flag("paused", paused);
+  document.text_if_any("reason", fields.reason).flag("changed", changed);
+  if (fields.dry_run) document.flag("dry_run", true);
+  answer(event, document);
+}
+
+/// Sets the flag that dispatch goes by, and has everything that it concerns looked at again.
+/// Requires: it is there, and the flag is the other way.
+void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
+  switch (kind) {
+    case PauseKind::lane: {
+      Lane& lane = *lane_named(name);
+      lane.paused = paused;
+      for (const auto& stream : lane.streams())
+        update_pause(*stream);
+      return;
+    }
+    case PauseKind::service: {
+      Service& service = *workers_.services().find(name)->second;
+      service.paused = paused;
+      for (Stream* stream : service.streams)
+        update_pause(*stream);
+      return;
+    }
+    case PauseKind::client: {
+      Client& client = clients_.named(name);
+      client.paused = paused;
+      update_turns(client);
+      // A paused client is known for as long as it is paused, with jobs or without.
+      if (paused)
+        clients_.take_reference(client);
+      else
+        clients_.drop_reference(client);
+      return;
+    }
+    case PauseKind::budget:
+      budget_named(name)->paused = paused;
+      for (const auto& lane : lanes_)
+        for (const auto& stream : lane->streams())
+          update_pause(*stream);
+      return;
+  }
+}
+
+void Broker::update_pause(Stream& stream) {
+  stream.set_paused(stream.lane().paused || stream.service().paused || budgets_.paused(stream.budgets()));
+}
+
+/// What pause a job waits for, as its status says it; empty: none.
+std::string Broker::paused_by(const Job& job) const {
+  if (pauses_.empty()) return {};
+  const Stream& stream = job.stream();
+  std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, stream.lane().options().name},
+                                                        {PauseKind::service, stream.service().name},
+                                                        {PauseKind::client, job.queue->client().name}};
+  for (const std::size_t i : budgets_.members(stream.budgets()))
+    needed.emplace_back(PauseKind::budget, budgets_.all()[i].options.name);
+  for (const auto& [kind, name] : needed) {
+    const Pause* const pause = pauses_.find(kind, name);
+    if (pause == nullptr) continue;
+    const std::string what = "paused " + std::string(name_of(kind)) + " " + name;
+    return pause->reason.empty() ? what : what + ": " + pause->reason;
+  }
+  return {};
+}
+
+void Broker::note_change(const AdminAsked& event, std::string_view what, std::string_view name,
+                         std::string how) {
+  outbox_.notices.push_back({.kind = Notice::Kind::changed_by_operator,
+                             .verb = std::string(event.fields->verb),
+                             .what = std::string(what),
+                             .name = std::string(name),
+                             .how = std::move(how)});
+}
+
+// ---- workers ------------------------------------------------------------------------------------------
+
+/// Drains the worker of that session, or all of that name, or takes that back: a worker that is welcome again
+/// takes jobs as before.
+void Broker::drain_workers(const AdminAsked& event, bool drain) {
+  const wire::AdminQuery& fields = *event.fields;
+  std::size_t found = 0, running = 0;
+  bool changed = false;
+  for (const auto& [number, worker] : workers_.all()) {
+    if (worker->session != fields.name && worker->name != fields.name) continue;
+    ++found;
+    running += worker->running;
+    if (worker->draining == drain) continue;
+    changed = true;
+    if (fields.dry_run) continue;
+    worker->draining = drain;
+    workers_.update(*worker);
+    if (drain)
+      tell(*worker, wire::Drain{});
+    else
+      say_welcome(*worker);
+  }
+  if (found == 0)
+    return refuse(event.from, fields.ref, {},
+                  {ErrorCode::not_found,
+                   "no worker with the name or the session \"" + std::string(fields.name) +
+                       "\" is here; do \"workers\" lists those that are",
+                   {}});
+  if (changed && !fields.dry_run)
+    note_change(event, "worker", fields.name, std::to_string(found) + " of them");
+  DocumentMap document;
+  document.text("what", "worker").text("name", fields.name).flag("draining", drain);
+  document.integer("workers", signed_of(found)).integer("running", signed_of(running));
+  document.flag("changed", changed);
+  if (fields.dry_run) document.flag("dry_run", true);
+  answer(event, document);
+}
+
+// ---- jobs ---------------------------------------------------------------------------------------------
+
+/// A job that waits holds nothing of its budgets: it leaves one queue for another, and takes its number of
+/// arrival along.
+void Broker::move_job(const AdminAsked& event) {
+  const wire::AdminQuery& fields = *event.fields;
+  const auto refused = [&](const Refusal& why) { refuse(event.from, fields.ref, fields.id, why); };
+  Record* const record = jobs_.find(fields.id);
+  if (record == nullptr)
+    return refused({ErrorCode::not_found, "no job with id \"" + std::string(fields.id) + "\" is known", {}});
+  const JobState state = record->is_result ? record->result()->state : record->job()->state;
+  if (state != JobState::queued && state != JobState::delayed)
+    return refused({ErrorCode::conflict,
+                    "job \"" + std::string(fields.id) + "\" is " + std::string(name_of(state)) +
+                        "; only one that is queued or delayed can be moved",
+                    {}});
+  Lane* const lane = lane_named(fields.lane);
+  if (lane == nullptr)
+    return refused({ErrorCode::not_found,
+                    "unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " + lane_names(),
+                    {}});
+  Job& job = *record->job();
+  const std::string from = lanes_[job.lane]->options().name;
+  const bool changed = lane->index() != job.lane;
+  if (changed) {
+    if (const auto why = lane_full(*lane, job.bytes)) return refused(*why);
+    Client& client = job.queue->client();
+    Service& service = job.stream().service();
+    const std::string_view model = job.text.get(JobText::model);
+    const BudgetSet budgets = budgets_.match(service.name, model, client.name, lane->options().name);
+    Estimate estimate;
+    if (const auto why = too_large_for(budgets, model, job.text.get(JobText::client), job.body(),
+                                       job.extra ? job.extra->cost : std::nullopt, estimate))
+      return refused(*why);
+    if (!fields.dry_run) {
+      Stream& stream = lane->stream(service, budgets);
+      update_pause(stream);  // it may be new
+      leave_queue(job);
+      ClientQueue& left = *job.queue;
+      job.queue = &clients_.join(client, stream);
+      clients_.leave(left);
+      job.lane = lane->index();
+      job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
+      job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
+      job.raw_input = estimate.raw_input;
+      enqueue(job);
+      note_change(event, "job", fields.id, from + " to " + lane->options().name);
+    }
+  }
+  DocumentMap document;
+  document.text("id", fields.id).text("lane", lane->options().name).text("from_lane", from);
+  document.flag("changed", changed);
+  if (fields.dry_run) document.flag("dry_run", true);
+  answer(event, document);
+}
+
+// ---- settings -----------------------------------------------------------------------------------------
+
+namespace {
+
+/// The answer to a setting, and how long that holds.
+DocumentMap setting(const wire::AdminQuery& fields, std::string_view what, bool changed) {
+  DocumentMap document;
+  document.text("what", what).text("name", fields.name).text_if_any("key", fields.key);
+  document.text("setting", fields.setting).text("value", fields.value).flag("changed", changed);
+  if (fields.dry_run) document.flag("dry_run", true);
+  document.text("until", "the configuration is read again, or the broker ends");
+  return document;
+}
+
+/// The options with the setting changed that a query asks for.
+Result<Options> edited(const AdminAsked& event, const Options& options, OptionEdit::Of of) {
+  const wire::AdminQuery& fields = *event.fields;
+  if (event.edit == nullptr)
+    return failure(ErrorCode::forbidden, "this broker's settings cannot be changed while it runs");
+  return (*event.edit)(
+      options,
+      {.of = of, .name = fields.name, .key = fields.key, .setting = fields.setting, .value = fields.value});
+}
+
+std::string assignment(const wire::AdminQuery& fields) {
+  return std::string(fields.key) + (fields.key.empty() ? "" : " ") + std::string(fields.setting) + "=" +
+         std::string(fields.value);
+}
+
+}  // namespace
+
+void Broker::change_limit(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const auto refused = [&](const Refusal& why) { refuse(event.from, fields.ref, {}, why); };
+  if (const auto why = not_there(PauseKind::budget, fields.name)) return refused(*why);
+  const Result<Options> options = edited(event, options_, OptionEdit::Of::budget);
+  if (!options) return refused({options.error().code, options.error().message, {}});
+  const auto wanted = std::find_if(options->budgets.begin(), options->budgets.end(),
+                                   [&](const BudgetOptions& budget) { return budget.name == fields.name; });
+  LANEMQ_CHECK(wanted != options->budgets.end());
+  const bool changed = options_.budgets != options->budgets;
+  if (changed && !fields.dry_run) {
+    options_.budgets = options->budgets;
+    budgets_.change_limits(*wanted, now);
+    note_change(event, "budget", fields.name, assignment(fields));
+  }
+  answer(event, setting(fields, "budget", changed));
+}
+
+void Broker::change_lane(const AdminAsked& event) {
+  const wire::AdminQuery& fields = *event.fields;
+  const auto refused = [&](const Refusal& why) { refuse(event.from, fields.ref, {}, why); };
+  if (const auto why = not_there(PauseKind::lane, fields.name)) return refused(*why);
+  const Result<Options> options = edited(event, options_, OptionEdit::Of::lane);
+  if (!options) return refused({options.error().code, options.error().message, {}});
+  const bool changed = options_.lanes != options->lanes;
+  if (changed && !fields.dry_run) {
+    options_.lanes = options->lanes;
+    Lane& lane = *lane_named(fields.name);
+    lane.configure(options_.lanes[lane.index()]);
+    apply_guards();
+    note_change(event, "lane", fields.name, assignment(fields));
+  }
+  answer(event, setting(fields, "lane", changed));
 }
 
 }  // namespace lanemq::core

@@ -131,6 +131,27 @@ void Broker::on(const Submitted& event, TimePoint now) {
   accept(event, admission, mode, now);
 }
 
+/// Estimates what a job will cost, where one of its budgets counts tokens. That it can never run, where it is
+/// more than one of them ever has.
+std::optional<Refusal> Broker::too_large_for(BudgetSet budgets, std::string_view model,
+                                             std::string_view client, const Blob& body,
+                                             const std::optional<wire::Cost>& cost, Estimate& estimate) {
+  if (!budgets_.counts_tokens(budgets)) return std::nullopt;
+  estimate = estimates_.estimate(model, client, body.bytes(), cost);
+  if (budgets_.counts_bound(budgets) && estimate.output_bound)
+    estimate.amounts.output_tokens = *estimate.output_bound;
+  else if (!cost || !cost->output_tokens)
+    budgets_.cut_output(budgets, estimate.amounts);
+  const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts);
+  if (!limit) return std::nullopt;
+  return Refusal{ErrorCode::unsatisfiable,
+                 "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
+                     ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
+                     " in all; send less, or raise the limit if the upstream allows it",
+                 {},
+                 "budget " + limit.name()};
+}
+
 /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
 /// rest of its admission.
 std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
@@ -146,21 +167,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
                        std::to_string(options_.services_max) + ") are known; check its name");
   const BudgetSet budgets = to.budgets =
       budgets_.match(to.service->name, fields.model, to.client->name, to.lane->options().name);
-  if (!budgets_.counts_tokens(budgets)) return std::nullopt;
-  Estimate& estimate = to.estimate =
-      estimates_.estimate(fields.model, fields.client, event.body.bytes(), fields.cost);
-  if (budgets_.counts_bound(budgets) && estimate.output_bound)
-    estimate.amounts.output_tokens = *estimate.output_bound;
-  else if (!fields.cost || !fields.cost->output_tokens)
-    budgets_.cut_output(budgets, estimate.amounts);
-  if (const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts))
-    return Refusal{ErrorCode::unsatisfiable,
-                   "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
-                       ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
-                       " in all; send less, or raise the limit if the upstream allows it",
-                   {},
-                   "budget " + limit.name()};
-  return std::nullopt;
+  return too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate);
 }
 
 /// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
@@ -190,7 +197,7 @@ std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lan
   return std::nullopt;
 }
 
-std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
+std::optional<Refusal> Broker::lane_full(const Lane& lane, std::size_t bytes) const {
   const std::string& name = lane.options().name;
   if (lane.depth() >= lane.options().depth_max)
     return full(lane, ErrorCode::lane_full, "lane." + name + ".depth_max",
@@ -198,6 +205,11 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
     return full(lane, ErrorCode::lane_full, "lane." + name + ".bytes_max",
                 "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes");
+  return std::nullopt;
+}
+
+std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
+  if (auto why = lane_full(lane, bytes)) return why;
   // Kept results make way for new work, where that makes room enough.
   const std::size_t needed = bytes + Job::kRecordBytes;
   if (bytes_ + needed <= options_.memory_max)
@@ -218,7 +230,7 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   const wire::Submit& fields = *event.fields;
   const auto same = [&](const auto& of, const Service& service, std::string_view model) {
     const std::string_view body = event.body.bytes();
-    return of.client_named_it && of.lane == lane.index() && service.name == fields.service &&
+    return of.client_named_it && of.submitted_lane == lane.index() && service.name == fields.service &&
            model == fields.model &&
            of.body_hash == XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
   };
@@ -231,6 +243,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   const wire::Submit& fields = *event.fields;
   Lane& lane = *admission.lane;
   Stream& stream = lane.stream(*admission.service, admission.budgets);
+  if (!pauses_.empty()) update_pause(stream);  // it may be new
   const Estimate& estimate = admission.estimate;
   Job& job = jobs_.create();
   job.arrival = next_arrival_++;
@@ -248,7 +261,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
   job.retain_ms = static_cast<std::uint32_t>(
       std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
-  job.lane = lane.index();
+  job.lane = job.submitted_lane = lane.index();
   job.reply = mode;
   if (fields.cost) job.need_extra().cost = fields.cost;
   if (job.client_named_it)
@@ -521,6 +534,7 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.due};
+  if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = service.breaker.admits_at(is_top(job.lane));

@@ -121,12 +121,16 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
   const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
   workers_.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
   note(Notice::Kind::worker_ready, *worker, worker->capacity);
+  say_welcome(*worker);
+  if (worker->draining) tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
+}
 
+void Broker::say_welcome(const Worker& worker) {
   wire::Welcome welcome;
-  welcome.session = worker->session;
+  welcome.session = worker.session;
   welcome.heartbeat_ms = to_ms(options_.heartbeat);
   welcome.body_bytes_max = static_cast<std::int64_t>(options_.body_bytes_max);
-  tell(*worker, welcome);
+  tell(worker, welcome);
 }
 
 void Broker::on(const WorkerHeard& event, TimePoint now) {

@@ -338,6 +338,20 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   return spending;
 }
 
+void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
+  for (Budget& budget : budgets_) {
+    if (budget.options.name != options.name) continue;
+    budget.options = options;
+    budget.quota.configure(options.rates, options.concurrency, options.window, now);
+    for (const KeyOptions& wanted : options.keys)
+      for (const Key& key : budget.keys)
+        if (key.name == wanted.name)
+          budget.accounts[key.account].quota.configure(wanted.rates, wanted.concurrency, options.window, now);
+  }
+  for (Set& set : sets_)
+    describe(set);
+}
+
 void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {
   for (Budget& budget : budgets_) {
     const auto place = std::find_if(options.begin(), options.end(), [&](const BudgetOptions& other) {

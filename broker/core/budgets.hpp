@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -48,6 +49,7 @@ struct Budget {
   Quota quota;                    ///< of all its keys together
   std::vector<Account> accounts;  ///< never removed, so that places stay
   std::vector<Key> keys;          ///< likewise
+  bool paused = false;            ///< by an operator
 
   void add_key(const KeyOptions& key);
 };
@@ -147,6 +149,15 @@ class Budgets {
 
   /// The places of a set's budgets among all().
   const std::vector<std::size_t>& members(BudgetSet set) const { return sets_[set].budgets; }
+  /// Other limits and concurrencies of one budget and its keys count from now on; its keys stay in the states
+  /// that they are in. Requires: the same names.
+  void change_limits(const BudgetOptions& options, TimePoint now);
+
+  /// Whether an operator paused a budget of the set.
+  bool paused(BudgetSet set) const {
+    return std::any_of(sets_[set].budgets.begin(), sets_[set].budgets.end(),
+                       [&](std::size_t i) { return budgets_[i].paused; });
+  }
   /// All of them, for reports.
   std::vector<Budget>& all() { return budgets_; }
   const std::vector<Budget>& all() const { return budgets_; }

@@ -27,9 +27,11 @@ class ClientQueue {
   bool empty() const { return fresh_.empty() && returned_.empty(); }
   /// The job whose turn it is within the client, null when there is none.
   Job* oldest() const;
-  /// Appends a job that has just arrived. Requires: its arrival is the latest so far.
+  /// Whether the job's arrival is the latest so far.
+  bool comes_last(const Job& job) const { return fresh_.empty() || fresh_.back()->arrival < job.arrival; }
+  /// Appends a job that has just arrived. Requires: comes_last().
   void push(Job& job);
-  /// Puts a job back that was in this queue before, at its old place.
+  /// Puts a job back that was in this queue before, or in one of another lane, at its place by arrival.
   void put_back(Job& job);
   void remove(Job& job);
 

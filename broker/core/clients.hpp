@@ -23,13 +23,14 @@ struct Client {
   ClientOptions options;       ///< those that its name matches, or the defaults
   std::size_t waiting = 0;     ///< jobs queued or delayed
   std::size_t running = 0;     ///< jobs that hold a place
-  std::size_t references = 0;  ///< queues and connections
+  std::size_t references = 0;  ///< queues, connections, and the operator who paused it
+  bool paused = false;         ///< by an operator
   std::vector<std::unique_ptr<ClientQueue>> queues;
   ListHook<Client> hook;
   std::size_t place = 0;  ///< among Clients::at
 
   /// It may have no more jobs at workers: those that wait are passed over.
-  bool at_limit() const { return options.in_flight_max > 0 && running >= options.in_flight_max; }
+  bool at_limit() const { return paused || (options.in_flight_max > 0 && running >= options.in_flight_max); }
 };
 
 /// The clients that have jobs, or had some lately: of what a client was served, as much is remembered as its

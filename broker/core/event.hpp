@@ -7,6 +7,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
 
 namespace lanemq::core {
@@ -44,6 +45,7 @@ struct FetchAsked {
 struct AdminAsked {
   Origin from;
   const wire::AdminQuery* fields;
+  const OptionEditor* edit = nullptr;  ///< what changes settings; null: nothing does
 };
 
 struct WorkerReady {
@@ -81,7 +83,7 @@ struct DrainAsked {};
 /// The configuration was read again. What it says of lanes (by place: their names stay), of the limits and
 /// keys of budgets (by name) and of clients counts from now on, for what is queued too.
 struct OptionsChanged {
-  const struct Options* options;
+  const Options* options;
 };
 
 using Event = std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, AdminAsked, WorkerReady,

@@ -23,6 +23,7 @@ class IntrusiveList {
   bool empty() const { return first_ == nullptr; }
   std::size_t size() const { return size_; }
   T* front() const { return first_; }
+  T* back() const { return last_; }
   T* next(const T& element) const { return (element.*Hook).next; }
 
   void push_back(T& element) {

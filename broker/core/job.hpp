@@ -83,6 +83,7 @@ struct Job final : Record {
   bool returned : 1 = false;        ///< stands among its stream's returned jobs
   bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
   std::uint16_t attempts_max = 0;
+  LaneIndex submitted_lane = 0;  ///< part of what it was submitted with; an operator may have moved it since
   std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds
   ListHook<Job> hook;            ///< in its stream, or among the delayed
   Worker* worker = nullptr;      ///< set while it holds a place

@@ -59,6 +59,7 @@ KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_pt
   kept.attempt = job.attempt;
   kept.attempts = end.attempts;
   kept.lane = end.lane;
+  kept.submitted_lane = job.submitted_lane;
   kept.state = end.state;
   kept.service = &job.stream().service();
   kept.body_hash = job.body_hash;

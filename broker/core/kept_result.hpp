@@ -72,6 +72,7 @@ struct KeptResult final : Record {
   std::unique_ptr<Extra> extra;
   std::uint32_t queued_ms = 0, ran_ms = 0;
   std::uint16_t id_size = 0, model_size = 0, body_size = 0;
+  LaneIndex submitted_lane = 0;
   bool client_named_it = false;
   bool id_told = false;  ///< a client knows the job by its id
 

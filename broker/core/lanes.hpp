@@ -47,7 +47,10 @@ class Lane {
   /// A job of the stream is about to be handed over; `cost` in tokens, where its budgets count them.
   void charge(Stream& stream, std::optional<std::int64_t> cost);
 
+  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
+
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
+  bool paused = false;  ///< by an operator
   LaneCounters counters;
   Histogram wait, run;
   /// A job was done: feeds the rate below.

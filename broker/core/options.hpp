@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <lanemq/limits.hpp>
+#include <lanemq/result.hpp>
 
 #include "broker/core/amounts.hpp"
 #include "broker/core/time.hpp"
@@ -25,6 +27,8 @@ struct LaneOptions {
   int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
   int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
   Duration boost_after{};          ///< a job that waited so long competes a lane higher; 0: never
+
+  bool operator==(const LaneOptions&) const = default;
 };
 
 /// How an upstream counts.
@@ -40,6 +44,8 @@ struct RateOptions {
   Duration period{};
   std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
   Resource resource = Resource::requests;
+
+  bool operator==(const RateOptions&) const = default;
 };
 
 /// A kind of limit: `requests_per_minute`, `input_tokens_per_day`, ...
@@ -69,6 +75,8 @@ struct KeyOptions {
   std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for all of it
   std::int64_t concurrency = 0;      ///< likewise; 0: no limit
   bool draining = false;             ///< given to no job any more
+
+  bool operator==(const KeyOptions&) const = default;
 };
 
 /// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
@@ -80,6 +88,8 @@ struct BudgetOptions {
   WindowKind window = WindowKind::sliding;
   OutputCount output = OutputCount::used;
   std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
+
+  bool operator==(const BudgetOptions&) const = default;
 };
 
 /// How one client, or each whose name matches a glob, shares with others. The client's own name wins over a
@@ -128,6 +138,19 @@ struct Options {
 
   std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero; for the ids the broker makes
 };
+
+/// One setting of a lane or of a budget, as a text of the configuration.
+struct OptionEdit {
+  enum class Of : std::uint8_t { lane, budget };
+  Of of;
+  std::string_view name;     ///< of the lane or budget, which is there
+  std::string_view key;      ///< of the budget's keys, whose limit it is; empty: the budget's own
+  std::string_view setting;  ///< depth_max, requests_per_minute, ...
+  std::string_view value;    ///< 500, 30s, ...
+};
+/// The options with one setting changed, by the rules of the configuration, or why it cannot be. The core
+/// does not know how a configuration is written.
+using OptionEditor = std::function<Result<Options>(const Options&, const OptionEdit&)>;
 
 /// The default lanes: critical, high, normal, low, batch.
 std::vector<LaneOptions> default_lanes();

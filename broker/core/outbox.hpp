@@ -28,7 +28,8 @@ struct Notice {
     worker_lost,
     upstream_opened,
     upstream_closed,
-    key_spent
+    key_spent,
+    changed_by_operator
   };
   Kind kind;
   std::string worker{}, session{};
@@ -36,6 +37,8 @@ struct Notice {
   std::string service{};      ///< whose upstream it is
   std::int64_t retry_ms = 0;  ///< upstream_opened: when it is tried again
   std::string key{}, code{};  ///< key_spent: its name, and how the upstream refused it
+  /// changed_by_operator: the verb of the op admin, of what, and how.
+  std::string verb{}, what{}, name{}, how{};
 };
 
 /// What a turn wants done, in order. Owns everything that it names, so that its sends can wait for its writes

@@ -82,6 +82,11 @@ void Stream::update(ClientQueue& queue) {
   lane_.update_ready(*this);
 }
 
+void Stream::set_paused(bool paused) {
+  paused_ = paused;
+  lane_.update_ready(*this);
+}
+
 void Stream::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
   now_ = std::max(now_, queue.tag_);

@@ -34,21 +34,24 @@ class Stream {
   BudgetSet budgets() const { return budgets_; }
 
   /// Whether no client has a job here that it may run.
-  bool empty() const { return turns_.empty(); }
+  bool empty() const { return paused_ || turns_.empty(); }
   /// Queued jobs, also of clients that may run none now.
   std::size_t depth() const { return depth_; }
   /// The job whose turn it is, null when there is none.
-  Job* head() const { return turns_.empty() ? nullptr : turns_.front()->oldest(); }
+  Job* head() const { return empty() ? nullptr : turns_.front()->oldest(); }
   /// The weights of all clients that take turns; at least 1.
   std::int64_t weight() const { return weight_ > 0 ? weight_ : 1; }
 
   /// Queues a job that has just arrived in its queue, which is one of this stream.
   void push(Job& job);
-  /// Queues a job that was here before, at its old place.
+  /// Queues a job that was here before, or in another lane, at its place by arrival.
   void put_back(Job& job);
   void remove(Job& job);
   /// The client may run jobs, or may not, or has another weight: its place among the turns follows.
   void update(ClientQueue& queue);
+  /// Something that its jobs need is paused by an operator, or is no more: a paused stream looks empty to
+  /// whoever hands out, and keeps what it has.
+  void set_paused(bool paused);
   /// A job of the queue is about to be handed over. Requires: it is still queued.
   void charge(ClientQueue& queue, std::int64_t cost);
   /// What was charged turned out to be `more` (or less, below 0).
@@ -77,6 +80,7 @@ class Stream {
   std::int64_t now_ = 0;             // virtual: where the job that was last handed over started
   std::int64_t weight_ = 0;
   std::size_t depth_ = 0;
+  bool paused_ = false;
 };
 
 /// What a cost moves a client of such a weight back by, in units of virtual time.

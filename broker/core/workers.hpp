@@ -52,6 +52,7 @@ class Service {
   std::size_t free_general = 0;                 ///< of workers that take every lane
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at general workers, by lane
   std::size_t workers = 0;                                 ///< that declare it
+  bool paused = false;                                     ///< by an operator
   /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs.
   std::array<std::int64_t, kLanesMax> owed{};
   /// The decision in which it was last found that no job of it is owed to a lane below that one.
@@ -74,7 +75,7 @@ struct Worker {
   Timer timer{.owner = TimerOwner::worker, .object = this};
   TimePoint heard_at{};
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
-  bool draining = false;
+  bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
   bool listed = false;  ///< its places are listed at their services, and its free ones counted there
 

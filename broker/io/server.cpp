@@ -78,7 +78,7 @@ zmq::context_t make_context(int io_threads) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-               int signals, Reload reload, std::uint64_t seed)
+               int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed)
     : options_(options),
       broker_(core_options, seed),
       store_(std::move(store)),
@@ -87,6 +87,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       workers_(context_, worker_router(options, core_options)),
       signals_(signals),
       reload_(std::move(reload)),
+      edit_(std::move(edit)),
       decoder_(core_options.body_bytes_max),
       started_(Clock::now()),
       wall_ms_(core_options.wall_ms) {
@@ -222,7 +223,7 @@ void Server::take_request(core::Peer peer, core::TimePoint now) {
     return broker_.outbox().add(peer, from.address, from.envelope, pong);
   }
   if (const auto* query = std::get_if<wire::AdminQuery>(&client_request_))
-    return broker_.handle(core::AdminAsked{from, query}, now);
+    return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
   answer_bad_request(
       peer, not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
 }
@@ -410,6 +411,10 @@ void Server::log_notices() {
                    {"key", notice.key},
                    {"code", notice.code},
                    {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
+        break;
+      case core::Notice::Kind::changed_by_operator:
+        log_event(LogLevel::info, "admin." + notice.verb,
+                  {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
         break;
     }
   }

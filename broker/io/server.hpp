@@ -48,7 +48,7 @@ class Server {
   /// SIGHUP for a `reload` (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be
   /// bound.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
-         int signals, Reload reload, std::uint64_t seed);
+         int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed);
 
   std::string clients_endpoint() const { return clients_.endpoint(); }
   std::string workers_endpoint() const { return workers_.endpoint(); }
@@ -103,6 +103,7 @@ class Server {
   std::optional<Router> admin_;
   int signals_;
   Reload reload_;
+  core::OptionEditor edit_;  // for what operators change
   Decoder decoder_;
   Incoming incoming_;
   wire::ClientRequest client_request_;

@@ -178,6 +178,17 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   }
 }
 
+/// The first of what operators have paused: a header has no room for all that there may be.
+void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
+  constexpr std::size_t kShownMax = 8;
+  std::size_t left = std::min(kShownMax, pauses.all().size());
+  out.array(left);
+  for (const auto& [key, pause] : pauses.all()) {
+    if (left-- == 0) return;
+    out.text(std::string(core::name_of(pause.kind)) + " " + pause.name);
+  }
+}
+
 void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
@@ -210,7 +221,7 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
                           core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 12 : 11);
+  out.map(page.more() ? 13 : 12);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -224,6 +235,8 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
+  out.text("paused");
+  write_pauses(out, broker.pauses());
   out.text("results").map(2).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));
   out.text("dead").integer(signed_of(broker.dead_jobs()));
   out.text("counters");

@@ -89,6 +89,17 @@ Explanation waits(const JobStatus& status) {
             .help = "A higher lane may use it, a higher limit helps if the upstream allows it."};
   if (const std::string_view budget = behind("budget ", blocker); !budget.empty())
     return waits_for_budget(status, budget);
+  if (const std::string_view pause = behind("paused ", blocker); !pause.empty()) {
+    const std::size_t colon = pause.find(": ");
+    const std::string reason = colon == std::string_view::npos
+                                   ? ""
+                                   : ": " + printable(pause.substr(colon + 2), limits::reason_bytes_max);
+    const std::string_view thing = pause.substr(0, colon), name = thing.substr(thing.find(' ') + 1);
+    const std::string_view kind = thing.substr(0, thing.find(' '));
+    return {
+        .what = "waits because an operator paused " + printable(kind) + " " + in_quotes(name) + reason + ".",
+        .help = "lanemq resume " + printable(kind) + " " + printable(name) + " takes the pause back."};
+  }
   if (const std::string_view lane = behind("lane ", blocker); !lane.empty())
     return {.what = "waits for its turn: there are jobs before it in lane " + in_quotes(lane) +
                     " or in higher ones.",

@@ -152,6 +152,10 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
+  std::string paused;
+  for (const Json& one : member(document, "paused"))
+    if (one.is_string()) paused += (paused.empty() ? "" : ", ") + printable(one.get<std::string>());
+  if (!paused.empty()) table += "paused: " + paused + "\n";
   const std::string budgets = budgets_table(document, colour);
   if (!budgets.empty()) table += "\n" + budgets;
   const std::string upstreams = upstreams_table(member(document, "upstreams"), colour);

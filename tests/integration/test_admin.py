@@ -2,6 +2,7 @@
 """What operators ask of the broker, through its admin endpoint and through `lanemq`."""
 
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -113,6 +114,63 @@ class Socket(harness.Case):
             found += [job["id"] for job in answer["jobs"]]
             start = answer.get("next")
         return found
+
+
+class Pauses(harness.Case):
+    def setUp(self):
+        super().setUp()
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        self.addCleanup(file.close)
+        file.write('heartbeat = "200ms"\n')
+        file.flush()
+        self.room.broker.stop()
+        self.room.start_broker("--config", file.name)
+
+    def test_a_pause_outlives_a_reload_and_stands_in_the_log_and_the_stats(self):
+        worker, client, operator = self.room.worker(), self.room.client(), self.room.operator()
+        answer = operator.ask("admin", {"do": "pause", "what": "lane", "name": "batch", "reason": "disk"}, expect="admin")
+        self.assertEqual(answer.fields, {"what": "lane", "name": "batch", "paused": True, "reason": "disk", "changed": True})
+        client.submit(lane="batch", id="a")
+        self.assertEqual(client.status("a")["blocked_by"], "paused lane batch: disk")
+        self.room.broker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "config.reloaded" in self.room.broker.stderr(), "the reload")
+        self.assertEqual(client.status("a")["blocked_by"], "paused lane batch: disk")
+        self.assertEqual(self.room.stats()["paused"], ["lane batch"])
+        self.assertIn("admin.pause what=lane name=batch how=disk by=admin", self.room.broker.stderr())
+        operator.ask("admin", {"do": "resume", "what": "lane", "name": "batch"}, expect="admin")
+        worker.echo(worker.get("job"))
+        client.get("result")
+        self.assertEqual(self.room.stats()["paused"], [])
+
+
+class Settings(harness.Case):
+    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.concurrency=1")
+
+    def test_a_limit_that_is_changed_holds_until_the_next_reload(self):
+        worker, client, operator = self.room.worker(capacity=4), self.room.client(), self.room.operator()
+        for _ in range(2):
+            client.submit()
+        worker.get("job")
+        answer = operator.ask("admin", {"do": "limit", "name": "api", "setting": "concurrency", "value": "2"})
+        self.assertTrue(answer.fields["changed"], answer)
+        worker.get("job")
+        self.assertEqual(self.room.stats()["budgets"]["api"]["concurrency"]["limit"], 2)
+        self.room.broker.signal(signal.SIGHUP)
+        self.room.stats_when(lambda stats: stats["budgets"]["api"]["concurrency"]["limit"] == 1, "the limit of the file")
+        self.assertIn("admin.limit what=budget name=api how=\"concurrency=2\" by=admin", self.room.broker.stderr())
+
+
+class Drain(harness.Case):
+    def test_a_worker_that_is_drained_is_taken_back(self):
+        worker, client, operator = self.room.worker(name="w1", capacity=2), self.room.client(), self.room.operator()
+        operator.ask("admin", {"do": "drain", "name": "w1"}, expect="admin")
+        worker.get("drain")
+        client.submit(id="a")
+        self.assertEqual(client.status("a")["blocked_by"], "worker echo")
+        operator.ask("admin", {"do": "resume", "what": "worker", "name": "w1"}, expect="admin")
+        worker.get("welcome")
+        worker.echo(worker.get("job"))
+        client.get("result")
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ void Stage::client_says(const std::string& kind, Words words) {
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     broker_->handle(core::FetchAsked{from, fetch}, now_);
   else if (const auto* admin = std::get_if<wire::AdminQuery>(&request))
-    broker_->handle(core::AdminAsked{from, admin}, now_);
+    broker_->handle(core::AdminAsked{from, admin, &edit_}, now_);
 }
 
 void Stage::worker_says(Words words) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/config.hpp"
 #include "broker/core/broker.hpp"
 #include "tests/scenario/transcript.hpp"
 #include "tests/scenario/words.hpp"
@@ -42,6 +43,7 @@ class Stage {
   void note_held(const std::string& worker, const wire::WorkerCommand& command);
 
   core::Options options_;
+  const core::OptionEditor edit_ = edited;
   std::unique_ptr<core::Broker> broker_;
   std::uint64_t lives_ = 0;  // the seed of each is another, as it is in earnest
   core::TimePoint now_{}, turned_at_{};

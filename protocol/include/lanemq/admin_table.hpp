@@ -15,18 +15,24 @@ namespace lanemq {
 // The enumeration, the checks, what a refusal lists and the page docs/protocol.md follow from it. A new verb
 // is a row here and a case in broker/core/broker_admin.cpp; a new field, one in AdminQuery and in the table
 // of fields.
-#define LANEMQ_ADMIN_TABLE(X)                                                                         \
-  X(jobs, "", "lane service client model state from limit",                                           \
-    "list the jobs that are not over, or those of"                                                    \
-    " one `state`")                                                                                   \
-  X(job, "id", "", "all that is known of one job")                                                    \
-  X(lanes, "", "from limit", "list the lanes with their settings")                                    \
-  X(services, "", "from limit", "list the services that jobs or workers named")                       \
-  X(workers, "", "service from limit", "list the workers")                                            \
-  X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                 \
-  X(dead, "", "id lane service client model code from limit", "list the dead jobs, the oldest first") \
-  X(redrive, "", "id lane service client model code from limit dry_run", "run dead jobs again")       \
-  X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")
+#define LANEMQ_ADMIN_TABLE(X)                                                                          \
+  X(jobs, "", "lane service client model state from limit",                                            \
+    "list the jobs that are not over, or those of one `state`")                                        \
+  X(job, "id", "", "all that is known of one job")                                                     \
+  X(lanes, "", "from limit", "list the lanes with their settings")                                     \
+  X(services, "", "from limit", "list the services that jobs or workers named")                        \
+  X(workers, "", "service from limit", "list the workers")                                             \
+  X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                  \
+  X(dead, "", "id lane service client model code from limit", "list the dead jobs, the oldest first")  \
+  X(redrive, "", "id lane service client model code from limit dry_run", "run dead jobs again")        \
+  X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")             \
+  X(pauses, "", "from limit", "list what is paused")                                                   \
+  X(pause, "what name", "reason dry_run", "hand over no job of a lane, service, client or budget")     \
+  X(resume, "what name", "dry_run", "take a pause back, or the drain of a worker")                     \
+  X(drain, "name", "dry_run", "hand over no job to a worker, or to all workers of that name")          \
+  X(move, "id lane", "dry_run", "put a job that waits into another lane, at the place of its arrival") \
+  X(limit, "name setting value", "key dry_run", "change a limit of a budget, or of one of its keys")   \
+  X(lane, "name setting value", "dry_run", "change a setting of a lane")
 
 enum class AdminVerb : unsigned char {
 #define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,

@@ -412,6 +412,15 @@ TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_
   EXPECT_EQ(hear(offer(3)), Lines{"start 3.1 service 0"});
 }
 
+TEST_F(SessionTest, welcome_again_takes_a_drain_back) {
+  serve();
+  hear(wire::Drain{});
+
+  EXPECT_EQ(hear(offer(1)), Lines{"> error 1.1 released draining"});
+  hear(wire::Welcome{.session = "s"});
+  EXPECT_EQ(hear(offer(2)), Lines{"start 2.1 service 0"});
+}
+
 TEST_F(SessionTest, leaves_at_once_when_it_holds_nothing) {
   serve();
 
