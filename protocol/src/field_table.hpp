@@ -135,12 +135,26 @@ struct OpSpec {
   bool whole;   ///< the fields are one document, kept as they are
   FieldIndex index;
   std::uint64_t required;  ///< a bit for each required field, by its place in `fields`
+  std::uint64_t own;  ///< likewise for what names one message: a later map of a batch does not inherit it
+
+  /// Whether messages of it may be batched: those about one job.
+  constexpr bool batched() const { return own != 0 && !whole; }
 };
 
+/// More than any operation has fields: a bit for each goes into a mask.
+inline constexpr std::size_t kFieldsMax = 32;
+
 constexpr OpSpec make_op(std::string_view name, std::span<const FieldSpec> fields, bool extras, bool whole) {
-  OpSpec spec{name, fields, extras, whole, FieldIndex(fields), 0};
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    if (fields[i].required) spec.required |= std::uint64_t{1} << i;
+  OpSpec spec{name, fields, extras, whole, FieldIndex(fields), 0, 0};
+  bool names_a_job = false;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t mark = std::uint64_t{1} << i;
+    const std::string_view field = fields[i].name;
+    if (fields[i].required) spec.required |= mark;
+    if (field == "id" || field == "ref" || field == "job") spec.own |= mark;
+    names_a_job = names_a_job || field == "id" || field == "job";
+  }
+  if (!names_a_job) spec.own = 0;
   return spec;
 }
 
