@@ -290,11 +290,16 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                                       ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
-  const Origin submitter{.address = job.connection->address, .envelope = job.text.get(JobText::envelope)};
+  const Origin submitter{.address = job.connection->address,
+                         .envelope = job.text.get(JobText::envelope),
+                         .grouping = &job.connection->grouping};
   if (job.reply != ReplyMode::accepted) say_terminal(how, submitter, {job.text.get(JobText::ref)});
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
-      say_terminal(how, {.address = waiter->connection->address, .envelope = waiter->envelope},
+      say_terminal(how,
+                   {.address = waiter->connection->address,
+                    .envelope = waiter->envelope,
+                    .grouping = &waiter->connection->grouping},
                    {waiter->ref});
   drop_waiters(job);
   connections_.drop_reference(*job.connection);

@@ -103,6 +103,12 @@ class Broker {
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
   void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
+  template <class Message>
+  void answer(const Origin& to, const Message& message, const Blob& body = {}) {
+    Connection* const connection = to.grouping == nullptr ? connections_.find(to.address) : nullptr;
+    outbox_.add(Peer::client, to.address, to.envelope, message, body,
+                connection != nullptr ? &connection->grouping : to.grouping);
+  }
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
   void drop_waiters(Job& job);
   std::string make_id(TimePoint now);
@@ -139,8 +145,8 @@ class Broker {
     outbox_.notices.push_back({kind, worker.name, worker.session, jobs});
   }
   template <class Message>
-  void tell(const Worker& worker, const Message& message, const Blob& body = {}) {
-    outbox_.add(Peer::worker, worker.address, {}, message, body);
+  void tell(Worker& worker, const Message& message, const Blob& body = {}) {
+    outbox_.add(Peer::worker, worker.address, {}, message, body, &worker.grouping);
   }
 
   // ---- the life of a job (broker.cpp)

@@ -100,6 +100,8 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
 
 void Broker::on(const Submitted& event, TimePoint now) {
   const wire::Submit& fields = *event.fields;
+  Connection& connection = connections_.at(event.from.address);
+  if (fields.batch > 0 && !event.from.one_answer) connection.grouping.agree(fields.batch);
   if (const auto why = invalid(event)) {
     ++stats_.refused_bad_request;
     return refuse(event.from, fields.ref, fields.id, *why);
@@ -116,7 +118,6 @@ void Broker::on(const Submitted& event, TimePoint now) {
              "\" is in use by a job with other content (service, lane, model or body); choose another id",
          {}});
   }
-  Connection& connection = connections_.at(event.from.address);
   const ClientHold client(
       clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
   auto why = draining_ ? Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
@@ -270,7 +271,11 @@ void Broker::accept(const Submitted& event, Stream& stream, Connection& connecti
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  if (mode != ReplyMode::result) say_accepted(job.id(), lane, stream.depth(), event.from, fields.ref);
+  if (mode != ReplyMode::result) {
+    Origin from = event.from;
+    from.grouping = &connection.grouping;
+    say_accepted(job.id(), lane, stream.depth(), from, fields.ref);
+  }
   enqueue(job);
   set_timer(job);
 }
@@ -329,7 +334,7 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
   reply.id = fields.id;
   reply.state = name_of(JobState::cancelled);
   reply.ref = fields.ref;
-  outbox_.add(Peer::client, event.from.address, event.from.envelope, reply);
+  answer(event.from, reply);
 }
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
@@ -385,7 +390,7 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   reply.message = why.message;
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 /// `position`: of the job in its queue; none for one that was known before.
@@ -397,7 +402,7 @@ void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<s
   reply.duplicate = !position;
   reply.position = static_cast<std::int64_t>(position.value_or(0));
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
@@ -405,7 +410,7 @@ void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
   reply.id = id;
   reply.state = "unknown";
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now) {
@@ -442,7 +447,7 @@ void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, T
   }
   if (lanes_[lane].get() != default_lane_) reply.lane = lanes_[lane]->options().name;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
@@ -480,7 +485,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
     reply.ran_ms = end.ran_ms;
     if (end.ending != nullptr) reply.usage = end.ending->usage;
     reply.ref = ref;
-    return outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
+    return answer(to, reply, end.body);
   }
   wire::ErrorReply reply;
   reply.id = id;
@@ -489,7 +494,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
   reply.attempts = end.attempts;
   reply.ref = ref;
-  outbox_.add(Peer::client, to.address, to.envelope, reply, end.body);
+  answer(to, reply, end.body);
 }
 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).

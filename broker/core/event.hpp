@@ -7,6 +7,8 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/grouping.hpp"
+
 namespace lanemq::core {
 
 // What can happen to the broker. All views and pointers are good for the call of handle() alone; the core
@@ -15,8 +17,9 @@ namespace lanemq::core {
 /// Where a request came from: the connection's address and the frames in front of the header.
 struct Origin {
   std::string_view address;
-  std::string_view envelope;  ///< packed; the answer carries it back
-  bool one_answer = false;    ///< a REQ: exactly one answer, ever
+  std::string_view envelope;     ///< packed; the answer carries it back
+  bool one_answer = false;       ///< a REQ: exactly one answer, ever
+  Grouping* grouping = nullptr;  ///< of the connection, where it is at hand
 };
 
 struct Submitted {

@@ -14,8 +14,8 @@
 namespace lanemq::io {
 namespace {
 
-/// Messages that one turn takes from one socket: enough to pay for a turn, and few enough that the other ends
-/// have something to do while it goes on.
+/// Messages that one turn takes from one socket, each item of a batch counted: enough to pay for a turn, and
+/// few enough that the other ends have something to do while it goes on.
 constexpr std::size_t kMessagesPerTurn = 96;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
@@ -45,9 +45,9 @@ RouterOptions worker_router(const ServerOptions& options, const core::Options& c
           .large_bytes_max = INT64_MAX};
 }
 
-DecodeError not_understood(const char* why) {
+DecodeError not_understood(std::string why) {
   DecodeError error;
-  error.message = why;
+  error.message = std::move(why);
   return error;
 }
 
@@ -136,43 +136,72 @@ void Server::wait() {
 
 std::size_t Server::read_workers(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && workers_.receive(incoming_)) {
-    ++read;
-    take_worker_message(now);
-  }
+  while (read < kMessagesPerTurn && workers_.receive(incoming_))
+    read += take_worker_message(now);
   return read;
 }
 
 std::size_t Server::read_clients(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && clients_.receive(incoming_)) {
-    ++read;
-    take_client_message(now);
-  }
+  while (read < kMessagesPerTurn && clients_.receive(incoming_))
+    read += take_client_message(now);
   return read;
 }
 
-void Server::take_client_message(core::TimePoint now) {
-  if (incoming_.fault() != nullptr) return answer_bad_request(not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), client_request_))
-    return answer_bad_request(*error);
+/// Returns how many messages it was: a batch is as much work as its items.
+std::size_t Server::take_client_message(core::TimePoint now) {
+  const auto refuse = [this](const DecodeError& error) {
+    answer_bad_request(error);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_))
+    return refuse(*error);
+  if (!requests_.is_batch()) {
+    take_request(requests_[0], incoming_.take_body(requests_.body(0), core::JobText::kBodyBytesMax), now);
+    return 1;
+  }
+  if (const std::string why = client_batch_refused(); !why.empty()) return refuse(not_understood(why));
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (const DecodeError* error = requests_.error(i))
+      answer_bad_request(*error);
+    else
+      take_request(requests_[i], Blob::borrow(requests_.body(i)), now);
+  }
+  return requests_.size();
+}
+
+/// Why a client may not send the batch that was read; empty: it may. It may say how many it sends with the
+/// first map.
+std::string Server::client_batch_refused() const {
+  if (incoming_.from_req())
+    return "a REQ socket takes one answer and may not send a batch; send the maps one by one, or use a "
+           "DEALER";
+  const core::Connection* const connection = broker_.connections().find(incoming_.address());
+  auto agreed = static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max);
+  if (const auto* submit = std::get_if<wire::Submit>(&requests_[0])) agreed = std::max(agreed, submit->batch);
+  if (static_cast<std::int64_t>(requests_.size()) <= agreed) return {};
+  return "a batch of " + std::to_string(requests_.size()) +
+         " maps, and the largest batch that a submit on this " + "connection has said is " +
+         std::to_string(agreed) + " (field \"batch\")";
+}
+
+void Server::take_request(const wire::ClientRequest& request, const Blob& body, core::TimePoint now) {
   const core::Origin from{incoming_.address(), incoming_.envelope(), incoming_.from_req()};
-  if (const auto* submit = std::get_if<wire::Submit>(&client_request_))
-    return broker_.handle(
-        core::Submitted{from, submit, incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* cancel = std::get_if<wire::Cancel>(&client_request_))
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
+    return broker_.handle(core::Submitted{from, submit, body}, now);
+  if (const auto* cancel = std::get_if<wire::Cancel>(&request))
     return broker_.handle(core::CancelAsked{from, cancel}, now);
-  if (const auto* query = std::get_if<wire::StatusQuery>(&client_request_))
+  if (const auto* query = std::get_if<wire::StatusQuery>(&request))
     return broker_.handle(core::StatusAsked{from, query}, now);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&client_request_))
+  if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
-  if (const auto* query = std::get_if<wire::StatsQuery>(&client_request_))
-    return answer_stats(from, *query, now);
-  if (const auto* ping = std::get_if<wire::Ping>(&client_request_)) {
+  if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
+  if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;
     pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
     pong.version = kVersion;
+    pong.batch = limits::batch_items_max;
     pong.ref = ping->ref;
     return broker_.outbox().add(core::Peer::client, from.address, from.envelope, pong);
   }
@@ -180,27 +209,49 @@ void Server::take_client_message(core::TimePoint now) {
       not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
 }
 
-void Server::take_worker_message(core::TimePoint now) {
-  if (incoming_.fault() != nullptr) return refuse_worker(not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), worker_report_))
-    return refuse_worker(*error);
+/// Returns how many messages it was.
+std::size_t Server::take_worker_message(core::TimePoint now) {
+  const auto refuse = [this](const DecodeError& error) {
+    refuse_worker(error);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_))
+    return refuse(*error);
+  if (!reports_.is_batch()) {
+    take_report(reports_[0], incoming_.take_body(reports_.body(0), core::JobText::kBodyBytesMax), now);
+    return 1;
+  }
+  if (const std::string why = worker_batch_refused(); !why.empty()) return refuse(not_understood(why));
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    if (const DecodeError* error = reports_.error(i))
+      refuse_worker(*error);
+    else
+      take_report(reports_[i], Blob::borrow(reports_.body(i)), now);
+  }
+  return reports_.size();
+}
+
+/// Why a worker may not send the batch that was read; empty: it may. One that is not known has to hear for
+/// each outcome that it is not.
+std::string Server::worker_batch_refused() const {
+  const core::Worker* const worker = broker_.workers().find(incoming_.address());
+  if (worker == nullptr || reports_.size() <= worker->grouping.max) return {};
+  return "a batch of " + std::to_string(reports_.size()) + " maps, and this worker's ready has said " +
+         std::to_string(worker->grouping.max) + " (field \"batch\")";
+}
+
+void Server::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
   const std::string_view address = incoming_.address();
-  if (const auto* outcome = std::get_if<wire::Outcome>(&worker_report_))
-    return broker_.handle(
-        core::OutcomeReported{address, outcome,
-                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* failure = std::get_if<wire::Failure>(&worker_report_))
-    return broker_.handle(
-        core::FailureReported{address, failure,
-                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&worker_report_))
+  if (const auto* outcome = std::get_if<wire::Outcome>(&report))
+    return broker_.handle(core::OutcomeReported{address, outcome, body}, now);
+  if (const auto* failure = std::get_if<wire::Failure>(&report))
+    return broker_.handle(core::FailureReported{address, failure, body}, now);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
     return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
-  if (const auto* ready = std::get_if<wire::Ready>(&worker_report_))
+  if (const auto* ready = std::get_if<wire::Ready>(&report))
     return broker_.handle(core::WorkerReady{address, ready}, now);
-  if (std::holds_alternative<wire::Bye>(worker_report_))
-    return broker_.handle(core::WorkerLeaving{address}, now);
+  if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
   refuse_worker(not_understood("op \"chunk\" belongs to streamed answers, which are not in this version"));
 }
 
@@ -244,8 +295,7 @@ void Server::send_all(core::TimePoint now) {
     else
       send_to_worker(send, now);
   }
-  outbox.sends.clear();
-  outbox.bytes.clear();
+  outbox.clear_sends();
 }
 
 void Server::send_to_client(const core::Send& send) {
@@ -256,7 +306,7 @@ void Server::send_to_client(const core::Send& send) {
     case SendStatus::sent:
       return;
     case SendStatus::gone:
-      ++stats_.sends_undeliverable;
+      stats_.sends_undeliverable += outbox.items(send);
       return;  // a result stays fetchable
     case SendStatus::slow:
       return hold_back(address, send);
@@ -269,7 +319,7 @@ void Server::send_to_worker(const core::Send& send, core::TimePoint) {
   const SendStatus status = workers_.send(address, outbox.envelope(send), outbox.header(send), send.body);
   if (status == SendStatus::sent) return;
   // A worker within its capacity cannot be slow: one that is has stopped reading, and its jobs go elsewhere.
-  ++(status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow);
+  (status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow) += outbox.items(send);
   unreachable_.emplace_back(address);
 }
 
@@ -282,7 +332,7 @@ void Server::hold_back(std::string_view address, const core::Send& send) {
   const std::size_t bytes = place == backlogs_.end() ? 0 : place->second.bytes;
   if (bytes + held.bytes() > options_.client_backlog_bytes_max ||
       stats_.backlog_bytes + held.bytes() > options_.backlog_bytes_max) {
-    ++stats_.sends_dropped_slow;
+    stats_.sends_dropped_slow += outbox.items(send);
     return;
   }
   if (place == backlogs_.end()) place = backlogs_.emplace(address, Backlog{}).first;

@@ -62,8 +62,12 @@ class Server {
   void wait();
   std::size_t read_workers(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
-  void take_client_message(core::TimePoint now);
-  void take_worker_message(core::TimePoint now);
+  std::size_t take_client_message(core::TimePoint now);
+  std::size_t take_worker_message(core::TimePoint now);
+  void take_request(const wire::ClientRequest& request, const Blob& body, core::TimePoint now);
+  void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
+  std::string client_batch_refused() const;
+  std::string worker_batch_refused() const;
   void answer_bad_request(const DecodeError& error);
   void refuse_worker(const DecodeError& error);
   void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
@@ -96,8 +100,8 @@ class Server {
   Reload reload_;
   Decoder decoder_;
   Incoming incoming_;
-  wire::ClientRequest client_request_;
-  wire::WorkerReport worker_report_;
+  Items<wire::ClientRequest> requests_;
+  Items<wire::WorkerReport> reports_;
   Buffer document_;
   std::map<std::string, Backlog, std::less<>> backlogs_;
   TransportStats stats_;

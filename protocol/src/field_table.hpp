@@ -297,7 +297,7 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
           ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
-          ref_field<&Pong::ref>())
+          field<&Pong::batch>("batch"), ref_field<&Pong::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::services>("services", {.required = true, .min = 1, .max = limits::list_entries_max}),
@@ -322,7 +322,8 @@ LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")
 
 LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", kName),
           field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
-          field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}))
+          field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}),
+          field<&Welcome::batch>("batch"))
 LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
           field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
           field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),

@@ -149,6 +149,7 @@ struct Pong {
   std::int64_t now_ms = 0;
   std::string_view version;
   Raw ref;
+  std::int64_t batch = 0;  ///< the most maps of one batch that the broker takes
 };
 
 // ---- both ways ----------------------------------------------------------------------------------------
@@ -206,6 +207,7 @@ struct Welcome {
   std::string_view session;
   std::int64_t heartbeat_ms = 1000;
   std::int64_t body_bytes_max = 0;
+  std::int64_t batch = 0;  ///< maps of one batch, either way; 0: each message alone
 };
 
 struct JobOffer {
