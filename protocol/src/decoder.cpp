@@ -187,7 +187,10 @@ class Decoder::Reader {
     switch (place_) {
       case Place::fields:
         // A field that is nil is absent, also where it is required.
-        if (field_ != nullptr && field_ != &kExtraField) nil_ |= field_mark_;
+        if (field_ == &kExtraField)
+          nil_extras_.push_back(extra_key_);
+        else if (field_ != nullptr)
+          nil_ |= field_mark_;
         return true;
       case Place::nested:
       case Place::skipped:
@@ -398,6 +401,7 @@ class Decoder::Reader {
     fields_begin_ = nullptr;
     extras_.clear();
     extras_count_ = 0;
+    nil_extras_.clear();
     keys_.clear();
     batch_ = false;
     depth_max_ = static_cast<std::size_t>(limits::header_depth_max);
@@ -466,6 +470,7 @@ class Decoder::Reader {
     seen_ = nil_ = broken_ = 0;
     field_ = nullptr;
     extras_count_ = 0;
+    nil_extras_.clear();
     list_->places_[item_].extras_begin = static_cast<std::uint32_t>(extras_.size());
   }
 
@@ -532,7 +537,7 @@ class Decoder::Reader {
   void inherit_extras() {
     ItemList::Place& place = list_->places_[item_];
     const ItemList::Place& first = list_->places_[0];
-    if (place.extras_count == 0) {
+    if (place.extras_count == 0 && nil_extras_.empty()) {
       place.extras_begin = first.extras_begin;
       place.extras_end = first.extras_end;
       place.extras_count = first.extras_count;
@@ -542,7 +547,10 @@ class Decoder::Reader {
     const std::string_view theirs(all.data() + first.extras_begin, first.extras_end - first.extras_begin);
     const std::string_view ours(all.data() + place.extras_begin, place.extras_end - place.extras_begin);
     for_each_extra(theirs, [&](std::string_view key, std::string_view pair) {
-      bool named = false;
+      bool named = std::any_of(nil_extras_.begin(), nil_extras_.end(), [&](std::string_view own) {
+        const std::size_t head_bytes = own.size() < 32 ? 1 : own.size() < 256 ? 2 : 3;
+        return key.size() == head_bytes + own.size() && key.ends_with(own);
+      });
       for_each_extra(ours, [&](std::string_view own, std::string_view) { named = named || own == key; });
       if (named) return;
       extras_.write(pair.data(), pair.size());
@@ -992,6 +1000,7 @@ class Decoder::Reader {
   std::string_view body_;
   Buffer extras_;
   std::uint32_t extras_count_ = 0;
+  std::vector<std::string_view> nil_extras_;  // x- fields that the map names as absent
 
   Place places_[limits::header_depth_max + 2] = {};  // the list of a batch does not count
   std::vector<std::string_view> keys_;               // of the maps that are open, innermost last
