@@ -201,7 +201,7 @@ void Server::take_request(const wire::ClientRequest& request, const Blob& body, 
     wire::Pong pong;
     pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
     pong.version = kVersion;
-    pong.batch = limits::batch_items_max;
+    if (ping->batch > 0) pong.batch = limits::batch_items_max;
     pong.ref = ping->ref;
     return broker_.outbox().add(core::Peer::client, from.address, from.envelope, pong);
   }

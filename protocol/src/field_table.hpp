@@ -269,7 +269,7 @@ LANEMQ_OP(Fetch, "fetch", false, false, field<&Fetch::id>("id", kIdRequired),
 LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::seq>("seq", kRequired),
           ref_field<&Seen::ref>())
 LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
-LANEMQ_OP(Ping, "ping", false, false, ref_field<&Ping::ref>())
+LANEMQ_OP(Ping, "ping", false, false, field<&Ping::batch>("batch"), ref_field<&Ping::ref>())
 
 LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequired),
           field<&Accepted::lane>("lane", kName), field<&Accepted::durable>("durable"),

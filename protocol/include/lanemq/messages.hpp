@@ -98,6 +98,7 @@ struct StatsQuery {
 
 struct Ping {
   Raw ref;
+  std::int64_t batch = 0;  ///< over 0: the answer is to say what batches the broker takes
 };
 
 // ---- broker -> client ---------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ struct Pong {
   std::int64_t now_ms = 0;
   std::string_view version;
   Raw ref;
-  std::int64_t batch = 0;  ///< the most maps of one batch that the broker takes
+  std::int64_t batch = 0;  ///< where it was asked for: the most maps of one batch that the broker takes
 };
 
 // ---- both ways ----------------------------------------------------------------------------------------
