@@ -81,10 +81,14 @@ std::optional<std::int64_t> wire_ms(std::optional<milliseconds> value) {
   return value ? std::optional<std::int64_t>(value->count()) : std::nullopt;
 }
 
-std::string encode_submit(const JobRequest& job, std::string_view id, std::uint64_t ref, const Blob& body) {
-  thread_local Buffer ref_bytes, header;
+/// Of every submit that is encoded here: the array, "LMQ1" and the op.
+constexpr std::size_t kSubmitPreambleBytes = std::string_view("\x94\xA4LMQ1\xA6submit").size();
+
+/// Sets the request's header, and its item where it may go in a batch of up to `batch_max`.
+void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_max, Request& request) {
+  thread_local Buffer ref_bytes, header, items;
   wire::Submit submit{.service = wire_text(job.service),
-                      .id = id,
+                      .id = request.id,
                       .lane = wire_text(job.lane),
                       .model = wire_text(job.model),
                       .client = wire_text(job.client),
@@ -93,15 +97,20 @@ std::string encode_submit(const JobRequest& job, std::string_view id, std::uint6
                       .delay_ms = wire_ms(job.delay),
                       .retain_ms = wire_ms(job.retain),
                       .durable = job.durable,
-                      .ref = number_ref(ref, ref_bytes)};
+                      .batch = static_cast<std::int64_t>(batch_max > 1 ? batch_max : 0),
+                      .ref = number_ref(request.ref, ref_bytes)};
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
   header.clear();
-  if (body.empty() || body.size() > limits::inline_bytes_max)
+  if (body.size() > limits::inline_bytes_max) {
     encode(submit, header);
-  else
-    encode(submit, body.bytes(), header);
-  return std::string(header.view());
+  } else {
+    items.clear();
+    request.item = write_item(submit, items);
+    Batch(request.item, body.bytes(), items).write(items, header);
+    request.item.begin = kSubmitPreambleBytes;
+  }
+  request.header = header.view();
 }
 
 template <class Message>
@@ -138,7 +147,7 @@ class Client::Core {
       : options_(std::move(options)),
         ids_(client::system_entropy()),
         link_(options_.endpoint, options_.body_bytes_max),
-        session_(steady_now()),
+        session_(steady_now(), options_.batch_max),
         decoder_(options_.body_bytes_max),
         thread_([this] { run(); }) {}
 
@@ -196,6 +205,7 @@ class Client::Core {
   Link link_;
   Session session_;
   Decoder decoder_;
+  Items<wire::ClientReply> replies_;
   std::vector<Request> taken_;
   std::vector<Finished> finished_;
   Received received_;
@@ -239,8 +249,9 @@ void Client::Core::submit(JobRequest job, const Blob& body, Handler handler) {
     handler(tl::unexpected(std::move(*refused)));
     return;
   }
-  Request request{.ref = ref, .kind = RequestKind::submit, .header = encode_submit(job, id, ref, body)};
+  Request request{.ref = ref, .kind = RequestKind::submit};
   request.id = std::move(id);
+  encode_submit(job, body, options_.batch_max, request);
   request.body_bytes = body.size();
   if (body.size() > limits::inline_bytes_max) request.body = body.owned();
   request.asked = steady_now();
@@ -328,17 +339,24 @@ bool Client::Core::receive() {
 }
 
 void Client::Core::hear(Received& received, TimePoint now) {
-  wire::ClientReply reply;
+  const auto frame = received.body ? std::optional(received.body->bytes()) : std::nullopt;
   if (received.malformed || received.header.empty() || (received.body && has_inline_body(received.header))) {
     session_.heard_nonsense(now);
     return;
   }
-  if (const DecodeError* error = decoder_.decode(received.header, reply)) {
-    log("a message of the broker cannot be read: " + error->message);
+  const auto nonsense = [&](const DecodeError& error) {
+    log("a message of the broker cannot be read: " + error.message);
     session_.heard_nonsense(now);
-    return;
+  };
+  if (const DecodeError* error = decoder_.decode(received.header, frame, replies_)) return nonsense(*error);
+  for (std::size_t i = 0; i < replies_.size(); ++i) {
+    if (const DecodeError* error = replies_.error(i))
+      nonsense(*error);
+    else if (received.body && !replies_.is_batch())
+      session_.heard(replies_[i], *received.body, now);
+    else
+      session_.heard(replies_[i], Blob::borrow(replies_.body(i)), now);
   }
-  session_.heard(reply, received.body ? *received.body : Blob::borrow(decoder_.body()), now);
 }
 
 void Client::Core::watch_link() {

@@ -39,16 +39,21 @@ ClientError local_error(ErrorCode code, std::string message, std::string id) {
       .code = std::string(name_of(code)), .message = std::move(message), .id = std::move(id), .local = true};
 }
 
-std::string own_ping() {
+std::string own_ping(std::size_t batch_max) {
   Buffer ref, header;
-  encode(wire::Ping{.ref = number_ref(kOwnRef, ref)}, header);
+  const auto batch = static_cast<std::int64_t>(batch_max > 1 ? batch_max : 0);
+  encode(wire::Ping{.ref = number_ref(kOwnRef, ref), .batch = batch}, header);
   return std::string(header.view());
 }
 
 }  // namespace
 
-Session::Session(TimePoint now)
-    : ping_header_(own_ping()), probe_at_(now + kProbeAfter), quiet_since_(now), pinged_(now) {}
+Session::Session(TimePoint now, std::size_t batch_max)
+    : batch_max_(std::min(batch_max, limits::batch_items_max)),
+      ping_header_(own_ping(batch_max_)),
+      probe_at_(now + kProbeAfter),
+      quiet_since_(now),
+      pinged_(now) {}
 
 // ---- what the caller wants ----------------------------------------------------------------------------
 
@@ -188,7 +193,10 @@ void Session::on(const wire::StatsReply& reply, const Blob&, TimePoint) {
 
 void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
   const std::optional<std::uint64_t> number = ref_number(reply.ref);
-  if (number == kOwnRef) return;
+  if (number == kOwnRef) {
+    broker_batch_ = std::min(batch_max_, static_cast<std::size_t>(reply.batch));
+    return;
+  }
   const auto at = find(reply.ref, {});
   if (at == pending_.end() || at->second.request.kind != RequestKind::ping) {
     ++counters_.dropped_answers;
@@ -249,6 +257,8 @@ bool Session::take_reopen(TimePoint now) {
   connected_ = false;
   quiet_since_ = now;
   ping_due_ = probe_due_ = false;
+  broker_batch_ = 0;
+  broker_batch_asked_ = false;
   probe_at_ = now + kProbeAfter;
   ++counters_.reconnected;
   to_send_.clear();
@@ -336,29 +346,63 @@ std::optional<TimePoint> Session::next_wakeup() const {
 
 std::optional<Outgoing> Session::next_send() {
   if (reopen_at_) return std::nullopt;  // the old connection is given up
+  if (batch_max_ > 1 && to_send_.size() > 1 && !std::exchange(broker_batch_asked_, true)) ping_due_ = true;
   next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : Next::request;
   if (next_ == Next::ping) return Outgoing{ping_header_};
   if (next_ == Next::probe) return Outgoing{probe_header_};
-  while (!to_send_.empty()) {
-    const auto at = pending_.find(to_send_.front());
+  collect();
+  if (sending_.empty()) return std::nullopt;
+  if (sending_.size() > 1) return Outgoing{batch_.view()};
+  const Request& request = pending_.find(sending_.front())->second.request;
+  return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
+}
+
+/// Finds the requests that go in the next message: the first one, and jobs behind it that join a batch.
+void Session::collect() {
+  sending_.clear();
+  sending_from_ = 0;
+  items_.clear();
+  std::optional<Batch> batch;
+  for (const std::uint64_t ref : to_send_) {
+    const auto at = pending_.find(ref);
     if (at != pending_.end()) {
       const Request& request = at->second.request;
-      return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
+      const std::string_view header = request.header;
+      const bool joins = broker_batch_ > 1 && request.item.op != nullptr;
+      if (!sending_.empty() && !joins) break;
+      if (joins) {
+        const BatchItem item =
+            copy_item(request.item, header.substr(request.item.begin, request.item.bytes), items_);
+        const std::string_view body = header.substr(header.size() - request.body_bytes);
+        if (!batch)
+          batch.emplace(item, body, items_);
+        else if (!batch->add(item, body, broker_batch_, items_))
+          break;
+      }
+      sending_.push_back(ref);
+      if (!joins) {
+        ++sending_from_;
+        break;
+      }
     }
-    to_send_.pop_front();
+    ++sending_from_;
   }
-  return std::nullopt;
+  if (sending_.size() < 2) return;
+  batch_.clear();
+  batch->write(items_, batch_);
 }
 
 void Session::sent(TimePoint now) {
   if (next_ == Next::ping) ping_due_ = false;
   if (next_ == Next::probe) probe_due_ = false;
   if (next_ != Next::request) return;
-  Pending& pending = pending_.find(to_send_.front())->second;
-  to_send_.pop_front();
-  ++counters_.sent;
-  if (pending.sent_at) ++counters_.resent;
-  pending.sent_at = now;
+  to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sending_from_));
+  for (const std::uint64_t ref : sending_) {
+    Pending& pending = pending_.find(ref)->second;
+    ++counters_.sent;
+    if (pending.sent_at) ++counters_.resent;
+    pending.sent_at = now;
+  }
 }
 
 void Session::take_finished(std::vector<Finished>& out) {

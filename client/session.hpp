@@ -16,6 +16,7 @@
 
 #include <lanemq/blob.hpp>
 #include <lanemq/client.hpp>
+#include <lanemq/codec.hpp>
 #include <lanemq/messages.hpp>
 
 namespace lanemq::client {
@@ -37,6 +38,7 @@ struct Request {
   std::string header{};        ///< encoded; holds a small body
   Blob body{};                 ///< a frame of its own; owns its bytes; empty: there is none
   std::size_t body_bytes = 0;  ///< of the job's body, wherever it travels
+  BatchItem item{};            ///< of a job that may go in a batch: its map in the header, body behind it
   TimePoint asked{};
   std::optional<TimePoint> deadline{};
   Handler handler{};  ///< never called here
@@ -49,7 +51,7 @@ struct Finished {
   std::size_t body_bytes = 0;  ///< of the request
 };
 
-/// What is to be sent next; the views live until the session is told anything.
+/// What is to be sent next, of several requests perhaps; the views live until the session is told anything.
 struct Outgoing {
   std::string_view header;
   const Blob* body = nullptr;  ///< null: there is none
@@ -74,8 +76,9 @@ class Session {
   /// peer whose frame is over the broker's limit is cut off without an answer.
   static constexpr int kFruitlessMax = 6;
 
-  /// `now` is when the first connection was begun.
-  explicit Session(TimePoint now);
+  /// `now` is when the first connection was begun. With `batch_max` over 1 jobs that wait together go in
+  /// batches of up to so many, on each connection whose broker was asked and takes them.
+  explicit Session(TimePoint now, std::size_t batch_max = 0);
 
   void begin(Request request, TimePoint now);
 
@@ -119,6 +122,7 @@ class Session {
   };
   using Table = std::unordered_map<std::uint64_t, Pending>;
 
+  void collect();
   void note_life(TimePoint now);
   Table::iterator find(wire::Raw ref, std::string_view id);
   Table::iterator oldest(RequestKind kind);
@@ -140,7 +144,13 @@ class Session {
 
   Table pending_;
   std::set<std::pair<TimePoint, std::uint64_t>> deadlines_;
-  std::deque<std::uint64_t> to_send_;  ///< refs; those no longer pending are passed over
+  std::deque<std::uint64_t> to_send_;   ///< refs; those no longer pending are passed over
+  std::vector<std::uint64_t> sending_;  ///< the first of them, which next_send() showed last
+  std::size_t sending_from_ = 0;        ///< entries of to_send_ that they are taken from
+  const std::size_t batch_max_;
+  std::size_t broker_batch_ = 0;     ///< what this connection's broker takes
+  bool broker_batch_asked_ = false;  ///< on this connection
+  Buffer items_, batch_;
   std::vector<Finished> finished_;
 
   enum class Next : unsigned char { request, ping, probe };

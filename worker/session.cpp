@@ -53,30 +53,46 @@ void bound_body(JobOutcome& outcome, std::size_t limit) {
 // ---- outbox -------------------------------------------------------------------------------------------
 
 Outbox::Message Outbox::front() const {
-  const std::size_t begin = next_ == 0 ? 0 : ends_[next_ - 1].offset;
-  const End& end = ends_[next_];
-  return {headers_.view().substr(begin, end.offset - begin), end.body.empty() ? nullptr : &end.body};
+  const Entry& entry = entries_[next_];
+  if (entry.batch) {
+    assembled_.clear();
+    entry.batch->write(headers_, assembled_);
+    return {assembled_.view(), nullptr};
+  }
+  return {headers_.view().substr(entry.begin, entry.end - entry.begin),
+          entry.body.empty() ? nullptr : &entry.body};
 }
 
 void Outbox::pop() {
-  ends_[next_].body = {};
-  if (++next_ == ends_.size()) clear();
+  entries_[next_].body = {};
+  if (++next_ == entries_.size()) clear();
 }
 
 void Outbox::clear() {
   headers_.clear();
-  ends_.clear();
+  entries_.clear();
   next_ = 0;
 }
 
 template <class WireMessage>
 void Outbox::push(const WireMessage& message, const Blob& body) {
-  const bool inside = !body.empty() && body.size() <= limits::inline_bytes_max;
-  if (inside)
+  const bool inside = body.size() <= limits::inline_bytes_max;
+  if (can_be_batched<WireMessage>() && batch_max_ > 1 && inside) {
+    const BatchItem item = write_item(message, headers_);
+    if (!empty() && entries_.back().batch &&
+        entries_.back().batch->add(item, body.bytes(), batch_max_, headers_))
+      return;
+    entries_.emplace_back().batch.emplace(item, body.bytes(), headers_);
+    return;
+  }
+  Entry entry{.begin = headers_.size()};
+  if (inside && !body.empty())
     encode(message, body.bytes(), headers_);
   else
     encode(message, headers_);
-  ends_.push_back({headers_.size(), inside ? Blob() : body});
+  entry.end = headers_.size();
+  if (!inside) entry.body = body;
+  entries_.push_back(std::move(entry));
 }
 
 // ---- what the worker does -----------------------------------------------------------------------------
@@ -96,6 +112,7 @@ void Session::greet(TimePoint now) {
   told_to_drain_ = false;
   heard_at_ = now;
   reconnect_at_ = now + kSilentIntervals * heartbeat_;
+  outbox_.set_batch_max(0);  // until a broker says that it takes them
   say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
   if (!met_before_) return;
   say_inventory(true, now);
@@ -204,6 +221,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   answer_bytes_max_ = options_.body_bytes_max;
   if (welcome.body_bytes_max > 0)
     answer_bytes_max_ = std::min(answer_bytes_max_, static_cast<std::size_t>(welcome.body_bytes_max));
+  outbox_.set_batch_max(static_cast<std::size_t>(std::clamp<std::int64_t>(welcome.batch, 0, kBatchMax)));
   if (state_ != State::greeting) return;
   state_ = State::serving;
   met_before_ = true;
@@ -380,6 +398,7 @@ void Session::say_ready(std::size_t capacity) {
                            .lanes = views(options_.lanes),
                            .name = options_.name,
                            .version = options_.version,
+                           .batch = options_.capacity > 1 ? static_cast<std::int64_t>(kBatchMax) : 0,
                            .labels = {}});
 }
 

@@ -25,24 +25,27 @@ inline constexpr std::size_t kOutcomeBytesMax =
     std::size_t{512} * 1024 * 1024;  ///< the same, in bytes of their bodies
 /// Leases in one inventory: as many as a worker may hold, which fits a header.
 inline constexpr std::size_t kInventoryMax = limits::capacity_max;
+/// Jobs and outcomes that go in one message, where the broker takes batches: more gain nothing.
+inline constexpr std::size_t kBatchMax = 16;
 /// Heartbeat intervals without a word from the broker after which the connection is given up.
 inline constexpr int kSilentIntervals = 3;
 /// What is asked of the messages to people in failures.
 inline constexpr std::size_t kMessageBytesMax = 1024;
 
 /// Messages on their way to the broker, oldest first: encoded headers in one buffer, each with the body that
-/// follows in a frame of its own, if any.
+/// follows in a frame of its own, if any. Outcomes that follow each other make a batch, where those are
+/// taken.
 ///
 /// Bounded by the session: at most one message a lease, an outcome and a heartbeat, as the worker does not
 /// read while something is unsent.
 class Outbox {
  public:
   struct Message {
-    std::string_view header;  ///< valid until the next push
+    std::string_view header;  ///< valid until the next push or front
     const Blob* body;         ///< null: no further frame
   };
 
-  bool empty() const { return next_ == ends_.size(); }
+  bool empty() const { return next_ == entries_.size(); }
   /// The oldest message. Requires: !empty().
   Message front() const;
   void pop();
@@ -51,15 +54,19 @@ class Outbox {
   /// Appends a message. `body` goes into the header when it is small, else into a frame of its own.
   template <class WireMessage>
   void push(const WireMessage& message, const Blob& body = {});
+  /// From now on up to `items` outcomes go in one message; 0 and 1: each alone.
+  void set_batch_max(std::size_t items) { batch_max_ = items; }
 
  private:
-  struct End {
-    std::size_t offset;
-    Blob body;
+  struct Entry {
+    std::size_t begin = 0, end = 0;  ///< of the header, where it is no batch
+    Blob body{};
+    std::optional<Batch> batch{};
   };
-  Buffer headers_;
-  std::vector<End> ends_;
-  std::size_t next_ = 0;
+  Buffer headers_;  ///< and the items of batches
+  mutable Buffer assembled_;
+  std::vector<Entry> entries_;
+  std::size_t next_ = 0, batch_max_ = 0;
 };
 
 /// What the session wants done; in order.

@@ -265,15 +265,28 @@ class Worker::Loop {
       static_cast<void>(receive(rest, zmq::recv_flags::none));
       surplus = true;
     }
-    const DecodeError* error = decoder_.decode(header_.to_string_view(), command_);
+    const auto frame = has_body ? std::optional(body.to_string_view()) : std::nullopt;
+    const DecodeError* error = decoder_.decode(header_.to_string_view(), frame, commands_);
     if (error || surplus || (has_body && has_inline_body(header_.to_string_view()))) {
       session_.heard(now);
-      LogLine(options_.log, LogLevel::warning, "broker.unreadable_message")
-          .field("reason", error ? error->message : std::string("too many frames"));
+      log_unreadable(error ? error->message : "too many frames");
       return;
     }
-    session_.receive(command_, now, effects_);
-    carry_out(now, std::get_if<wire::JobOffer>(&command_), has_body ? &body : nullptr);
+    for (std::size_t i = 0; i < commands_.size(); ++i) {
+      if (const DecodeError* broken = commands_.error(i)) {
+        session_.heard(now);
+        log_unreadable(broken->message);
+        continue;
+      }
+      session_.receive(commands_[i], now, effects_);
+      inside_ = commands_.body(i);
+      carry_out(now, std::get_if<wire::JobOffer>(&commands_[i]),
+                has_body && !commands_.is_batch() ? &body : nullptr);
+    }
+  }
+
+  void log_unreadable(std::string_view why) {
+    LogLine(options_.log, LogLevel::warning, "broker.unreadable_message").field("reason", why);
   }
 
   /// Sends what the session says until the socket takes no more.
@@ -363,7 +376,7 @@ class Worker::Loop {
   }
 
   /// The body inside the header. The offer's texts point into the header too, so it is not given away.
-  Blob adopt_inline() { return Blob::copy(decoder_.body()); }
+  Blob adopt_inline() { return Blob::copy(inside_); }
 
   void cancel_job(const CancelJob& cancel) {
     LogLine(options_.log, LogLevel::debug, "job.cancelled")
@@ -479,7 +492,8 @@ class Worker::Loop {
   worker::ConnectionMonitor monitor_;
   zmq::message_t header_;
   Decoder decoder_;
-  wire::WorkerCommand command_;
+  Items<wire::WorkerCommand> commands_;
+  std::string_view inside_;  ///< the body inside the header, of the message that is being read
 
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;

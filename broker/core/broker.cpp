@@ -301,11 +301,17 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
   if (job.reply != ReplyMode::accepted)
-    say_terminal(how, {.address = job.connection->address, .envelope = job.text.get(JobText::envelope)},
+    say_terminal(how,
+                 {.address = job.connection->address,
+                  .envelope = job.text.get(JobText::envelope),
+                  .grouping = &job.connection->grouping},
                  {job.text.get(JobText::ref)});
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
-      say_terminal(how, {.address = waiter->connection->address, .envelope = waiter->envelope},
+      say_terminal(how,
+                   {.address = waiter->connection->address,
+                    .envelope = waiter->envelope,
+                    .grouping = &waiter->connection->grouping},
                    {waiter->ref});
   drop_waiters(job);
   if (job.connection != nullptr) connections_.drop_reference(*job.connection);

@@ -127,6 +127,13 @@ class Broker {
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
   void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
+  template <class Message>
+  void answer(const Origin& to, const Message& message, const Blob& body = {}) {
+    Connection* const connection =
+        to.grouping == nullptr && to.peer == Peer::client ? connections_.find(to.address) : nullptr;
+    outbox_.add(to.peer, to.address, to.envelope, message, body,
+                connection != nullptr ? &connection->grouping : to.grouping);
+  }
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
   void drop_waiters(Job& job);
   std::string make_id(TimePoint now);
@@ -175,7 +182,7 @@ class Broker {
   void on(const WorkerLeaving& event, TimePoint now);
   void on(const WorkerHeard& event, TimePoint now);
   void on(const WorkerUnreachable& event, TimePoint now);
-  void say_welcome(const Worker& worker);
+  void say_welcome(Worker& worker);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
@@ -193,8 +200,8 @@ class Broker {
     outbox_.notices.push_back({kind, worker.name, worker.session, jobs});
   }
   template <class Message>
-  void tell(const Worker& worker, const Message& message, const Blob& body = {}) {
-    outbox_.add(Peer::worker, worker.address, {}, message, body);
+  void tell(Worker& worker, const Message& message, const Blob& body = {}) {
+    outbox_.add(Peer::worker, worker.address, {}, message, body, &worker.grouping);
   }
 
   // ---- dead jobs (broker_dead.cpp)

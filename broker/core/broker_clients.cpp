@@ -104,6 +104,8 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
 
 void Broker::on(const Submitted& event, TimePoint now) {
   const wire::Submit& fields = *event.fields;
+  Connection& connection = connections_.at(event.from.address);
+  if (fields.batch > 0 && !event.from.one_answer) connection.grouping.agree(fields.batch);
   if (const auto why = invalid(event)) {
     ++stats_.refused_bad_request;
     return refuse(event.from, fields.ref, fields.id, *why);
@@ -120,7 +122,6 @@ void Broker::on(const Submitted& event, TimePoint now) {
              "\" is in use by a job with other content (service, lane, model or body); choose another id",
          {}});
   }
-  Connection& connection = connections_.at(event.from.address);
   const ClientHold client(
       clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
   Admission admission{.lane = &lane, .client = &*client, .connection = &connection};
@@ -301,8 +302,11 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
-  if (mode != ReplyMode::result && job.connection != nullptr)
-    say_accepted(job.id(), lane, stream.depth(), fields.delay_ms, event.from, fields.ref);
+  if (mode != ReplyMode::result && job.connection != nullptr) {
+    Origin from = event.from;
+    from.grouping = &job.connection->grouping;
+    say_accepted(job.id(), lane, stream.depth(), fields.delay_ms, from, fields.ref);
+  }
   enqueue(job);
   set_timer(job);
   return job;
@@ -364,7 +368,7 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
   reply.id = fields.id;
   reply.state = name_of(JobState::cancelled);
   reply.ref = fields.ref;
-  outbox_.add(event.from.peer, event.from.address, event.from.envelope, reply);
+  answer(event.from, reply);
 }
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
@@ -435,7 +439,7 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
   reply.limiter = why.limiter;
   reply.ref = ref;
-  outbox_.add(to.peer, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 /// `position`: of the job in its queue; none for one that was known before. `eta_ms`: where that is known.
@@ -448,7 +452,7 @@ void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<s
   reply.position = static_cast<std::int64_t>(position.value_or(0));
   reply.eta_ms = eta_ms;
   reply.ref = ref;
-  outbox_.add(to.peer, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
@@ -456,7 +460,7 @@ void Broker::say_unknown(std::string_view id, const Origin& to, wire::Raw ref) {
   reply.id = id;
   reply.state = kUnknown;
   reply.ref = ref;
-  outbox_.add(to.peer, to.address, to.envelope, reply);
+  answer(to, reply);
 }
 
 void Broker::say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now) {
@@ -529,7 +533,7 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
   reply.attempts = -1;  // of the jobs, not of the list
   reply.jobs = {scratch_.view()};
   reply.ref = fields.ref;
-  outbox_.add(event.from.peer, event.from.address, event.from.envelope, reply);
+  answer(event.from, reply);
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
@@ -568,7 +572,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
     reply.ran_ms = end.ran_ms;
     if (end.ending != nullptr) reply.usage = end.ending->usage;
     reply.ref = ref;
-    return outbox_.add(to.peer, to.address, to.envelope, reply, end.body);
+    return answer(to, reply, end.body);
   }
   wire::ErrorReply reply;
   reply.id = id;
@@ -577,7 +581,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
   reply.attempts = end.attempts;
   reply.ref = ref;
-  outbox_.add(to.peer, to.address, to.envelope, reply, end.body);
+  answer(to, reply, end.body);
 }
 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).

@@ -118,6 +118,7 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
   }
   worker->heard_at = now;
   worker->name = fields.name;
+  worker->grouping.agree(fields.batch);
   const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
   workers_.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
   note(Notice::Kind::worker_ready, *worker, worker->capacity);
@@ -125,11 +126,12 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
   if (worker->draining) tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
 }
 
-void Broker::say_welcome(const Worker& worker) {
+void Broker::say_welcome(Worker& worker) {
   wire::Welcome welcome;
   welcome.session = worker.session;
   welcome.heartbeat_ms = to_ms(options_.heartbeat);
   welcome.body_bytes_max = static_cast<std::int64_t>(options_.body_bytes_max);
+  welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
   tell(worker, welcome);
 }
 

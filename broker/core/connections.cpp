@@ -18,6 +18,11 @@ Connection& Connections::at(std::string_view address) {
   return added;
 }
 
+Connection* Connections::find(std::string_view address) const {
+  const auto place = by_address_.find(address);
+  return place == by_address_.end() ? nullptr : place->second.get();
+}
+
 Client& Connections::client_of(Connection& connection) {
   if (connection.client == nullptr) {
     connection.client = &clients_.named(connection.name);

@@ -9,6 +9,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "broker/core/clients.hpp"
+#include "broker/core/grouping.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/string_hash.hpp"
 
@@ -20,6 +21,7 @@ struct Connection {
   std::string name;                ///< of the client its jobs are for where they name none
   Client* client = nullptr;        ///< that one, once there was such a job; a reference of the connection's
   std::size_t references = 0;      ///< jobs and waiters that will answer it
+  Grouping grouping;               ///< its max: the `batch` of its latest submit that said one
   ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
 };
 
@@ -32,6 +34,8 @@ class Connections {
   /// The connection at an address; made when it is first seen. Lives until it has been idle for long: take a
   /// reference to keep it.
   Connection& at(std::string_view address);
+  /// Null when it is not known.
+  Connection* find(std::string_view address) const;
   /// The client of jobs that came by the connection and name none.
   Client& client_of(Connection& connection);
   void take_reference(Connection& connection);

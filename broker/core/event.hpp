@@ -18,9 +18,10 @@ namespace lanemq::core {
 /// Where a request came from: the connection's address and the frames in front of the header.
 struct Origin {
   std::string_view address;
-  std::string_view envelope;  ///< packed; the answer carries it back
-  bool one_answer = false;    ///< a REQ: exactly one answer, ever
-  Peer peer = Peer::client;   ///< by which socket it came, and its answers go
+  std::string_view envelope;     ///< packed; the answer carries it back
+  bool one_answer = false;       ///< a REQ: exactly one answer, ever
+  Grouping* grouping = nullptr;  ///< of the connection, where it is at hand
+  Peer peer = Peer::client;      ///< by which socket it came, and its answers go
 };
 
 struct Submitted {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,15 +10,21 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/codec.hpp>
 
+#include "broker/core/grouping.hpp"
+
 namespace lanemq::core {
 
 enum class Peer : std::uint8_t { client, worker, admin };
+inline constexpr std::size_t kPeers = 3;
 
 /// One message to send. Its bytes are in the outbox, but for a large body.
 struct Send {
+  static constexpr std::uint32_t kAlone = 0xFFFFFFFF;
+
   Peer peer;
   std::uint32_t address_begin, envelope_begin, header_begin, end;  ///< in Outbox::bytes
-  Blob body;  ///< a frame of its own behind the header; empty: none
+  std::uint32_t batch = kAlone;  ///< which of the outbox's batches is its header
+  Blob body;                     ///< a frame of its own behind the header; empty: none
 };
 
 /// Something that an operator may want to read in a log.
@@ -41,8 +48,9 @@ struct Notice {
   std::string verb{}, what{}, name{}, how{};
 };
 
-/// What a turn wants done, in order. Owns everything that it names, so that its sends can wait for its writes
-/// while later turns go on.
+/// What a turn wants done, in order, which each peer sees: a message joins the one before it to the same
+/// peer, where that peer takes batches, and never passes one. Owns everything that it names, so that its
+/// sends can wait for its writes while later turns go on.
 ///
 /// Messages are encoded here rather than by the adapter: the bytes of a turn lie in one block that is used
 /// again, and nothing points into records that may be gone when they are sent.
@@ -50,24 +58,43 @@ class Outbox {
  public:
   bool empty() const { return sends.empty() && notices.empty(); }
   void clear() {
+    clear_sends();
+    notices.clear();
+  }
+  void clear_sends() {
     bytes.clear();
     sends.clear();
-    notices.clear();
+    batches_.clear();
+    closed_before_.fill(0);
+    ++turn_;
   }
   std::string_view address(const Send& send) const { return part(send.address_begin, send.envelope_begin); }
   std::string_view envelope(const Send& send) const { return part(send.envelope_begin, send.header_begin); }
-  std::string_view header(const Send& send) const { return part(send.header_begin, send.end); }
+  /// Lives until it is asked for another one's.
+  std::string_view header(const Send& send) const {
+    if (send.batch == Send::kAlone) return part(send.header_begin, send.end);
+    assembled_.clear();
+    batches_[send.batch].write(bytes, assembled_);
+    return assembled_.view();
+  }
+  /// How many messages it is: more than one in a batch.
+  std::size_t items(const Send& send) const {
+    return send.batch == Send::kAlone ? 1 : batches_[send.batch].items();
+  }
 
   /// Appends a message with its body: inside the header when it is small, else as a frame that shares it.
+  /// `grouping` is the peer's, null where it is not at hand: then nobody's next message joins an earlier one.
   template <class Message>
   void add(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
-           const Blob& body = {}) {
-    Send send{
-        .peer = peer, .address_begin = here(), .envelope_begin = 0, .header_begin = 0, .end = 0, .body = {}};
-    bytes.write(address.data(), address.size());
-    send.envelope_begin = here();
-    bytes.write(envelope.data(), envelope.size());
-    send.header_begin = here();
+           const Blob& body = {}, Grouping* grouping = nullptr) {
+    if (grouping == nullptr) {
+      closed_before_[static_cast<std::size_t>(peer)] = static_cast<std::uint32_t>(sends.size()) + 1;
+    } else if (grouping->max > 1) {
+      if (can_be_batched<Message>() && body.size() <= limits::inline_bytes_max)
+        return add_to_batch(peer, address, envelope, message, body, *grouping);
+      grouping->turn_ = 0;
+    }
+    Send send = begin(peer, address, envelope);
     if (body.empty()) {
       encode(message, bytes);
     } else if (body.size() <= limits::inline_bytes_max) {
@@ -85,10 +112,45 @@ class Outbox {
   Buffer bytes;
 
  private:
+  template <class Message>
+  void add_to_batch(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
+                    const Blob& body, Grouping& grouping) {
+    const BatchItem item = write_item(message, bytes);
+    if (grouping.turn_ == turn_ && grouping.send_ >= closed_before_[static_cast<std::size_t>(peer)]) {
+      const Send& open = sends[grouping.send_];
+      if (this->envelope(open) == envelope &&
+          batches_[open.batch].add(item, body.bytes(), grouping.max, bytes))
+        return;
+    }
+    const auto batch = static_cast<std::uint32_t>(batches_.size());
+    batches_.emplace_back(item, body.bytes(), bytes);
+    Send send = begin(peer, address, envelope);
+    send.batch = batch;
+    send.end = here();
+    grouping.turn_ = turn_;
+    grouping.send_ = static_cast<std::uint32_t>(sends.size());
+    sends.push_back(std::move(send));
+  }
+
+  Send begin(Peer peer, std::string_view address, std::string_view envelope) {
+    Send send{
+        .peer = peer, .address_begin = here(), .envelope_begin = 0, .header_begin = 0, .end = 0, .body = {}};
+    bytes.write(address.data(), address.size());
+    send.envelope_begin = here();
+    bytes.write(envelope.data(), envelope.size());
+    send.header_begin = here();
+    return send;
+  }
+
   std::uint32_t here() const { return static_cast<std::uint32_t>(bytes.size()); }
   std::string_view part(std::uint32_t begin, std::uint32_t end) const {
     return bytes.view().substr(begin, end - begin);
   }
+
+  std::vector<Batch> batches_;
+  mutable Buffer assembled_;
+  std::uint64_t turn_ = 1;
+  std::array<std::uint32_t, kPeers> closed_before_{};  // by Peer: sends before that place take nothing more
 };
 
 }  // namespace lanemq::core

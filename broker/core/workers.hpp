@@ -14,6 +14,7 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/circuit_breaker.hpp"
+#include "broker/core/grouping.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/lanes.hpp"
@@ -74,6 +75,7 @@ struct Worker {
   IntrusiveList<Job, &Job::lease_hook> leases;
   Timer timer{.owner = TimerOwner::worker, .object = this};
   TimePoint heard_at{};
+  Grouping grouping;              ///< its max: the `batch` of its ready
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
   bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,10 @@ class Incoming {
   /// The frames in front of the header, packed: a 16-bit length before each.
   std::string_view envelope() const { return envelope_; }
   std::string_view header() const { return view(header_); }
-  bool has_body_frame() const { return has_body_; }
+  /// The frame behind the header, if there is one.
+  std::optional<std::string_view> body_frame() const {
+    return has_body_ ? std::optional(view(body_)) : std::nullopt;
+  }
   /// The peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
   /// Null, or why this is not a message: no header, or frames too many.

@@ -14,8 +14,8 @@
 namespace lanemq::io {
 namespace {
 
-/// Messages that one turn takes from one socket: enough to pay for a turn, and few enough that the other ends
-/// have something to do while it goes on.
+/// Messages that one turn takes from one socket, each item of a batch counted: enough to pay for a turn, and
+/// few enough that the other ends have something to do while it goes on.
 constexpr std::size_t kMessagesPerTurn = 96;
 /// The same for operators: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
@@ -63,9 +63,9 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
          std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
 }
 
-DecodeError not_understood(const char* why) {
+DecodeError not_understood(std::string why) {
   DecodeError error;
-  error.message = why;
+  error.message = std::move(why);
   return error;
 }
 
@@ -172,83 +172,138 @@ void Server::wait() {
 
 std::size_t Server::read_workers(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && workers_.receive(incoming_)) {
-    ++read;
-    take_worker_message(now);
-  }
+  while (read < kMessagesPerTurn && workers_.receive(incoming_))
+    read += take_worker_message(now);
   return read;
 }
 
 std::size_t Server::read_clients(core::TimePoint now) {
   std::size_t read = 0;
-  while (read < kMessagesPerTurn && clients_.receive(incoming_)) {
-    ++read;
-    take_request(core::Peer::client, now);
-  }
+  while (read < kMessagesPerTurn && clients_.receive(incoming_))
+    read += take_client_message(core::Peer::client, now);
   return read;
 }
 
 std::size_t Server::read_admin(core::TimePoint now) {
   std::size_t read = 0;
-  while (admin_ && read < kAdminMessagesPerTurn && admin_->receive(incoming_)) {
-    ++read;
-    take_request(core::Peer::admin, now);
-  }
+  while (admin_ && read < kAdminMessagesPerTurn && admin_->receive(incoming_))
+    read += take_client_message(core::Peer::admin, now);
   return read;
 }
 
-void Server::take_request(core::Peer peer, core::TimePoint now) {
-  if (incoming_.fault() != nullptr) return answer_bad_request(peer, not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), client_request_))
-    return answer_bad_request(peer, *error);
-  if (!belongs(client_request_, peer)) return answer_forbidden(peer);
-  const core::Origin from{incoming_.address(), incoming_.envelope(), incoming_.from_req(), peer};
-  if (const auto* submit = std::get_if<wire::Submit>(&client_request_))
-    return broker_.handle(
-        core::Submitted{from, submit, incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* cancel = std::get_if<wire::Cancel>(&client_request_))
+/// Returns how many messages it was: a batch is as much work as its items.
+std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
+  const auto refuse = [&](const DecodeError& error) {
+    answer_bad_request(peer, error);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_))
+    return refuse(*error);
+  if (!requests_.is_batch()) {
+    take_request(peer, requests_[0], incoming_.take_body(requests_.body(0), core::JobText::kBodyBytesMax),
+                 now);
+    return 1;
+  }
+  if (const std::string why = client_batch_refused(peer); !why.empty()) return refuse(not_understood(why));
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (const DecodeError* error = requests_.error(i))
+      answer_bad_request(peer, *error);
+    else
+      take_request(peer, requests_[i], Blob::borrow(requests_.body(i)), now);
+  }
+  return requests_.size();
+}
+
+/// Why a client may not send the batch that was read; empty: it may. It may say how many it sends with the
+/// first map.
+std::string Server::client_batch_refused(core::Peer peer) const {
+  if (peer == core::Peer::admin) return "operators send the maps of a batch one by one";
+  if (incoming_.from_req())
+    return "a REQ socket takes one answer and may not send a batch; send the maps one by one, or use a "
+           "DEALER";
+  const core::Connection* const connection = broker_.connections().find(incoming_.address());
+  auto agreed = static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max);
+  if (const auto* submit = std::get_if<wire::Submit>(&requests_[0])) agreed = std::max(agreed, submit->batch);
+  if (static_cast<std::int64_t>(requests_.size()) <= agreed) return {};
+  return "a batch of " + std::to_string(requests_.size()) +
+         " maps, and the largest batch that a submit on this " + "connection has said is " +
+         std::to_string(agreed) + " (field \"batch\")";
+}
+
+void Server::take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
+                          core::TimePoint now) {
+  if (!belongs(request, peer)) return answer_forbidden(peer, request);
+  const core::Origin from{.address = incoming_.address(),
+                          .envelope = incoming_.envelope(),
+                          .one_answer = incoming_.from_req(),
+                          .peer = peer};
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
+    return broker_.handle(core::Submitted{from, submit, body}, now);
+  if (const auto* cancel = std::get_if<wire::Cancel>(&request))
     return broker_.handle(core::CancelAsked{from, cancel}, now);
-  if (const auto* query = std::get_if<wire::StatusQuery>(&client_request_))
+  if (const auto* query = std::get_if<wire::StatusQuery>(&request))
     return broker_.handle(core::StatusAsked{from, query}, now);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&client_request_))
+  if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
-  if (const auto* query = std::get_if<wire::StatsQuery>(&client_request_))
-    return answer_stats(from, *query, now);
-  if (const auto* ping = std::get_if<wire::Ping>(&client_request_)) {
+  if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
+  if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;
     pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
     pong.version = kVersion;
+    if (ping->batch > 0) pong.batch = limits::batch_items_max;
     pong.ref = ping->ref;
     return broker_.outbox().add(peer, from.address, from.envelope, pong);
   }
-  if (const auto* query = std::get_if<wire::AdminQuery>(&client_request_))
+  if (const auto* query = std::get_if<wire::AdminQuery>(&request))
     return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
   answer_bad_request(
       peer, not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
 }
 
-void Server::take_worker_message(core::TimePoint now) {
-  if (incoming_.fault() != nullptr) return refuse_worker(not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), worker_report_))
-    return refuse_worker(*error);
+/// Returns how many messages it was.
+std::size_t Server::take_worker_message(core::TimePoint now) {
+  const auto refuse = [this](const DecodeError& error) {
+    refuse_worker(error);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_))
+    return refuse(*error);
+  if (!reports_.is_batch()) {
+    take_report(reports_[0], incoming_.take_body(reports_.body(0), core::JobText::kBodyBytesMax), now);
+    return 1;
+  }
+  if (const std::string why = worker_batch_refused(); !why.empty()) return refuse(not_understood(why));
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    if (const DecodeError* error = reports_.error(i))
+      refuse_worker(*error);
+    else
+      take_report(reports_[i], Blob::borrow(reports_.body(i)), now);
+  }
+  return reports_.size();
+}
+
+/// Why a worker may not send the batch that was read; empty: it may. One that is not known has to hear for
+/// each outcome that it is not.
+std::string Server::worker_batch_refused() const {
+  const core::Worker* const worker = broker_.workers().find(incoming_.address());
+  if (worker == nullptr || reports_.size() <= worker->grouping.max) return {};
+  return "a batch of " + std::to_string(reports_.size()) + " maps, and this worker's ready has said " +
+         std::to_string(worker->grouping.max) + " (field \"batch\")";
+}
+
+void Server::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
   const std::string_view address = incoming_.address();
-  if (const auto* outcome = std::get_if<wire::Outcome>(&worker_report_))
-    return broker_.handle(
-        core::OutcomeReported{address, outcome,
-                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* failure = std::get_if<wire::Failure>(&worker_report_))
-    return broker_.handle(
-        core::FailureReported{address, failure,
-                              incoming_.take_body(decoder_.body(), core::JobText::kBodyBytesMax)},
-        now);
-  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&worker_report_))
+  if (const auto* outcome = std::get_if<wire::Outcome>(&report))
+    return broker_.handle(core::OutcomeReported{address, outcome, body}, now);
+  if (const auto* failure = std::get_if<wire::Failure>(&report))
+    return broker_.handle(core::FailureReported{address, failure, body}, now);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
     return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
-  if (const auto* ready = std::get_if<wire::Ready>(&worker_report_))
+  if (const auto* ready = std::get_if<wire::Ready>(&report))
     return broker_.handle(core::WorkerReady{address, ready}, now);
-  if (std::holds_alternative<wire::Bye>(worker_report_))
-    return broker_.handle(core::WorkerLeaving{address}, now);
+  if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
   refuse_worker(not_understood("op \"chunk\" belongs to streamed answers, which are not in this version"));
 }
 
@@ -262,7 +317,7 @@ void Server::answer_bad_request(core::Peer peer, const DecodeError& error) {
   broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
 }
 
-void Server::answer_forbidden(core::Peer peer) {
+void Server::answer_forbidden(core::Peer peer, const wire::ClientRequest& request) {
   wire::ErrorReply reply;
   reply.code = name_of(ErrorCode::forbidden);
   reply.message = peer == core::Peer::client
@@ -270,7 +325,7 @@ void Server::answer_forbidden(core::Peer peer) {
                         "admin_endpoint names"
                       : "operators say admin, stats, status, cancel and ping; send jobs to the endpoint that "
                         "the broker's option clients_endpoint names";
-  std::visit([&](const auto& request) { reply.ref = request.ref; }, client_request_);
+  std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
   broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
 }
 
@@ -311,8 +366,7 @@ void Server::send_all(core::TimePoint now) {
         break;
     }
   }
-  outbox.sends.clear();
-  outbox.bytes.clear();
+  outbox.clear_sends();
 }
 
 void Server::send_to_client(const core::Send& send) {
@@ -323,7 +377,7 @@ void Server::send_to_client(const core::Send& send) {
     case SendStatus::sent:
       return;
     case SendStatus::gone:
-      ++stats_.sends_undeliverable;
+      stats_.sends_undeliverable += outbox.items(send);
       return;  // a result stays fetchable
     case SendStatus::slow:
       return hold_back(address, send);
@@ -345,7 +399,7 @@ void Server::send_to_worker(const core::Send& send, core::TimePoint) {
   const SendStatus status = workers_.send(address, outbox.envelope(send), outbox.header(send), send.body);
   if (status == SendStatus::sent) return;
   // A worker within its capacity cannot be slow: one that is has stopped reading, and its jobs go elsewhere.
-  ++(status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow);
+  (status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow) += outbox.items(send);
   unreachable_.emplace_back(address);
 }
 
@@ -358,7 +412,7 @@ void Server::hold_back(std::string_view address, const core::Send& send) {
   const std::size_t bytes = place == backlogs_.end() ? 0 : place->second.bytes;
   if (bytes + held.bytes() > options_.client_backlog_bytes_max ||
       stats_.backlog_bytes + held.bytes() > options_.backlog_bytes_max) {
-    ++stats_.sends_dropped_slow;
+    stats_.sends_dropped_slow += outbox.items(send);
     return;
   }
   if (place == backlogs_.end()) place = backlogs_.emplace(address, Backlog{}).first;

@@ -68,10 +68,15 @@ class Server {
   std::size_t read_admin(core::TimePoint now);
   std::size_t read_clients(core::TimePoint now);
   void bind_admin();
-  void take_request(core::Peer peer, core::TimePoint now);
-  void take_worker_message(core::TimePoint now);
+  std::size_t take_client_message(core::Peer peer, core::TimePoint now);
+  std::size_t take_worker_message(core::TimePoint now);
+  void take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
+                    core::TimePoint now);
+  void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
+  std::string client_batch_refused(core::Peer peer) const;
+  std::string worker_batch_refused() const;
   void answer_bad_request(core::Peer peer, const DecodeError& error);
-  void answer_forbidden(core::Peer peer);
+  void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   void refuse_worker(const DecodeError& error);
   void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
   void send_all(core::TimePoint now);
@@ -106,8 +111,8 @@ class Server {
   core::OptionEditor edit_;  // for what operators change
   Decoder decoder_;
   Incoming incoming_;
-  wire::ClientRequest client_request_;
-  wire::WorkerReport worker_report_;
+  Items<wire::ClientRequest> requests_;
+  Items<wire::WorkerReport> reports_;
   Buffer document_;
   std::map<std::string, Backlog, std::less<>> backlogs_;
   TransportStats stats_;

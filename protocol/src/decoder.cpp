@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -133,6 +134,33 @@ class Decoder::Reader {
  public:
   explicit Reader(std::size_t body_bytes_max) : body_bytes_max_(body_bytes_max) {}
 
+  /// Where the items of a message go: structures in `messages`, the rest in `list`.
+  struct Target {
+    ItemList* list;
+    void* messages;
+    void* (*variant)(void* messages, std::size_t i);
+    void (*make_room)(void* messages, std::size_t count);
+  };
+
+  const DecodeError* read(std::string_view header, std::optional<std::string_view> body_frame,
+                          std::span<const KnownOp> ops, const Target& target) {
+    target_ = &target;
+    list_ = target.list;
+    begin_list(1);
+    const DecodeError* error = read(header, ops, target.variant(target.messages, 0));
+    if (error == nullptr && batch_ && body_frame) error = read_bodies(*body_frame);
+    target_ = nullptr;
+    if (error != nullptr) {
+      list_->size_ = 0;
+      return error;
+    }
+    if (batch_)
+      place_extras();
+    else
+      list_->places_[0].body = body_;
+    return nullptr;
+  }
+
   const DecodeError* read(std::string_view header, std::span<const KnownOp> ops, void* variant) {
     reset(header, ops, variant);
     if (!is_header(header)) {
@@ -142,11 +170,12 @@ class Decoder::Reader {
     std::size_t offset = 0;
     const bool whole = msgpack::parse(header.data(), header.size(), offset, *this);
     if (!whole)
-      fail(ErrorCode::bad_request, "malformed header: not one msgpack value");
+      stop("malformed header: not one msgpack value");
     else if (offset != header.size())
-      fail(ErrorCode::bad_request, "malformed header: bytes behind its end");
-    if (header.size() - body_.size() > limits::header_bytes_max) fail_header_size();
-    if ((seen_ & ~nil_ & spec_->required) != spec_->required) fail_required();
+      stop("malformed header: bytes behind its end");
+    item_ = kNoItem;
+    if (header.size() - body_.size() - bodies_bytes_ > limits::header_bytes_max) fail_header_size();
+    if (!batch_) check_required();
     return finish();
   }
 
@@ -158,7 +187,10 @@ class Decoder::Reader {
     switch (place_) {
       case Place::fields:
         // A field that is nil is absent, also where it is required.
-        if (field_ != nullptr && field_ != &kExtraField) nil_ |= field_mark_;
+        if (field_ == &kExtraField)
+          nil_extras_.push_back(extra_key_);
+        else if (field_ != nullptr)
+          nil_ |= field_mark_;
         return true;
       case Place::nested:
       case Place::skipped:
@@ -247,10 +279,15 @@ class Decoder::Reader {
   }
 
   bool visit_bin(const char* data, std::uint32_t size) {
+    if (place_ == Place::bodies) {
+      add_body({data, size});
+      return true;
+    }
     if (place_ != Place::header) return spend(size) && opaque_scalar();
     if (element_ != kBodyElement) return misplaced();
+    if (batch_) return misplaced_body();
     body_ = {data, size};
-    if (size > body_bytes_max_) fail_body_size();
+    if (size > body_bytes_max_) fail_body_size(size);
     return true;
   }
 
@@ -259,13 +296,13 @@ class Decoder::Reader {
   // ---- the visitor: containers ------------------------------------------------------------------------
 
   bool start_array(std::uint32_t count) {
+    if (place_ == Place::header && element_ == kBodyElement && batch_) return begin_bodies(count);
     if (!spend_entries(count)) return false;
     switch (place_) {
       case Place::outside:
         return count == 3 || count == 4 ? enter(Place::header) : stop("a header has 3 or 4 elements");
       case Place::header:
-        if (element_ != kFieldsElement) return misplaced();
-        return stop("an array of fields is a batch, and none was agreed on this connection");
+        return element_ == kFieldsElement ? begin_batch(count) : misplaced();
       case Place::fields:
         return enter(place_of_list(count));
       case Place::leases:
@@ -295,6 +332,9 @@ class Decoder::Reader {
       case Place::header:
         if (element_ != kFieldsElement) return misplaced();
         return enter(Place::fields);
+      case Place::batch:
+        begin_item();
+        return enter(Place::fields);
       case Place::fields:
         return enter(place_of_map());
       case Place::skipped:
@@ -318,12 +358,8 @@ class Decoder::Reader {
     return leave();
   }
 
-  void parse_error(std::size_t, std::size_t) {
-    fail(ErrorCode::bad_request, "malformed header: not msgpack");
-  }
-  void insufficient_bytes(std::size_t, std::size_t) {
-    fail(ErrorCode::bad_request, "malformed header: it ends too early");
-  }
+  void parse_error(std::size_t, std::size_t) { stop("malformed header: not msgpack"); }
+  void insufficient_bytes(std::size_t, std::size_t) { stop("malformed header: it ends too early"); }
   bool referenced() const { return true; }
   void set_referenced(bool) {}
   void init() {}
@@ -333,6 +369,8 @@ class Decoder::Reader {
   enum class Place : unsigned char {
     outside,  ///< nothing has been read
     header,   ///< the array ["LMQ1", op, fields, body]
+    batch,    ///< the list of the maps of fields
+    bodies,   ///< the list of their bodies
     fields,   ///< the map of fields
     texts,    ///< a field that is a list of names
     leases,   ///< a field that is a list of [job, attempt]
@@ -349,6 +387,7 @@ class Decoder::Reader {
     ops_ = ops;
     variant_ = variant;
     spec_ = &kUnknownOp;
+    make_ = nullptr;
     unknown_ = {};
     message_ = &unknown_;
     spent_ = 0;
@@ -362,20 +401,215 @@ class Decoder::Reader {
     fields_begin_ = nullptr;
     extras_.clear();
     extras_count_ = 0;
+    nil_extras_.clear();
     keys_.clear();
+    batch_ = false;
+    depth_max_ = static_cast<std::size_t>(limits::header_depth_max);
+    item_ = kNoItem;
+    items_ = bodies_ = bodies_bytes_ = 0;
   }
 
   const DecodeError* finish() {
-    if (extras_count_ > 0) store_extras();
+    if (extras_count_ > 0 && !batch_) store_extras(message_, {extras_count_, extras_.view()});
     if (spec_->whole && !failed_) store_document();
     if (!failed_) return nullptr;
     error_.id.clear();
     error_.ref.clear();
-    for (const FieldSpec& field : spec_->fields) {
-      if (field.name == "id") error_.id = *static_cast<std::string_view*>(field.at(message_));
-      if (field.type == FieldType::reference) error_.ref = static_cast<wire::Raw*>(field.at(message_))->bytes;
-    }
+    if (!batch_) name(error_);
     return &error_;
+  }
+
+  /// Says what the error's message is known by.
+  LANEMQ_COLD void name(DecodeError& error) const {
+    for (const FieldSpec& field : spec_->fields) {
+      if (field.name == "id") error.id = *static_cast<std::string_view*>(field.at(message_));
+      if (field.type == FieldType::reference) error.ref = static_cast<wire::Raw*>(field.at(message_))->bytes;
+    }
+  }
+
+  void check_required() {
+    if ((seen_ & ~nil_ & spec_->required) != spec_->required) fail_required();
+  }
+
+  // ---- batches ----------------------------------------------------------------------------------------
+
+  void begin_list(std::size_t count) {
+    target_->make_room(target_->messages, count);
+    if (list_->places_.size() < count) list_->places_.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      list_->places_[i] = {};
+    list_->errors_.clear();
+    list_->size_ = count;
+    list_->batch_ = false;
+  }
+
+  bool begin_batch(std::uint32_t count) {
+    if (target_ == nullptr)
+      return stop("an array of fields is a batch, and none was agreed on this connection");
+    if (make_ == nullptr) return false;  // an unknown op
+    if (count == 0 || count > limits::batch_items_max)
+      return stop("a batch of " + std::to_string(count) + " maps; it has 1 to " +
+                  std::to_string(limits::batch_items_max) + " (batch_items_max)");
+    if (!spec_->batched())
+      return stop("op " + quoted(spec_->name) + " cannot be batched: it is not about one job");
+    batch_ = true;
+    // What may be said alone may be said in a batch.
+    ++depth_max_;
+    items_ = count;
+    next_item_ = 0;
+    first_said_ = first_broken_ = 0;
+    begin_list(count);
+    list_->batch_ = true;
+    return enter(Place::batch);
+  }
+
+  void begin_item() {
+    item_ = next_item_++;
+    message_ = make_(target_->variant(target_->messages, item_));
+    list_->places_[item_].message = message_;
+    seen_ = nil_ = broken_ = 0;
+    field_ = nullptr;
+    extras_count_ = 0;
+    nil_extras_.clear();
+    list_->places_[item_].extras_begin = static_cast<std::uint32_t>(extras_.size());
+  }
+
+  void end_item() {
+    ItemList::Place& place = list_->places_[item_];
+    place.extras_end = static_cast<std::uint32_t>(extras_.size());
+    place.extras_count = extras_count_;
+    if (item_ == 0) {
+      first_ = message_;
+      first_said_ = seen_ & ~nil_ & ~spec_->own;
+      first_broken_ = broken_;
+    } else {
+      inherit();
+    }
+    check_required();
+    if (place.error != 0) name(list_->errors_[place.error - 1]);
+    item_ = kNoItem;
+  }
+
+  /// What the map does not name is as in the first one; a nil names it.
+  void inherit() {
+    if (list_->places_[0].extras_count > 0) inherit_extras();
+    std::uint64_t missing = first_said_ & ~seen_;
+    if (((missing | kExtrasMark) & first_broken_) != 0) fail_inheriting(missing & first_broken_);
+    seen_ |= missing;
+    for (; missing != 0; missing &= missing - 1)
+      copy_field(spec_->fields[static_cast<std::size_t>(std::countr_zero(missing))], first_, message_);
+  }
+
+  static void copy_field(const FieldSpec& field, void* from, void* to) {
+    const auto copy = [&]<class T>(T*) { *static_cast<T*>(field.at(to)) = *static_cast<T*>(field.at(from)); };
+    switch (field.type) {
+      case FieldType::text:
+        return copy(static_cast<std::string_view*>(nullptr));
+      case FieldType::integer:
+        return copy(static_cast<std::int64_t*>(nullptr));
+      case FieldType::unsigned_integer:
+        return copy(static_cast<std::uint64_t*>(nullptr));
+      case FieldType::optional_integer:
+        return copy(static_cast<std::optional<std::int64_t>*>(nullptr));
+      case FieldType::boolean:
+        return copy(static_cast<bool*>(nullptr));
+      case FieldType::optional_boolean:
+        return copy(static_cast<std::optional<bool>*>(nullptr));
+      case FieldType::raw:
+      case FieldType::reference:
+        return copy(static_cast<wire::Raw*>(nullptr));
+      case FieldType::text_list:
+        return copy(static_cast<std::vector<std::string_view>*>(nullptr));
+      case FieldType::lease_list:
+        return copy(static_cast<std::vector<wire::Lease>*>(nullptr));
+      case FieldType::cost:
+        return copy(static_cast<std::optional<wire::Cost>*>(nullptr));
+      case FieldType::usage:
+        return copy(static_cast<std::optional<wire::Usage>*>(nullptr));
+      case FieldType::limits:
+        return copy(static_cast<std::optional<wire::UpstreamLimits>*>(nullptr));
+      case FieldType::extra:
+        return;
+    }
+  }
+
+  /// The pairs of the first map whose keys this one does not have. One that has none shares them.
+  void inherit_extras() {
+    ItemList::Place& place = list_->places_[item_];
+    const ItemList::Place& first = list_->places_[0];
+    if (place.extras_count == 0 && nil_extras_.empty()) {
+      place.extras_begin = first.extras_begin;
+      place.extras_end = first.extras_end;
+      place.extras_count = first.extras_count;
+      return;
+    }
+    const std::string all(extras_.view());  // a copy, since the buffer may move while it grows
+    const std::string_view theirs(all.data() + first.extras_begin, first.extras_end - first.extras_begin);
+    const std::string_view ours(all.data() + place.extras_begin, place.extras_end - place.extras_begin);
+    for_each_extra(theirs, [&](std::string_view key, std::string_view pair) {
+      bool named = std::any_of(nil_extras_.begin(), nil_extras_.end(), [&](std::string_view own) {
+        const std::size_t head_bytes = own.size() < 32 ? 1 : own.size() < 256 ? 2 : 3;
+        return key.size() == head_bytes + own.size() && key.ends_with(own);
+      });
+      for_each_extra(ours, [&](std::string_view own, std::string_view) { named = named || own == key; });
+      if (named) return;
+      extras_.write(pair.data(), pair.size());
+      ++place.extras_count;
+    });
+    place.extras_end = static_cast<std::uint32_t>(extras_.size());
+    if (place.extras_count > limits::map_entries_max)
+      fail(ErrorCode::bad_request, "with those inherited it has " + std::to_string(place.extras_count) +
+                                       " x- fields, more than " + std::to_string(limits::map_entries_max) +
+                                       " (map_entries_max)");
+  }
+
+  template <class Visit>
+  static void for_each_extra(std::string_view extras, Visit visit) {
+    while (!extras.empty()) {
+      const std::size_t key_bytes = value_length(extras);
+      const std::size_t bytes = key_bytes + value_length(extras.substr(key_bytes));
+      visit(extras.substr(0, key_bytes), extras.substr(0, bytes));
+      extras.remove_prefix(bytes);
+    }
+  }
+
+  /// Only now does their buffer no longer move.
+  void place_extras() {
+    for (std::size_t i = 0; i < items_; ++i) {
+      const ItemList::Place& place = list_->places_[i];
+      if (place.extras_count == 0) continue;
+      store_extras(place.message,
+                   {place.extras_count,
+                    extras_.view().substr(place.extras_begin, place.extras_end - place.extras_begin)});
+    }
+  }
+
+  bool begin_bodies(std::uint32_t count) {
+    if (count != items_)
+      return stop("the batch has " + std::to_string(items_) + " maps and " + std::to_string(count) +
+                  " bodies; it has one for each");
+    return enter(Place::bodies);
+  }
+
+  void add_body(std::string_view body) {
+    list_->places_[bodies_].body = body;
+    bodies_bytes_ += body.size();
+    item_ = bodies_++;
+    if (body.size() > body_bytes_max_) fail_body_size(body.size());
+    item_ = kNoItem;
+  }
+
+  const DecodeError* read_bodies(std::string_view frame) {
+    depth_ = 0;
+    place_ = places_[0] = Place::header;
+    element_ = kBodyElement;
+    std::size_t offset = 0;
+    if (bodies_ > 0)
+      stop("the header holds the bodies and a body frame follows it; send one of them");
+    else if (!msgpack::parse(frame.data(), frame.size(), offset, *this) || offset != frame.size() ||
+             bodies_ != items_)
+      misplaced_body();
+    return finish();
   }
 
   // ---- limits -----------------------------------------------------------------------------------------
@@ -394,13 +628,14 @@ class Decoder::Reader {
     return spend(count);
   }
   bool enter(Place place) {
-    if (++depth_ > static_cast<std::size_t>(limits::header_depth_max)) return fail_depth();
+    if (++depth_ > depth_max_) return fail_depth();
     places_[depth_] = place_ = place;
     first_keys_[depth_] = keys_.size();
     return true;
   }
   bool leave() {
     place_ = places_[--depth_];
+    if (place_ == Place::batch && item_ != kNoItem) end_item();
     if (place_ != Place::fields) return true;
     if (field_ != nullptr && places_[depth_ + 1] == Place::skipped) pass_through();
     return true;
@@ -408,27 +643,54 @@ class Decoder::Reader {
 
   // ---- failing ----------------------------------------------------------------------------------------
 
+  /// The message is broken, or of a batch the item that is being read, alone.
   LANEMQ_COLD void fail(ErrorCode code, std::string message) {
+    broken_ |= broken_mark();
+    if (item_ == kNoItem) return fail_all(code, std::move(message));
+    std::uint32_t& error = list_->places_[item_].error;
+    if (error != 0) return;
+    list_->errors_.push_back({code, "item " + std::to_string(item_) + " of the batch: " + message, {}, {}});
+    error = static_cast<std::uint32_t>(list_->errors_.size());
+  }
+  /// The field of the map that is being read, in a mask.
+  std::uint64_t broken_mark() const {
+    if (places_[depth_] == Place::nested) return field_mark_;
+    if (field_ == nullptr) return 0;
+    return field_ == &kExtraField ? kExtrasMark : field_mark_;
+  }
+  LANEMQ_COLD void fail_all(ErrorCode code, std::string message) {
     if (failed_) return;
     failed_ = true;
     error_.code = code;
     error_.message = std::move(message);
+    if (item_ != kNoItem)
+      error_.message = "item " + std::to_string(item_) + " of the batch: " + error_.message;
   }
+  /// Nothing behind this can be read.
   LANEMQ_COLD bool stop(std::string message) {
-    fail(ErrorCode::bad_request, std::move(message));
+    fail_all(ErrorCode::bad_request, std::move(message));
     return false;
   }
+  LANEMQ_COLD void fail_inheriting(std::uint64_t fields) {
+    const std::string what =
+        fields == 0
+            ? "an x- field"
+            : "field " + quoted(spec_->fields[static_cast<std::size_t>(std::countr_zero(fields))].name);
+    fail(ErrorCode::bad_request, what + " is broken in item 0, from which it is inherited");
+  }
   LANEMQ_COLD bool misplaced() {
+    if (batch_) return misplaced_body();
     return stop(
         "a header is [\"LMQ1\", op, fields] or [\"LMQ1\", op, fields, body], op a string, fields a map "
         "and the body bin");
   }
+  LANEMQ_COLD bool misplaced_body() { return stop("the body of a batch is a list of bin, one for each map"); }
   LANEMQ_COLD void fail_header_size() {
-    fail(ErrorCode::too_large, "the header is larger than " + std::to_string(limits::header_bytes_max) +
-                                   " bytes, its body not counted (header_bytes_max)");
+    fail_all(ErrorCode::too_large, "the header is larger than " + std::to_string(limits::header_bytes_max) +
+                                       " bytes, its body not counted (header_bytes_max)");
   }
-  LANEMQ_COLD void fail_body_size() {
-    fail(ErrorCode::too_large, "the body has " + std::to_string(body_.size()) + " bytes, more than " +
+  LANEMQ_COLD void fail_body_size(std::size_t size) {
+    fail(ErrorCode::too_large, "the body has " + std::to_string(size) + " bytes, more than " +
                                    std::to_string(body_bytes_max_) + " (body_bytes_max)");
   }
   LANEMQ_COLD bool fail_entries() {
@@ -496,6 +758,10 @@ class Decoder::Reader {
       case Place::outside:
       case Place::header:
         return misplaced();
+      case Place::batch:
+        return stop("a batch is a list of maps");
+      case Place::bodies:
+        return misplaced_body();
       case Place::key:
         return stop("a key of a map is not a string");
       default:
@@ -521,6 +787,7 @@ class Decoder::Reader {
     for (const KnownOp& op : ops_) {
       if (!wire::same_name(op.spec->name, text)) continue;
       spec_ = op.spec;
+      make_ = op.make;
       message_ = op.make(variant_);
       return true;
     }
@@ -695,12 +962,11 @@ class Decoder::Reader {
     return true;
   }
 
-  void store_extras() {
-    const wire::Extras extras{extras_count_, extras_.view()};
+  void store_extras(void* message, const wire::Extras& extras) {
     if (spec_ == &wire::Spec<wire::Submit>::op)
-      static_cast<wire::Submit*>(message_)->extras = extras;
+      static_cast<wire::Submit*>(message)->extras = extras;
     else
-      static_cast<wire::JobOffer*>(message_)->extras = extras;
+      static_cast<wire::JobOffer*>(message)->extras = extras;
   }
   void store_document() {
     const std::string_view document(fields_begin_, value_length(rest(fields_begin_)));
@@ -737,11 +1003,26 @@ class Decoder::Reader {
   std::string_view body_;
   Buffer extras_;
   std::uint32_t extras_count_ = 0;
+  std::vector<std::string_view> nil_extras_;  // x- fields that the map names as absent
 
-  Place places_[limits::header_depth_max + 1] = {};
-  std::vector<std::string_view> keys_;  // of the maps that are open, innermost last
-  std::size_t first_keys_[limits::header_depth_max + 1] = {};
+  Place places_[limits::header_depth_max + 2] = {};  // the list of a batch does not count
+  std::vector<std::string_view> keys_;               // of the maps that are open, innermost last
+  std::size_t first_keys_[limits::header_depth_max + 2] = {};
+  std::size_t depth_max_ = 0;
   DecodeError error_;
+
+  // Of a message that may be a batch.
+  static constexpr std::size_t kNoItem = static_cast<std::size_t>(-1);
+  static constexpr std::uint64_t kExtrasMark = std::uint64_t{1} << 63;  // in a mask of fields: an x- field
+  static_assert(wire::kFieldsMax < 63);
+  const Target* target_ = nullptr;  // null: one message alone is asked for
+  ItemList* list_ = nullptr;
+  void* (*make_)(void* variant) = nullptr;
+  bool batch_ = false;
+  std::size_t item_ = kNoItem;  // that is being read
+  std::size_t items_ = 0, next_item_ = 0, bodies_ = 0, bodies_bytes_ = 0;
+  void* first_ = nullptr;  // the first item's structure
+  std::uint64_t broken_ = 0, first_said_ = 0, first_broken_ = 0;
 };
 
 Decoder::Decoder(std::size_t body_bytes_max) : reader_(std::make_unique<Reader>(body_bytes_max)) {}
@@ -758,9 +1039,33 @@ const DecodeError* Decoder::decode(std::string_view header, Message& message) {
   return reader_->read(header, KnownOps<Message>::ops, &message);
 }
 
+template <class Message>
+const DecodeError* Decoder::decode(std::string_view header, std::optional<std::string_view> body_frame,
+                                   Items<Message>& items) {
+  const Reader::Target target{.list = &items,
+                              .messages = &items.messages_,
+                              .variant = [](void* messages, std::size_t i) -> void* {
+                                return &(*static_cast<std::vector<Message>*>(messages))[i];
+                              },
+                              .make_room =
+                                  [](void* messages, std::size_t count) {
+                                    auto& all = *static_cast<std::vector<Message>*>(messages);
+                                    if (all.size() < count) all.resize(count);
+                                  }};
+  return reader_->read(header, body_frame, KnownOps<Message>::ops, target);
+}
+
 template const DecodeError* Decoder::decode(std::string_view, wire::ClientRequest&);
+template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                            Items<wire::ClientRequest>&);
 template const DecodeError* Decoder::decode(std::string_view, wire::ClientReply&);
+template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                            Items<wire::ClientReply>&);
 template const DecodeError* Decoder::decode(std::string_view, wire::WorkerReport&);
+template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                            Items<wire::WorkerReport>&);
 template const DecodeError* Decoder::decode(std::string_view, wire::WorkerCommand&);
+template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                            Items<wire::WorkerCommand>&);
 
 }  // namespace lanemq

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -212,22 +213,28 @@ wire::Extras extras_of(const Message& message) {
     return {};
 }
 
-/// Calls `visit` with each field of the operation as a constant.
+/// Calls `visit` with each field of the operation as a constant, and with its place in the table.
 template <class Message, class Visit, std::size_t... i>
 LANEMQ_UNROLLED void for_each_field([[maybe_unused]] Visit visit, std::index_sequence<i...>) {
-  (visit(Spec<Message>::fields[i]), ...);
+  (visit(Spec<Message>::fields[i], i), ...);
+}
+
+template <class Message>
+std::uint32_t fields_said(const Message& message) {
+  std::uint32_t said = 0;
+  for_each_field<Message>(
+      [&](const FieldSpec& spec, std::size_t i)
+          __attribute__((always_inline)) { said |= is_said(spec, &message) ? std::uint32_t{1} << i : 0; },
+      kFieldNumbers<Message>);
+  return said;
 }
 
 template <class Message>
 void pack_fields(Cursor& cursor, const Message& message) {
   const wire::Extras extras = extras_of(message);
-  std::uint32_t count = extras.count;
+  Packer(cursor).pack_map(extras.count + static_cast<std::uint32_t>(std::popcount(fields_said(message))));
   for_each_field<Message>(
-      [&](const FieldSpec& spec) __attribute__((always_inline)) { count += is_said(spec, &message) ? 1 : 0; },
-      kFieldNumbers<Message>);
-  Packer(cursor).pack_map(count);
-  for_each_field<Message>(
-      [&](const FieldSpec& spec) __attribute__((always_inline)) {
+      [&](const FieldSpec& spec, std::size_t) __attribute__((always_inline)) {
         if (is_said(spec, &message)) pack_field(cursor, spec, &message);
       },
       kFieldNumbers<Message>);
@@ -253,7 +260,8 @@ std::size_t header_bytes_max(const Message& message) {
   std::size_t bytes = sizeof(Preamble) + kHeadBytes + extras_of(message).bytes.size();
   if constexpr (Spec<Message>::op.whole) bytes += message.document.bytes.size();
   for_each_field<Message>(
-      [&](const FieldSpec& spec) __attribute__((always_inline)) { bytes += bytes_max(spec, &message); },
+      [&](const FieldSpec& spec, std::size_t)
+          __attribute__((always_inline)) { bytes += bytes_max(spec, &message); },
       kFieldNumbers<Message>);
   return bytes;
 }
@@ -272,7 +280,215 @@ Cursor pack_header(const Message& message, std::size_t body_bytes, Buffer& out) 
   return cursor;
 }
 
+// ---- batches ------------------------------------------------------------------------------------------
+
+static_assert(BatchItem::kFieldsMax == wire::kFieldsMax);
+
+/// In front of each item of a batch in its buffer.
+struct Link {
+  std::size_t next;  ///< where the next item's link stands; 0: there is none
+  std::uint32_t map_bytes, body_bytes;
+};
+
+// What is around the items of a batch: the header's array, "LMQ1", the op, the list of maps and that of
+// bodies.
+constexpr std::size_t kBatchFrameBytes = sizeof(Preamble) + 2 * kHeadBytes;
+
+Link link_at(const Buffer& buffer, std::size_t at) {
+  Link link;
+  std::memcpy(&link, buffer.view().data() + at, sizeof link);
+  return link;
+}
+void put_link(char* at, const Link& link) {
+  std::memcpy(at, &link, sizeof link);
+}
+
+std::size_t bin_head_bytes(std::size_t body_bytes) {
+  return body_bytes < 1 << 8 ? 2 : body_bytes < 1 << 16 ? 3 : 5;
+}
+
+/// Says that a field has its default, for a map that must not inherit it.
+void pack_default(Cursor& cursor, const FieldSpec& spec) {
+  Packer out(cursor);
+  pack_text(out, spec.name);
+  if (spec.type == FieldType::integer)
+    out.pack(spec.fallback);
+  else if (spec.type == FieldType::boolean)
+    out.pack_false();
+  else
+    out.pack_nil();
+}
+
+/// Rewrites the map at the end of the buffer as one that comes behind `first` in a batch. Returns its bytes.
+std::size_t make_later(const BatchItem& first, const BatchItem& item, Buffer& buffer) {
+  const std::span<const FieldSpec> fields = item.op->fields;
+  const auto own = static_cast<std::uint32_t>(item.op->own);
+  const std::uint32_t defaults = first.said & ~item.said & ~own;
+  buffer.extend(static_cast<std::size_t>(std::popcount(defaults)) * (kKeyBytes + kNumberBytes));
+  char* const map = buffer.extend(0) - (buffer.size() - item.begin);
+  const char* const shared = map - item.begin + first.begin;
+
+  // The kept entries move towards the map's head, one run at a time.
+  std::uint32_t count = static_cast<std::uint32_t>(std::popcount(item.said | defaults)) + item.extras;
+  const char* run = map + item.ends[0];
+  const char* run_end = run;
+  char* to = map + item.ends[0];
+  const auto keep = [&] {
+    const auto bytes = static_cast<std::size_t>(run_end - run);
+    if (to != run) std::memmove(to, run, bytes);
+    to += bytes;
+  };
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint32_t mark = std::uint32_t{1} << i;
+    if ((item.said & mark) == 0) continue;
+    const std::size_t bytes = item.ends[i + 1] - static_cast<std::size_t>(run_end - map);
+    const bool same = (first.said & ~own & mark) != 0 &&
+                      static_cast<std::size_t>(first.ends[i + 1] - first.ends[i]) == bytes &&
+                      std::memcmp(shared + first.ends[i], run_end, bytes) == 0;
+    if (same) {
+      keep();
+      run = run_end + bytes;
+      --count;
+    }
+    run_end += bytes;
+  }
+  const std::size_t extras_bytes = item.bytes - static_cast<std::size_t>(run_end - map);
+  if (extras_bytes > 0 && first.extras > 0)
+    count -= item.extras;  // the same: Batch::add() saw to it
+  else
+    run_end += extras_bytes;
+  keep();
+  Cursor cursor{to};
+  for (std::uint32_t left = defaults; left != 0; left &= left - 1)
+    pack_default(cursor, fields[static_cast<std::size_t>(std::countr_zero(left))]);
+  to = cursor.at;
+
+  // The head for fewer entries may be shorter.
+  char head[kHeadBytes];
+  Cursor head_cursor{head};
+  Packer(head_cursor).pack_map(count);
+  const auto head_bytes = static_cast<std::size_t>(head_cursor.at - head);
+  const auto entries_bytes = static_cast<std::size_t>(to - map) - item.ends[0];
+  if (head_bytes != item.ends[0]) std::memmove(map + head_bytes, map + item.ends[0], entries_bytes);
+  std::memcpy(map, head, head_bytes);
+  buffer.end_at(map + head_bytes + entries_bytes);
+  return head_bytes + entries_bytes;
+}
+
+std::string_view extras_of_item(const BatchItem& item, const Buffer& buffer) {
+  if (item.extras == 0) return {};
+  return buffer.view().substr(item.begin, item.bytes).substr(item.ends[item.op->fields.size()]);
+}
+
 }  // namespace
+
+template <class Message>
+bool can_be_batched() {
+  return Spec<Message>::op.batched();
+}
+
+template <class Message>
+BatchItem write_item(const Message& message, Buffer& buffer) {
+  const wire::Extras extras = extras_of(message);
+  BatchItem item;
+  item.op = &Spec<Message>::op;
+  item.said = fields_said(message);
+  item.extras = extras.count;
+  item.begin = buffer.size() + sizeof(Link);
+  char* const map = buffer.extend(sizeof(Link) + header_bytes_max(message)) + sizeof(Link);
+  Cursor cursor{map};
+  Packer(cursor).pack_map(extras.count + static_cast<std::uint32_t>(std::popcount(item.said)));
+  const auto here = [&] { return static_cast<std::uint16_t>(cursor.at - map); };
+  item.ends[0] = here();
+  for_each_field<Message>(
+      [&](const FieldSpec& spec, std::size_t i) __attribute__((always_inline)) {
+        if ((item.said & std::uint32_t{1} << i) != 0) pack_field(cursor, spec, &message);
+        item.ends[i + 1] = here();
+      },
+      kFieldNumbers<Message>);
+  cursor.write(extras.bytes.data(), extras.bytes.size());
+  item.bytes = static_cast<std::size_t>(cursor.at - map);
+  buffer.end_at(cursor.at);
+  return item;
+}
+
+BatchItem copy_item(const BatchItem& item, std::string_view map, Buffer& buffer) {
+  BatchItem copy = item;
+  copy.begin = buffer.size() + sizeof(Link);
+  copy.bytes = map.size();
+  std::memcpy(buffer.extend(sizeof(Link) + map.size()) + sizeof(Link), map.data(), map.size());
+  return copy;
+}
+
+Batch::Batch(const BatchItem& first, std::string_view body, Buffer& buffer) : first_(first) {
+  append(first, body, buffer);
+}
+
+/// The map is the last thing in the buffer; puts its body behind it and the link before it.
+void Batch::append(const BatchItem& item, std::string_view body, Buffer& buffer) {
+  const std::size_t map_bytes = buffer.size() - item.begin,
+                    body_bytes = bin_head_bytes(body.size()) + body.size();
+  Cursor cursor{buffer.extend(kHeadBytes + body.size())};
+  const auto size = static_cast<std::uint32_t>(body.size());
+  Packer(cursor).pack_bin(size).pack_bin_body(body.data(), size);
+  buffer.end_at(cursor.at);
+  char* const start = cursor.at - buffer.size();
+  const std::size_t link = item.begin - sizeof(Link);
+  put_link(start + link, {.next = 0,
+                          .map_bytes = static_cast<std::uint32_t>(map_bytes),
+                          .body_bytes = static_cast<std::uint32_t>(body_bytes)});
+  if (items_ > 0) {
+    Link before = link_at(buffer, last_);
+    before.next = link;
+    put_link(start + last_, before);
+  }
+  last_ = link;
+  ++items_;
+  maps_bytes_ += map_bytes;
+  bodies_bytes_ += body_bytes;
+  has_bodies_ = has_bodies_ || !body.empty();
+}
+
+bool Batch::add(const BatchItem& item, std::string_view body, std::size_t items_max, Buffer& buffer) {
+  if (item.op != first_.op || items_ >= items_max) return false;
+  if (first_.extras > 0 && extras_of_item(first_, buffer) != extras_of_item(item, buffer)) return false;
+  // As if nothing could be left out, and every default had to be said.
+  const std::size_t map_bytes_max =
+      item.bytes + static_cast<std::size_t>(std::popcount(first_.said)) * (kKeyBytes + kNumberBytes);
+  const std::size_t header_bytes = kBatchFrameBytes + maps_bytes_ + map_bytes_max +
+                                   (items_ + 1) * bin_head_bytes(limits::inline_bytes_max);
+  if (header_bytes > limits::header_bytes_max) return false;
+  if (header_bytes + bodies_bytes_ + body.size() > limits::batch_bytes_max) return false;
+  make_later(first_, item, buffer);
+  append(item, body, buffer);
+  return true;
+}
+
+void Batch::write(const Buffer& buffer, Buffer& out) const {
+  const std::string_view op = first_.op->name;
+  const auto count = static_cast<std::uint32_t>(items_);
+  Cursor cursor{out.extend(kBatchFrameBytes + maps_bytes_ + bodies_bytes_)};
+  cursor.write(has_bodies_ ? "\x94\xA4LMQ1" : "\x93\xA4LMQ1", 6);
+  Packer packer(cursor);
+  pack_text(packer, op);
+  const std::size_t first = first_.begin - sizeof(Link);
+  const auto for_each_link = [&](auto visit) {
+    std::size_t at = first;
+    do {
+      const Link link = link_at(buffer, at);
+      visit(link, buffer.view().data() + at + sizeof(Link));
+      at = link.next;
+    } while (at != 0);
+  };
+  if (items_ > 1) packer.pack_array(count);
+  for_each_link([&](const Link& link, const char* map) { cursor.write(map, link.map_bytes); });
+  if (has_bodies_) {
+    if (items_ > 1) packer.pack_array(count);
+    for_each_link(
+        [&](const Link& link, const char* map) { cursor.write(map + link.map_bytes, link.body_bytes); });
+  }
+  out.end_at(cursor.at);
+}
 
 template <class Message>
 void encode(const Message& message, Buffer& out) {
@@ -293,9 +509,11 @@ void encode_fields(const wire::StatusReply& message, Buffer& out) {
   out.end_at(cursor.at);
 }
 
-#define LANEMQ_ENCODE(Message)                         \
-  template void encode(const wire::Message&, Buffer&); \
-  template void encode(const wire::Message&, std::string_view, Buffer&);
+#define LANEMQ_ENCODE(Message)                                           \
+  template void encode(const wire::Message&, Buffer&);                   \
+  template void encode(const wire::Message&, std::string_view, Buffer&); \
+  template bool can_be_batched<wire::Message>();                         \
+  template BatchItem write_item(const wire::Message&, Buffer&);
 LANEMQ_ENCODE(Submit)
 LANEMQ_ENCODE(Cancel)
 LANEMQ_ENCODE(StatusQuery)

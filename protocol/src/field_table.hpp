@@ -135,12 +135,26 @@ struct OpSpec {
   bool whole;   ///< the fields are one document, kept as they are
   FieldIndex index;
   std::uint64_t required;  ///< a bit for each required field, by its place in `fields`
+  std::uint64_t own;  ///< likewise for what names one message: a later map of a batch does not inherit it
+
+  /// Whether messages of it may be batched: those about one job.
+  constexpr bool batched() const { return own != 0 && !whole; }
 };
 
+/// More than any operation has fields: a bit for each goes into a mask.
+inline constexpr std::size_t kFieldsMax = 32;
+
 constexpr OpSpec make_op(std::string_view name, std::span<const FieldSpec> fields, bool extras, bool whole) {
-  OpSpec spec{name, fields, extras, whole, FieldIndex(fields), 0};
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    if (fields[i].required) spec.required |= std::uint64_t{1} << i;
+  OpSpec spec{name, fields, extras, whole, FieldIndex(fields), 0, 0};
+  bool names_a_job = false;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t mark = std::uint64_t{1} << i;
+    const std::string_view field = fields[i].name;
+    if (fields[i].required) spec.required |= mark;
+    if (field == "id" || field == "ref" || field == "job") spec.own |= mark;
+    names_a_job = names_a_job || field == "id" || field == "job";
+  }
+  if (!names_a_job) spec.own = 0;
   return spec;
 }
 
@@ -255,7 +269,7 @@ LANEMQ_OP(Fetch, "fetch", false, false, field<&Fetch::id>("id", kIdRequired),
 LANEMQ_OP(Seen, "seen", false, false, field<&Seen::id>("id", kId), field<&Seen::seq>("seq", kRequired),
           ref_field<&Seen::ref>())
 LANEMQ_OP(StatsQuery, "stats", false, false, field<&StatsQuery::from>("from"), ref_field<&StatsQuery::ref>())
-LANEMQ_OP(Ping, "ping", false, false, ref_field<&Ping::ref>())
+LANEMQ_OP(Ping, "ping", false, false, field<&Ping::batch>("batch"), ref_field<&Ping::ref>())
 LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNameRequired),
           field<&AdminQuery::what>("what", kName), field<&AdminQuery::name>("name", kName),
           field<&AdminQuery::id>("id", kId), field<&AdminQuery::lane>("lane", kName),
@@ -294,7 +308,7 @@ LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId
           ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
-          ref_field<&Pong::ref>())
+          field<&Pong::batch>("batch"), ref_field<&Pong::ref>())
 LANEMQ_OP(AdminReply, "admin", false, true, ref_field<&AdminReply::ref>())
 
 LANEMQ_OP(Ready, "ready", false, false,
@@ -320,7 +334,8 @@ LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")
 
 LANEMQ_OP(Welcome, "welcome", false, false, field<&Welcome::session>("session", kName),
           field<&Welcome::heartbeat_ms>("heartbeat_ms", {.min = 1, .fallback = -1}),
-          field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}))
+          field<&Welcome::body_bytes_max>("body_bytes_max", {.fallback = -1}),
+          field<&Welcome::batch>("batch"))
 LANEMQ_OP(JobOffer, "job", true, false, field<&JobOffer::job>("job", {.required = true}),
           field<&JobOffer::attempt>("attempt", kFirstSaid), field<&JobOffer::id>("id", kId),
           field<&JobOffer::service>("service", kName), field<&JobOffer::lane>("lane", kName),

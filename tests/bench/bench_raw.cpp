@@ -2,7 +2,7 @@
 //
 // bench_raw: the bare libzmq broker, which is the limit that any broker on libzmq is held against.
 //
-//   bench_raw [--urgent-first] [--reserved N]
+//   bench_raw [--urgent-first] [--reserved N] [--batch N]
 //
 // Two ROUTER sockets without high-water marks, no headers, one deque, credit: a worker says once how many
 // jobs it holds at once and gets as many; each reply frees a place. Nothing is parsed, checked for its
@@ -14,9 +14,14 @@
 //   worker -> broker ["", capacity as int32]       once, answered with ["", ""]
 //   broker -> worker [client's routing id, body]   answered with the same two frames
 //
+// With --batch over 1 up to N jobs stand in a message of a client, [body body ...], and of a worker, [(one
+// byte with the size of the client's id, that id, body) ...]: what comes is split to single jobs, and what
+// goes to one worker or client in a turn leaves together.
+//
 // Prints `ready clients=EP workers=EP` as lanemq-broker does, on ports that the system picks, and runs until
 // it is killed. A message of another shape ends it: the ends are ours, and a figure with an error in it is
 // none.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -44,6 +49,19 @@ constexpr int kNoWorker = -1;
 struct Options {
   bool urgent_first = false;
   int reserved = kNoWorker;
+  std::size_t batch = 1;
+};
+
+/// A job in a batch, and its place in a message to a worker.
+struct Packed {
+  std::string client;
+  std::array<char, kBodyBytes> body;
+};
+
+/// What goes to one peer as one message.
+struct Group {
+  std::string to, bytes;
+  std::size_t jobs = 0;
 };
 
 struct Job {
@@ -65,9 +83,12 @@ class BareBroker {
     std::array<zmq::pollitem_t, 2> items = {
         {{clients_.handle(), 0, ZMQ_POLLIN, 0}, {workers_.handle(), 0, ZMQ_POLLIN, 0}}};
     for (;;) {
-      const bool from_workers = take_from_workers();
-      const bool from_clients = take_from_clients();
-      dispatch();
+      const bool from_workers = options_.batch > 1 ? take_batches_from_workers() : take_from_workers();
+      const bool from_clients = options_.batch > 1 ? take_batches_from_clients() : take_from_clients();
+      if (options_.batch > 1)
+        dispatch_batches();
+      else
+        dispatch();
       if (!from_workers && !from_clients)
         zmq::poll(items.data(), items.size(), std::chrono::milliseconds(-1));
     }
@@ -137,6 +158,81 @@ class BareBroker {
     return true;
   }
 
+  // ---- in batches
+
+  bool take_batches_from_workers() {
+    for (int taken = 0; taken < kMessagesPerTurnMax; ++taken) {
+      if (!workers_.recv(routing_id_, zmq::recv_flags::dontwait)) return taken > 0;
+      take_next_frame(workers_, routing_id_, body_);
+      if (routing_id_.size() != 2) throw std::runtime_error("a worker sent another shape");
+      const std::size_t worker = static_cast<unsigned char>(routing_id_.data<char>()[1]);
+      if (body_.more()) {
+        take_next_frame(workers_, body_, client_);
+        std::swap(body_, client_);
+        welcome(worker);
+        continue;
+      }
+      for (std::size_t at = 0; at < body_.size();) {
+        const char* const item = body_.data<char>() + at;
+        const std::size_t id_bytes = static_cast<unsigned char>(*item);
+        at += 1 + id_bytes + kBodyBytes;
+        if (at > body_.size()) throw std::runtime_error("a worker sent another shape");
+        add(to_clients_, clients_, {item + 1, id_bytes}, {item + 1 + id_bytes, kBodyBytes});
+        ++credit_[worker];
+      }
+    }
+    return true;
+  }
+
+  bool take_batches_from_clients() {
+    for (int taken = 0; taken < kMessagesPerTurnMax; ++taken) {
+      if (!clients_.recv(client_, zmq::recv_flags::dontwait)) return taken > 0;
+      take_next_frame(clients_, client_, body_);
+      if (body_.more() || body_.empty() || body_.size() % kBodyBytes != 0)
+        throw std::runtime_error("a client sent another shape");
+      if (packed_.size() > kQueuedMax) throw std::runtime_error("more jobs queued than kQueuedMax");
+      for (std::size_t at = 0; at < body_.size(); at += kBodyBytes) {
+        Packed& job = packed_.emplace_back();
+        job.client = client_.to_string_view();
+        std::memcpy(job.body.data(), body_.data<char>() + at, kBodyBytes);
+      }
+    }
+    return true;
+  }
+
+  void dispatch_batches() {
+    while (!packed_.empty()) {
+      const int worker = pick_worker(false);
+      if (worker == kNoWorker) break;
+      --credit_[static_cast<std::size_t>(worker)];
+      const Packed& job = packed_.front();
+      std::string item(1, static_cast<char>(job.client.size()));
+      item.append(job.client).append(job.body.data(), kBodyBytes);
+      const std::array<char, 2> routing_id{'W', static_cast<char>(worker)};
+      add(to_workers_, workers_, {routing_id.data(), routing_id.size()}, item);
+      packed_.pop_front();
+    }
+    for (auto* groups : {&to_workers_, &to_clients_})
+      for (Group& group : *groups)
+        send(groups == &to_workers_ ? workers_ : clients_, group);
+  }
+
+  /// There are few peers: a list is the quickest index of them.
+  void add(std::vector<Group>& groups, zmq::socket_t& socket, std::string_view to, std::string_view bytes) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.to == to; });
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{.to = std::string(to), .bytes = {}});
+    group->bytes.append(bytes);
+    if (++group->jobs == options_.batch) send(socket, *group);
+  }
+
+  static void send(zmq::socket_t& socket, Group& group) {
+    if (group.jobs == 0) return;
+    socket.send(zmq::const_buffer(group.to.data(), group.to.size()), zmq::send_flags::sndmore);
+    socket.send(zmq::const_buffer(group.bytes.data(), group.bytes.size()), zmq::send_flags::none);
+    group.bytes.clear();
+    group.jobs = 0;
+  }
+
   void dispatch() {
     while (!urgent_.empty() && send_first_of(urgent_)) {
     }
@@ -173,6 +269,8 @@ class BareBroker {
   zmq::socket_t workers_;
   std::deque<Job> queue_;
   std::deque<Job> urgent_;
+  std::deque<Packed> packed_;
+  std::vector<Group> to_workers_, to_clients_;
   std::array<std::int32_t, kWorkersMax> credit_ = {};
   std::vector<std::size_t> known_;
   std::size_t turn_ = 0;
@@ -182,7 +280,7 @@ class BareBroker {
 };
 
 [[noreturn]] void end_with_usage() {
-  std::fprintf(stderr, "usage: bench_raw [--urgent-first] [--reserved N]\n");
+  std::fprintf(stderr, "usage: bench_raw [--urgent-first] [--reserved N] [--batch N]\n");
   std::exit(2);
 }
 
@@ -192,10 +290,15 @@ Options parse(int count, char** arguments) {
     const std::string_view argument = arguments[i];
     if (argument == "--urgent-first") {
       options.urgent_first = true;
-    } else if (argument == "--reserved" && i + 1 < count) {
+    } else if ((argument == "--reserved" || argument == "--batch") && i + 1 < count) {
       const std::string_view number = arguments[++i];
-      const auto read = std::from_chars(number.data(), number.data() + number.size(), options.reserved);
-      if (read.ec != std::errc() || options.reserved < 0) end_with_usage();
+      int value = 0;
+      const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+      if (read.ec != std::errc() || value < 0) end_with_usage();
+      if (argument == "--reserved")
+        options.reserved = value;
+      else
+        options.batch = static_cast<std::size_t>(value);
     } else {
       end_with_usage();
     }

@@ -12,6 +12,9 @@
 //              per reply, which is steadier than the rate; ends_cpu is that of the client and the workers,
 //              which should not differ much between the peers. At the end every job on the way must come
 //              back.
+//   batches    The same, where lanemq gets and sends up to 16 jobs in a message and the bare broker one.
+//   batches-both   The same, where the bare broker does it too: it splits what comes and sends what goes to
+//              one client or worker in a turn as one.
 //   latency    One job on the way, one worker, every process pinned to one CPU: unpinned it is chance
 //              whether two ends share a CPU, and that decides more than the broker does.
 //   enqueue    10^6 jobs into lane `batch` with no worker, timed until a ping sent behind them is answered,

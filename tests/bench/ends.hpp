@@ -31,14 +31,20 @@ class ClientEnd {
   ClientEnd& operator=(const ClientEnd&) = delete;
   virtual ~ClientEnd() = default;
 
-  /// Sends one job. Blocks only with SendAhead::high_water_mark.
+  /// Sends one job, or keeps it for the message that is being filled; push() sends that. Blocks only with
+  /// SendAhead::high_water_mark.
   virtual void submit(const JobBody& body, Lane lane) = 0;
+  /// Sends what is kept.
+  virtual void push() {}
   /// Takes one reply; false where there is none and `wait` says not to wait. Waiting ends after
   /// kReplyTimeout.
   virtual bool receive(JobBody& reply, Wait wait) = 0;
   /// Returns when the broker has taken in all that was submitted before. Requires: no reply is due meanwhile.
   virtual void flush() = 0;
 };
+
+/// Jobs in one message at most.
+inline constexpr std::size_t kBatchMax = 64;
 
 inline constexpr int kReplyTimeoutMs = 10'000;
 
@@ -62,6 +68,7 @@ class Performer {
 struct WorkerPlace {
   int index = 0;          ///< from 0, different for each worker of a broker
   int capacity = 1;       ///< jobs it holds at once
+  std::size_t batch = 1;  ///< jobs that go in one message, either way
   bool reserved = false;  ///< takes critical jobs only; the bare broker is told so by its own options
 };
 
@@ -78,9 +85,10 @@ class WorkerEnd {
   [[noreturn]] virtual void run(const Performer& performer) = 0;
 };
 
-std::unique_ptr<ClientEnd> make_bare_client(const std::string& endpoint, SendAhead ahead);
+/// `batch`: jobs that go in one message, either way.
+std::unique_ptr<ClientEnd> make_bare_client(const std::string& endpoint, SendAhead ahead, std::size_t batch);
 std::unique_ptr<WorkerEnd> make_bare_worker(const std::string& endpoint, const WorkerPlace& place);
-std::unique_ptr<ClientEnd> make_lmq1_client(const std::string& endpoint, SendAhead ahead);
+std::unique_ptr<ClientEnd> make_lmq1_client(const std::string& endpoint, SendAhead ahead, std::size_t batch);
 std::unique_ptr<WorkerEnd> make_lmq1_worker(const std::string& endpoint, const WorkerPlace& place);
 
 }  // namespace lanemq::bench

@@ -15,7 +15,7 @@
 namespace lanemq::bench::lmq1 {
 
 inline constexpr std::size_t kMessageBytesMax =
-    1024;                            ///< written messages; the largest one is about 250 bytes
+    16384;                           ///< written messages; the largest one is a batch of 64 jobs
 inline constexpr int kDepthMax = 8;  ///< nesting of what is read
 inline constexpr std::string_view kMagic = "\xa4LMQ1";
 
@@ -40,7 +40,10 @@ class Writer {
     size_ += bytes.size();
   }
   void map(std::size_t entries) { byte(small(0x80, entries, 15)); }
-  void array(std::size_t entries) { byte(small(0x90, entries, 15)); }
+  void array(std::size_t entries) {
+    if (entries <= 15) return byte(small(0x90, entries, 15));
+    big_endian<std::uint16_t>(0xdc, entries);
+  }
   void text(std::string_view value) {
     byte(small(0xa0, value.size(), 31));
     raw(value);
@@ -188,27 +191,39 @@ class Reader {
   const char* end_;
 };
 
-/// One message as read: views into the frames it came in.
-struct Message {
-  std::string_view op;
-  std::string_view body;  ///< from the header's fourth element, else from the body frame, else empty
-};
-
-/// Reads a message that holds one item. `field(key, reader)` must consume the value of that key and say
-/// whether it could. Returns false where the bytes are no such message.
-template <class Field>
-bool read_message(std::string_view header, std::string_view body_frame, Message& message, Field&& field) {
+/// Reads a message of one item or of a batch. `begin(item)` is told of each item, in order;
+/// `field(item, key, reader)` must consume the value of that key and say whether it could; `body(item,
+/// bytes)` is told of each item's body. Returns the number of items, 0 where the bytes are no such message.
+template <class Begin, class Field, class Body>
+std::size_t read_message(std::string_view header, std::string_view body_frame, std::string_view& op,
+                         Begin&& begin, Field&& field, Body&& body) {
   const bool inside = !header.empty() && header.front() == '\x94';
-  if (!inside && (header.empty() || header.front() != '\x93')) return false;
-  if (header.substr(1, kMagic.size()) != kMagic) return false;
-  if (inside && !body_frame.empty()) return false;
+  if (!inside && (header.empty() || header.front() != '\x93')) return 0;
+  if (header.substr(1, kMagic.size()) != kMagic) return 0;
+  if (inside && !body_frame.empty()) return 0;
   Reader reader(header.substr(1 + kMagic.size()));
-  std::size_t fields = 0;
-  if (!reader.text(message.op) || !reader.map(fields)) return false;
-  for (std::string_view key; fields > 0; --fields)
-    if (!reader.text(key) || !field(key, reader)) return false;
-  message.body = body_frame;
-  return (!inside || reader.bytes(message.body)) && reader.left() == 0;
+  std::size_t items = 1;
+  if (!reader.text(op)) return 0;
+  const bool batch = reader.array(items);
+  for (std::size_t item = 0; item < items; ++item) {
+    std::size_t fields = 0;
+    if (!reader.map(fields)) return 0;
+    begin(item);
+    for (std::string_view key; fields > 0; --fields)
+      if (!reader.text(key) || !field(item, key, reader)) return 0;
+  }
+  Reader bodies = inside ? reader : Reader(body_frame);
+  std::size_t count = items;
+  std::string_view bytes = batch ? std::string_view() : body_frame;
+  const bool any = inside || !body_frame.empty();
+  if (batch && any && (!bodies.array(count) || count != items)) return 0;
+  for (std::size_t item = 0; item < items; ++item) {
+    if ((inside || (batch && any)) && !bodies.bytes(bytes)) return 0;
+    body(item, bytes);
+  }
+  if (inside && bodies.left() > 0) return 0;
+  if (!inside && reader.left() > 0) return 0;
+  return items;
 }
 
 }  // namespace lanemq::bench::lmq1

@@ -63,12 +63,14 @@ class Connection {
       throw Failure("the broker sent more than two frames");
     return true;
   }
-  template <class Field>
-  lmq1::Message read(Field&& field) {
-    lmq1::Message message;
-    if (!lmq1::read_message(header_.to_string_view(), body_.to_string_view(), message, field))
+  /// Returns how many items it has.
+  template <class Begin, class Field, class Body>
+  std::size_t read(std::string_view& op, Begin&& begin, Field&& field, Body&& body) {
+    const std::size_t items =
+        lmq1::read_message(header_.to_string_view(), body_.to_string_view(), op, begin, field, body);
+    if (items == 0 || items > kBatchMax)
       throw Failure("the broker sent a malformed message of " + std::to_string(header_.size()) + " bytes");
-    return message;
+    return items;
   }
   /// The body of a message that was read from this connection, open for changes.
   void* writable(std::string_view body) {
@@ -109,12 +111,46 @@ class IdCounter {
   std::string id_;
 };
 
+/// A message of up to `batch` items that is being written: the maps in one writer, their bodies in another.
+class Outgoing {
+ public:
+  explicit Outgoing(std::string_view op) : op_(op) {}
+
+  std::size_t items() const { return items_; }
+  lmq1::Writer& next_map() {
+    ++items_;
+    return maps_;
+  }
+  void body(std::string_view bytes) { bodies_.bytes(bytes.data(), bytes.size()); }
+  void send(Connection& connection) {
+    out_.begin(op_, true);
+    if (items_ > 1) out_.array(items_);
+    out_.raw(maps_.view());
+    if (items_ > 1) out_.array(items_);
+    out_.raw(bodies_.view());
+    connection.send(out_);
+    maps_.clear();
+    bodies_.clear();
+    items_ = 0;
+  }
+
+ private:
+  std::string_view op_;
+  lmq1::Writer maps_, bodies_, out_;
+  std::size_t items_ = 0;
+};
+
 class Lmq1Client final : public ClientEnd {
  public:
-  Lmq1Client(const std::string& endpoint, SendAhead ahead) : connection_(endpoint, ahead) {
+  Lmq1Client(const std::string& endpoint, SendAhead ahead, std::size_t batch)
+      : connection_(endpoint, ahead), batch_(batch) {
     for (std::size_t lane = 0; lane < kLaneNames.size(); ++lane) {
-      out_.begin("submit", true);
-      out_.map(3);
+      out_.clear();
+      out_.map(batch > 1 ? 4 : 3);
+      if (batch > 1) {
+        out_.text("batch");
+        out_.number(batch);
+      }
       for (const std::string_view word : {std::string_view("service"), kService, std::string_view("lane"),
                                           kLaneNames[lane], std::string_view("id")})
         out_.text(word);
@@ -122,19 +158,31 @@ class Lmq1Client final : public ClientEnd {
     }
   }
 
+  /// All jobs of a batch are of one lane: a later one says its id alone.
   void submit(const JobBody& body, Lane lane) override {
-    out_.clear();
-    out_.raw(heads_[static_cast<std::size_t>(lane)]);
-    out_.text(ids_.next());
-    out_.bytes(&body, sizeof body);
-    connection_.send(out_);
+    lmq1::Writer& map = jobs_.next_map();
+    if (jobs_.items() == 1) {
+      map.raw(heads_[static_cast<std::size_t>(lane)]);
+    } else {
+      map.map(1);
+      map.text("id");
+    }
+    map.text(ids_.next());
+    jobs_.body({reinterpret_cast<const char*>(&body), sizeof body});
+    if (jobs_.items() == batch_) jobs_.send(connection_);
+  }
+  void push() override {
+    if (jobs_.items() > 0) jobs_.send(connection_);
   }
 
   bool receive(JobBody& reply, Wait wait) override {
-    if (!take(wait)) return false;
-    if (message_.op != "result") remark_.fail(message_.op);
-    if (message_.body.size() != kBodyBytes) throw Failure("the broker sent a result of another size");
-    std::memcpy(&reply, message_.body.data(), sizeof reply);
+    if (read_ == items_) {
+      if (!take(wait)) return false;
+      if (op_ != "result") remark_.fail(op_);
+    }
+    const std::string_view body = bodies_[read_++];
+    if (body.size() != kBodyBytes) throw Failure("the broker sent a result of another size");
+    std::memcpy(&reply, body.data(), sizeof reply);
     return true;
   }
 
@@ -143,7 +191,8 @@ class Lmq1Client final : public ClientEnd {
     out_.map(0);
     connection_.send(out_);
     take(Wait::until_reply);
-    if (message_.op != "pong") remark_.fail(message_.op);
+    read_ = items_;
+    if (op_ != "pong") remark_.fail(op_);
   }
 
  private:
@@ -153,16 +202,23 @@ class Lmq1Client final : public ClientEnd {
       throw Failure("no answer from the broker within 10 s");
     }
     remark_ = {};
-    message_ = connection_.read(
-        [&](std::string_view key, lmq1::Reader& reader) { return remark_.read(key, reader); });
+    items_ = connection_.read(
+        op_, [](std::size_t) {},
+        [&](std::size_t, std::string_view key, lmq1::Reader& reader) { return remark_.read(key, reader); },
+        [&](std::size_t item, std::string_view body) { bodies_.at(item) = body; });
+    read_ = 0;
     return true;
   }
 
   Connection connection_;
+  const std::size_t batch_;
   lmq1::Writer out_;
-  std::array<std::string, kLaneNames.size()> heads_;  ///< a submit up to the id, which is all that changes
+  Outgoing jobs_{"submit"};
+  std::array<std::string, kLaneNames.size()> heads_;  ///< a map up to the id, which is all that changes
   IdCounter ids_;
-  lmq1::Message message_;
+  std::string_view op_;
+  std::array<std::string_view, kBatchMax> bodies_;
+  std::size_t items_ = 0, read_ = 0;  ///< of the message that was taken last
   Remark remark_;
 };
 
@@ -174,7 +230,7 @@ class Lmq1Worker final : public WorkerEnd {
   void announce() override {
     send_ready();
     if (!take()) throw Failure("no welcome from the broker within 10 s");
-    if (message_.op != "welcome") remark_.fail(message_.op);
+    if (op_ != "welcome") remark_.fail(op_);
     if (heartbeat_ms_ < 1 || heartbeat_ms_ > kHeartbeatMsMax)
       throw Failure("the broker's heartbeat_ms is out of range");
     // Idle for a heartbeat is the time to send one; under load every result counts as life.
@@ -184,7 +240,7 @@ class Lmq1Worker final : public WorkerEnd {
   [[noreturn]] void run(const Performer& performer) override {
     for (;;) {
       // Silence for a heartbeat's time is for the worker to break.
-      const std::string_view op = take() ? message_.op : "heartbeat";
+      const std::string_view op = take() ? op_ : "heartbeat";
       if (op == "job")
         perform(performer);
       else if (op == "heartbeat")
@@ -195,38 +251,53 @@ class Lmq1Worker final : public WorkerEnd {
   }
 
  private:
+  struct Job {
+    std::uint64_t number = 0, attempt = 1;
+    std::string_view body;
+  };
+
   bool take() {
     if (!connection_.take(Wait::until_reply)) return false;
     remark_ = {};
-    job_ = 0;
-    attempt_ = 1;
-    message_ = connection_.read([&](std::string_view key, lmq1::Reader& reader) {
-      if (key == "job") return reader.number(job_);
-      if (key == "attempt") return reader.number(attempt_);
-      if (key == "heartbeat_ms") return reader.number(heartbeat_ms_);
-      return remark_.read(key, reader);
-    });
+    jobs_taken_ = connection_.read(
+        op_,
+        [&](std::size_t item) {
+          jobs_.at(item) = {.number = 0, .attempt = item == 0 ? 1 : jobs_[0].attempt, .body = {}};
+        },
+        [&](std::size_t item, std::string_view key, lmq1::Reader& reader) {
+          if (key == "job") return reader.number(jobs_[item].number);
+          if (key == "attempt") return reader.number(jobs_[item].attempt);
+          if (key == "heartbeat_ms") return reader.number(heartbeat_ms_);
+          return remark_.read(key, reader);
+        },
+        [&](std::size_t item, std::string_view body) { jobs_[item].body = body; });
     return true;
   }
 
+  /// As many results in one message as there were jobs in it.
   void perform(const Performer& performer) {
-    if (message_.body.size() != kBodyBytes) throw Failure("the broker sent a job of another size");
-    performer.perform(connection_.writable(message_.body));
-    out_.begin("result", true);
-    out_.map(attempt_ == 1 ? 1 : 2);
-    out_.text("job");
-    out_.number(job_);
-    if (attempt_ != 1) {
-      out_.text("attempt");
-      out_.number(attempt_);
+    for (std::size_t i = 0; i < jobs_taken_; ++i) {
+      const Job& job = jobs_[i];
+      if (job.body.size() != kBodyBytes) throw Failure("the broker sent a job of another size");
+      performer.perform(connection_.writable(job.body));
+      lmq1::Writer& map = results_.next_map();
+      // Where the first one says its attempt, all do: it would be inherited.
+      const bool says_attempt = jobs_[0].attempt != 1 || job.attempt != 1;
+      map.map(says_attempt ? 2 : 1);
+      map.text("job");
+      map.number(job.number);
+      if (says_attempt) {
+        map.text("attempt");
+        map.number(job.attempt);
+      }
+      results_.body(job.body);
     }
-    out_.bytes(message_.body.data(), message_.body.size());
-    connection_.send(out_);
+    results_.send(connection_);
   }
 
   void send_ready() {
     out_.begin("ready", false);
-    out_.map(place_.reserved ? 4 : 3);
+    out_.map(3 + (place_.reserved ? 1 : 0) + (place_.batch > 1 ? 1 : 0));
     out_.text("services");
     out_.array(1);
     out_.text(kService);
@@ -234,6 +305,10 @@ class Lmq1Worker final : public WorkerEnd {
     out_.number(static_cast<std::uint64_t>(place_.capacity));
     out_.text("name");
     out_.text("bench-" + std::to_string(place_.index));
+    if (place_.batch > 1) {
+      out_.text("batch");
+      out_.number(place_.batch);
+    }
     if (place_.reserved) {
       out_.text("lanes");
       out_.array(1);
@@ -254,17 +329,18 @@ class Lmq1Worker final : public WorkerEnd {
   Connection connection_;
   WorkerPlace place_;
   lmq1::Writer out_;
-  lmq1::Message message_;
+  Outgoing results_{"result"};
+  std::string_view op_;
+  std::array<Job, kBatchMax> jobs_;
+  std::size_t jobs_taken_ = 0;  ///< with the last message
   Remark remark_;
-  std::uint64_t job_ = 0;
-  std::uint64_t attempt_ = 1;
   std::uint64_t heartbeat_ms_ = 1000;
 };
 
 }  // namespace
 
-std::unique_ptr<ClientEnd> make_lmq1_client(const std::string& endpoint, SendAhead ahead) {
-  return std::make_unique<Lmq1Client>(endpoint, ahead);
+std::unique_ptr<ClientEnd> make_lmq1_client(const std::string& endpoint, SendAhead ahead, std::size_t batch) {
+  return std::make_unique<Lmq1Client>(endpoint, ahead, batch);
 }
 
 std::unique_ptr<WorkerEnd> make_lmq1_worker(const std::string& endpoint, const WorkerPlace& place) {

@@ -138,7 +138,7 @@ void print_summary_json(const std::vector<Summary>& summaries) {
 
 void print_table(std::FILE* out, const std::vector<Summary>& summaries,
                  const std::vector<Measured>& measured) {
-  constexpr const char* kRow = "%-10s %-20s %14s %14s %7s  %-18s %s\n";
+  constexpr const char* kRow = "%-12s %-20s %14s %14s %7s  %-18s %s\n";
   std::fprintf(out, kRow, "workload", "figure", "lanemq", "raw", "ratio", "goal", "verdict");
   for (const Summary& summary : summaries) {
     const Figure& figure = *summary.figure;

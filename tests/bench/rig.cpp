@@ -35,8 +35,10 @@ void Rig::start_broker(const BrokerOptions& options) {
 void Rig::start_workers(const Workers& workers) {
   const int count = workers.general + workers.reserved;
   for (int index = 0; index < count; ++index) {
-    const WorkerPlace place{
-        .index = index, .capacity = workers.capacity, .reserved = index >= workers.general};
+    const WorkerPlace place{.index = index,
+                            .capacity = workers.capacity,
+                            .batch = workers.batch,
+                            .reserved = index >= workers.general};
     children_.fork_end(name_of("worker " + std::to_string(index)), [this, place] {
       const auto worker = peer_ == Peer::raw ? make_bare_worker(broker_.workers, place)
                                              : make_lmq1_worker(broker_.workers, place);
@@ -49,11 +51,11 @@ void Rig::start_workers(const Workers& workers) {
       "every worker is ready", [&] { return control_->workers_ready == count; }, kWorkersTimeout);
 }
 
-pid_t Rig::start_client(const std::string& name, SendAhead ahead,
-                        const std::function<void(ClientEnd&)>& body) {
-  return children_.fork_end(name_of(name), [this, ahead, &body] {
-    const auto client = peer_ == Peer::raw ? make_bare_client(broker_.clients, ahead)
-                                           : make_lmq1_client(broker_.clients, ahead);
+pid_t Rig::start_client(const std::string& name, SendAhead ahead, const std::function<void(ClientEnd&)>& body,
+                        std::size_t batch) {
+  return children_.fork_end(name_of(name), [this, ahead, &body, batch] {
+    const auto client = peer_ == Peer::raw ? make_bare_client(broker_.clients, ahead, batch)
+                                           : make_lmq1_client(broker_.clients, ahead, batch);
     body(*client);
   });
 }

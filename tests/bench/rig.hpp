@@ -61,10 +61,12 @@ class Rig {
     int general = 1;
     int reserved = 0;  ///< numbered after the general ones
     int capacity = 1;
+    std::size_t batch = 1;  ///< jobs in one message
   };
 
   Rig(Peer peer, const Settings& settings) : peer_(peer), settings_(settings) {}
 
+  Peer peer() const { return peer_; }
   const Settings& settings() const { return settings_; }
   Control& control() { return *control_; }
   Children& children() { return children_; }
@@ -74,7 +76,8 @@ class Rig {
   /// Starts echo workers, each a process, and waits until the broker knows them all.
   void start_workers(const Workers& workers);
   /// Starts a client, a process that ends when `body` returns.
-  pid_t start_client(const std::string& name, SendAhead ahead, const std::function<void(ClientEnd&)>& body);
+  pid_t start_client(const std::string& name, SendAhead ahead, const std::function<void(ClientEnd&)>& body,
+                     std::size_t batch = 1);
 
  private:
   std::string name_of(const std::string& end) const;

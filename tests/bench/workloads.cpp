@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kWindow = 1000;  // jobs that the closed loop keeps on the way
 constexpr int kRoundtripWorkers = 2;
 constexpr int kRoundtripCapacity = 100;
+constexpr std::size_t kBatch = 16;
 constexpr std::size_t kRepliesAtOnceMax = 1000;  // replies that a client takes before it submits again
 constexpr int kLatencyWarmup = 2000;
 constexpr int kEnqueueBurst = 100;  // jobs between two looks for a refusal
@@ -49,6 +50,7 @@ class ClosedLoop {
   void run() {
     for (std::size_t slot = 0; slot < kWindow; ++slot)
       submit(slot);
+    client_.push();
     std::vector<std::size_t> finished;
     for (std::size_t outstanding = kWindow; outstanding > 0;) {
       take_replies(finished);
@@ -58,6 +60,7 @@ class ClosedLoop {
       else
         for (const std::size_t slot : finished)
           submit(slot);
+      client_.push();
     }
   }
 
@@ -100,12 +103,12 @@ Usage usage_of(Rig& rig) {
           .ends_cpu = rig.children().cpu_seconds_of_ends()};
 }
 
-std::vector<double> run_roundtrip(Rig& rig) {
-  rig.start_broker({});
-  rig.start_workers({.general = kRoundtripWorkers, .capacity = kRoundtripCapacity});
+std::vector<double> run_roundtrip_of(Rig& rig, std::size_t batch) {
+  rig.start_broker({.raw = {"--batch", std::to_string(batch)}});
+  rig.start_workers({.general = kRoundtripWorkers, .capacity = kRoundtripCapacity, .batch = batch});
   Control& control = rig.control();
-  const pid_t client = rig.start_client("client", SendAhead::unbounded,
-                                        [&](ClientEnd& end) { ClosedLoop(end, control).run(); });
+  const pid_t client = rig.start_client(
+      "client", SendAhead::unbounded, [&](ClientEnd& end) { ClosedLoop(end, control).run(); }, batch);
 
   rig.children().rest(rig.settings().warmup);
   const Usage before = usage_of(rig);
@@ -119,6 +122,20 @@ std::vector<double> run_roundtrip(Rig& rig) {
   return {completed / seconds_of(after.time_ns - before.time_ns),
           (after.broker_cpu - before.broker_cpu) * 1e6 / completed,
           (after.ends_cpu - before.ends_cpu) * 1e6 / completed};
+}
+
+std::vector<double> run_roundtrip(Rig& rig) {
+  return run_roundtrip_of(rig, 1);
+}
+
+// ---- batches: the same with up to kBatch jobs in a message; the bare broker has one, or as many ----
+
+std::vector<double> run_batches(Rig& rig) {
+  return run_roundtrip_of(rig, rig.peer() == Peer::raw ? 1 : kBatch);
+}
+
+std::vector<double> run_batches_both(Rig& rig) {
+  return run_roundtrip_of(rig, kBatch);
 }
 
 // ---- latency: one job on the way, everything on one CPU ----
@@ -260,6 +277,12 @@ const std::vector<Workload>& workloads() {
       {"roundtrip",
        {{"rate", "jobs/s", 0, ratio_at_least(0.60)}, {"broker_cpu", "us/job", 2}, {"ends_cpu", "us/job", 2}},
        run_roundtrip},
+      {"batches",
+       {{"rate", "jobs/s", 0, ratio_at_least(0.80)}, {"broker_cpu", "us/job", 2}, {"ends_cpu", "us/job", 2}},
+       run_batches},
+      {"batches-both",
+       {{"rate", "jobs/s", 0}, {"broker_cpu", "us/job", 2}, {"ends_cpu", "us/job", 2}},
+       run_batches_both},
       {"latency", {{"p50", "us", 1, ratio_at_most(1.15)}, {"p99", "us", 1}}, run_latency},
       {"enqueue",
        {{"rate", "jobs/s", 0, at_least(300'000)}, {"rss", "bytes/job", 0, at_most(500)}},

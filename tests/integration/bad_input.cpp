@@ -228,7 +228,10 @@ class Nuisance {
     if (header == frames.size()) return Fate::nameless;
     const std::size_t behind = frames.size() - header - 1;
     if (behind > 1 || (behind == 1 && has_inline_body(frames[header]))) return Fate::refused;
-    return decoder_.decode(frames[header], message_) == nullptr ? Fate::understood : Fate::refused;
+    const std::optional<std::string_view> body =
+        behind == 1 ? std::optional<std::string_view>(frames[header + 1]) : std::nullopt;
+    // A batch may be refused for its number or item by item: its answers are as good as any.
+    return decoder_.decode(frames[header], body, items_) == nullptr ? Fate::understood : Fate::refused;
   }
   void note(Fate fate) {
     if (fate == Fate::understood) {
@@ -297,7 +300,7 @@ class Nuisance {
   fuzz::Mutator mutator_;
   zmq::socket_t socket_;
   Decoder decoder_, answers_;
-  Message message_;
+  Items<Message> items_;
   wire::ClientReply reply_;
   wire::WorkerCommand command_;
   std::uint64_t number_ = 0, broken_ = 0, understood_ = 0;

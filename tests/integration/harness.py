@@ -27,7 +27,8 @@ PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 HEARTBEAT_MS = 500 if PATIENCE <= 20 else 1000
 INLINE_MAX = 4096
 
-Message = collections.namedtuple("Message", "op fields body envelope inside")
+# `batch`: how many came in the same message; 0 where it was no array.
+Message = collections.namedtuple("Message", "op fields body envelope inside batch", defaults=(0,))
 
 
 def program(name):
@@ -138,11 +139,31 @@ class Peer:
                 frames = [body]
         self.send_frames(*envelope, packb(header), *frames)
 
+    def send_batch(self, op, maps, bodies=None, in_frame=False):
+        """Several messages in one; what the maps inherit is the caller's to leave out."""
+        if bodies is None:
+            self.send_frames(packb(["LMQ1", op, maps]))
+        elif in_frame:
+            self.send_frames(packb(["LMQ1", op, maps]), packb(bodies))
+        else:
+            self.send_frames(packb(["LMQ1", op, maps, bodies]))
+
     def take_in(self, frames):
         at = next(i for i, frame in enumerate(frames) if frame[:6] in (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1"))
         _, op, fields, *inside = unpackb(frames[at])
         body = (inside or frames[at + 1 :] or [b""])[0]
-        self.inbox.append(Message(op, fields, body, frames[:at], bool(inside)))
+        if isinstance(fields, dict):
+            return self.take(Message(op, fields, body, frames[:at], bool(inside)))
+        bodies = (body if inside else unpackb(body)) if body else [b""] * len(fields)
+        assert len(bodies) == len(fields), frames
+        shared = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
+        for item, body in zip(fields, bodies):
+            # The first map has all of its own; a nil takes away what would be inherited.
+            whole = {name: value for name, value in {**shared, **item}.items() if value is not None}
+            self.take(Message(op, whole, body, frames[:at], bool(inside), len(fields)))
+
+    def take(self, message):
+        self.inbox.append(message)
 
     def on_idle(self, now):
         """When this peer next has something to do by itself."""
@@ -208,9 +229,8 @@ class Worker(Peer):
         self.interval, self.next_heartbeat = 1.0, float("inf")
         self.send("ready", self.ready)
 
-    def take_in(self, frames):
-        super().take_in(frames)
-        message = self.inbox[-1]
+    def take(self, message):
+        super().take(message)
         op, fields = message.op, message.fields
         if op == "heartbeat":
             self.inbox.pop()
@@ -243,12 +263,19 @@ class Worker(Peer):
         self.send("heartbeat", {"jobs": inventory} if inventory else {})
 
     def hand_in(self, job, op="result", body=None, **fields):
+        self.send(*self.outcome(job, op, body, **fields))
+
+    def hand_in_all(self, jobs, **fields):
+        """The results of several jobs in one message, each with its body."""
+        outcomes = [self.outcome(job, "result", job.body, **fields) for job in jobs]
+        self.send_batch("result", [fields for _, fields, _ in outcomes], [body for _, _, body in outcomes])
+
+    def outcome(self, job, op, body, **fields):
         lease = (job.fields["job"], job.fields["attempt"])
         self.held.pop(lease, None)
-        outcome = (op, {"job": lease[0], "attempt": lease[1], **fields}, body)
-        self.outcomes[lease] = outcome
+        self.outcomes[lease] = (op, {"job": lease[0], "attempt": lease[1], **fields}, body)
         self.handed_in.add(lease)
-        self.send(*outcome)
+        return self.outcomes[lease]
 
     def echo(self, job):
         self.hand_in(job, body=job.body)

@@ -196,12 +196,9 @@ class Answers(harness.Case):
         answer = lambda op, fields: self.client.ask(op, fields)
         self.assert_error(answer("seen", {"id": "x", "seq": 1}), "bad_request", "not in this version")
         self.assert_error(answer("fetch", {"id": "x", "from_seq": 1}), "bad_request", "from_seq", "not in this version")
-        batch = packb(["LMQ1", "submit", [{"service": "echo"}, {}], [b"a", b"b"]])
-        self.client.send_frames(batch)
-        self.assert_error(self.client.get(), "bad_request", "batch")
 
     def test_what_is_without_effect_in_this_version_is_taken(self):
-        self.client.submit(batch=64, durable=True, reply="both", stream=False, delay_ms=0, orphan="keep", ref=1)
+        self.client.submit(durable=True, reply="both", stream=False, delay_ms=0, orphan="keep", ref=1)
         self.assertFalse(self.client.get("accepted").fields.get("durable", False))
         self.worker.echo(self.worker.get("job"))
         self.client.get("result")

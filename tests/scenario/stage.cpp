@@ -258,31 +258,41 @@ void Stage::take_outbox() {
   core::Outbox& outbox = broker_->outbox();
   for (const core::Send& send : outbox.sends) {
     const std::string address(outbox.address(send));
-    Words words;
     if (send.peer != core::Peer::worker) {
-      wire::ClientReply reply;
-      if (const DecodeError* error = decoder_.decode(outbox.header(send), reply))
-        throw TranscriptError(error->message);
-      words = describe(reply, send.body.empty() ? decoder_.body() : send.body.bytes(), names_);
-      words.words.insert(words.words.begin(), {send.peer == core::Peer::admin  ? "admin"
-                                               : outbox.envelope(send).empty() ? "client"
-                                                                               : "req",
-                                               address});
+      Items<wire::ClientReply> replies;
+      const char* const kind = send.peer == core::Peer::admin  ? "admin"
+                               : outbox.envelope(send).empty() ? "client"
+                                                               : "req";
+      note_items(outbox, send, {kind, address}, replies);
     } else {
-      wire::WorkerCommand command;
-      if (const DecodeError* error = decoder_.decode(outbox.header(send), command))
-        throw TranscriptError(error->message);
-      if (std::holds_alternative<wire::Heartbeat>(command) && beating_.count(address) != 0) {
-        beats_due_.push_back(address);
-        continue;
-      }
-      words = describe(command, send.body.empty() ? decoder_.body() : send.body.bytes(), names_);
-      words.words.insert(words.words.begin(), {"worker", address});
-      note_held(address, command);
+      Items<wire::WorkerCommand> commands;
+      note_items(outbox, send, {"worker", address}, commands);
     }
-    sent_.push_back(std::move(words));
   }
   outbox.clear();
+}
+
+/// Writes down what was sent; the items of a batch are numbered.
+template <class Message>
+void Stage::note_items(const core::Outbox& outbox, const core::Send& send, std::vector<std::string> to,
+                       Items<Message>& items) {
+  if (const DecodeError* error = decoder_.decode(outbox.header(send), {}, items))
+    throw TranscriptError(error->message);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (const DecodeError* error = items.error(i)) throw TranscriptError(error->message);
+    if constexpr (std::is_same_v<Message, wire::WorkerCommand>) {
+      if (std::holds_alternative<wire::Heartbeat>(items[i]) && beating_.count(to[1]) != 0) {
+        beats_due_.push_back(to[1]);
+        continue;
+      }
+      note_held(to[1], items[i]);
+    }
+    Words words = describe(items[i], send.body.empty() ? items.body(i) : send.body.bytes(), names_);
+    if (items.is_batch())
+      words.words.insert(words.words.begin(), std::to_string(i + 1) + "/" + std::to_string(items.size()));
+    words.words.insert(words.words.begin(), to.begin(), to.end());
+    sent_.push_back(std::move(words));
+  }
 }
 
 void Stage::note_held(const std::string& worker, const wire::WorkerCommand& command) {

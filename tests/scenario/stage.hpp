@@ -40,6 +40,9 @@ class Stage {
   void advance_to(core::TimePoint end);
   void turn();
   void take_outbox();
+  template <class Message>
+  void note_items(const core::Outbox& outbox, const core::Send& send, std::vector<std::string> to,
+                  Items<Message>& items);
   void note_held(const std::string& worker, const wire::WorkerCommand& command);
 
   core::Options options_;

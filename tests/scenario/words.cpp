@@ -102,6 +102,7 @@ struct Describer {
   void operator()(const wire::Welcome& message) {
     op("welcome");
     add(words, "heartbeat_ms", message.heartbeat_ms, 1000);
+    add(words, "batch", message.batch, 0);
   }
   void operator()(const wire::JobOffer& message) {
     op("job");
@@ -301,6 +302,7 @@ std::string client_frame(Words words, const Names& names) {
     const wire::Cost cost{.input_tokens = fields.number("input_tokens"),
                           .output_tokens = fields.number("output_tokens")};
     if (cost.input_tokens || cost.output_tokens) message.cost = cost;
+    message.batch = fields.number("batch").value_or(0);
     message.ref = fields.ref();
     const std::string_view body = fields.text("body");
     return frame(message, body, words);
@@ -349,6 +351,7 @@ std::string worker_frame(Words words, const Names& names) {
     message.lanes = fields.list("lanes");
     message.capacity = fields.number("capacity").value_or(1);
     message.name = fields.text("name");
+    message.batch = fields.number("batch").value_or(0);
     return frame(message, {}, words);
   }
   if (op == "result") {

@@ -33,6 +33,10 @@ struct ClientOptions {
   /// One body. A larger one is refused at once with `too_large`.
   std::size_t body_bytes_max = limits::body_bytes_max;
 
+  /// Jobs that go in one message where so many wait to be sent at once and the broker takes batches; up to
+  /// limits::batch_items_max. 0 and 1: each goes alone.
+  std::size_t batch_max = 16;
+
   /// How long after a job's own timeout its answer is still waited for, before `deadline` is said locally.
   std::chrono::milliseconds grace{5'000};
   /// How long ping, stats, status and cancel wait for their answer.

@@ -34,6 +34,53 @@ namespace wire {
 struct OpSpec;  // private to the codec
 }
 
+/// What is known of each item of a message without knowing what it says; the half of Items that the decoder
+/// fills.
+class ItemList {
+ public:
+  /// At least 1 after a message was read; more than 1 only of a batch.
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  /// The message is a batch, of one item perhaps.
+  bool is_batch() const { return batch_; }
+  /// Why this item of a batch is refused; null: it is well-formed.
+  const DecodeError* error(std::size_t i) const {
+    return places_[i].error == 0 ? nullptr : &errors_[places_[i].error - 1];
+  }
+  /// The item's body; of a message that is no batch, the one inside its header.
+  std::string_view body(std::size_t i) const { return places_[i].body; }
+
+ protected:
+  ItemList() = default;
+  ~ItemList() = default;
+
+ private:
+  friend class Decoder;
+  struct Place {
+    std::string_view body;
+    void* message = nullptr;  ///< of a batch: the structure in its variant
+    std::uint32_t error = 0;  ///< from 1, in errors_; 0: none
+    std::uint32_t extras_begin = 0, extras_end = 0, extras_count = 0;  ///< in the decoder's buffer
+  };
+  std::vector<Place> places_;
+  std::vector<DecodeError> errors_;
+  std::size_t size_ = 0;
+  bool batch_ = false;
+};
+
+/// The items of a message as they were read, in their order. Used again from message to message, it keeps its
+/// memory, which limits::batch_items_max bounds. What it holds lives until the next decode() into it or by
+/// the same decoder, and as long as the frames.
+template <class Message>
+class Items : public ItemList {
+ public:
+  const Message& operator[](std::size_t i) const { return messages_[i]; }
+
+ private:
+  friend class Decoder;
+  std::vector<Message> messages_;
+};
+
 /// Reads headers: one pass, no tree, no allocation for what the hot path carries. All limits are checked
 /// while reading (docs/protocol.md, "Limits").
 ///
@@ -53,6 +100,14 @@ class Decoder {
   template <class Message>
   const DecodeError* decode(std::string_view header, Message& message);
 
+  /// The same for a message that may be a batch. `body_frame` is the frame behind the header, if there is
+  /// one: that of a batch is read, any other is left alone. Returns null when the message can be gone by,
+  /// with `items` set; single items of a batch may be broken nevertheless. Else the error, and nothing of
+  /// the message counts.
+  template <class Message>
+  const DecodeError* decode(std::string_view header, std::optional<std::string_view> body_frame,
+                            Items<Message>& items);
+
   /// The fourth element of the header last decoded; empty if there was none.
   std::string_view body() const;
 
@@ -62,9 +117,17 @@ class Decoder {
 };
 
 extern template const DecodeError* Decoder::decode(std::string_view, wire::ClientRequest&);
+extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                                   Items<wire::ClientRequest>&);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::ClientReply&);
+extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                                   Items<wire::ClientReply>&);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::WorkerReport&);
+extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                                   Items<wire::WorkerReport>&);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::WorkerCommand&);
+extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
+                                                   Items<wire::WorkerCommand>&);
 
 /// A growing byte buffer that keeps its memory between messages.
 class Buffer {
@@ -105,6 +168,57 @@ void encode(const Message& message, std::string_view body, Buffer& out);
 
 /// Writes the fields of `message` alone, as one msgpack map: an entry of a list inside another message.
 void encode_fields(const wire::StatusReply& message, Buffer& out);
+
+/// Whether messages of this kind may go in batches: those about one job.
+template <class Message>
+bool can_be_batched();
+
+/// A map that stands at the end of a buffer, ready to be put into a batch, and where its fields are.
+struct BatchItem {
+  static constexpr std::size_t kFieldsMax = 32;
+
+  const wire::OpSpec* op = nullptr;
+  std::size_t begin = 0, bytes = 0;         ///< of the map, in the buffer
+  std::uint32_t said = 0;                   ///< which fields of the operation the map names, a bit each
+  std::uint32_t extras = 0;                 ///< `x-` fields behind them
+  std::uint16_t ends[kFieldsMax + 1] = {};  ///< from `begin`: of the map's head, then of each field
+};
+
+/// Writes the fields of `message` to the end of `buffer`. The caller puts the item into a batch before
+/// anything else is written there. Requires: can_be_batched<Message>().
+template <class Message>
+BatchItem write_item(const Message& message, Buffer& buffer);
+/// Writes the map of an item that was written before, to this buffer or another.
+BatchItem copy_item(const BatchItem& item, std::string_view map, Buffer& buffer);
+
+/// Messages of one operation to one peer that leave as one. A map that comes later leaves out what it shares
+/// with the first one.
+///
+/// The items lie in a buffer that the owner names with each call, always the same one, and that may hold
+/// anything else between them: many batches share one buffer, and none allocates. Ends with the buffer's
+/// content.
+class Batch {
+ public:
+  /// Begins with an item that was just written to the buffer.
+  Batch(const BatchItem& first, std::string_view body, Buffer& buffer);
+  /// Takes another item that was just written to the buffer. False: it belongs into a batch of its own, since
+  /// the operation is another one, the batch has `items_max` already or grew too large for one message; the
+  /// item is as it was. Requires: body.size() <= limits::inline_bytes_max.
+  bool add(const BatchItem& item, std::string_view body, std::size_t items_max, Buffer& buffer);
+
+  std::size_t items() const { return items_; }
+  /// Writes the message, bodies inside it, to the end of `out`, which is another buffer. A single item makes
+  /// an ordinary message.
+  void write(const Buffer& buffer, Buffer& out) const;
+
+ private:
+  void append(const BatchItem& item, std::string_view body, Buffer& buffer);
+
+  BatchItem first_;
+  std::size_t last_ = 0;  ///< where the link of the last item stands
+  std::size_t items_ = 0, maps_bytes_ = 0, bodies_bytes_ = 0;
+  bool has_bodies_ = false;
+};
 
 /// Writes a document (a msgpack map, an array, ...) value by value; for `stats` and for values that pass
 /// through.

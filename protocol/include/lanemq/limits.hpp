@@ -16,6 +16,9 @@ inline constexpr std::size_t body_bytes_max =
 inline constexpr std::size_t inline_bytes_max = 4096;    ///< bodies up to this travel inside the header
 inline constexpr std::size_t envelope_frames_max = 5;    ///< frames in front of a header
 inline constexpr std::size_t envelope_bytes_max = 1024;  ///< all envelope frames of one message
+inline constexpr std::size_t batch_items_max = 256;      ///< maps of one batch; what a peer may ask for
+inline constexpr std::size_t batch_bytes_max =
+    std::size_t{64} * 1024;  ///< a batch that is put together here, bodies included; larger ones go apart
 
 // What a field may hold.
 inline constexpr std::size_t id_bytes_max = 128;      ///< a client's job id

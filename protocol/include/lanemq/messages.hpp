@@ -98,6 +98,7 @@ struct StatsQuery {
 
 struct Ping {
   Raw ref;
+  std::int64_t batch = 0;  ///< over 0: the answer is to say what batches the broker takes
 };
 
 /// What an operator asks for: `do` on the wire is a verb of admin_table.hpp, which says what it needs of the
@@ -162,6 +163,7 @@ struct Pong {
   std::int64_t now_ms = 0;
   std::string_view version;
   Raw ref;
+  std::int64_t batch = 0;  ///< where it was asked for: the most maps of one batch that the broker takes
 };
 
 /// What an operator is answered: a document, as with StatsReply.
@@ -225,6 +227,7 @@ struct Welcome {
   std::string_view session;
   std::int64_t heartbeat_ms = 1000;
   std::int64_t body_bytes_max = 0;
+  std::int64_t batch = 0;  ///< maps of one batch, either way; 0: each message alone
 };
 
 struct JobOffer {

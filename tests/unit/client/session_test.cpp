@@ -23,6 +23,8 @@ using testing::IsEmpty;
 /// messages are read back as words: `submit 1`, `ping`, `stats 2`, `probe job-1`.
 class SessionTest : public testing::Test {
  protected:
+  explicit SessionTest(std::size_t batch_max = 0) : session_(now_, batch_max) {}
+
   void ask(std::uint64_t ref, RequestKind kind, std::optional<milliseconds> within = std::nullopt) {
     Buffer ref_bytes, header;
     const wire::Raw raw = number_ref(ref, ref_bytes);
@@ -130,8 +132,17 @@ class SessionTest : public testing::Test {
   static std::string words(const Outgoing& outgoing) {
     if (outgoing.body != nullptr) return "body of " + std::to_string(outgoing.body->size());
     Decoder decoder;
-    wire::ClientRequest request;
-    if (decoder.decode(outgoing.header, request) != nullptr) return "nonsense";
+    Items<wire::ClientRequest> requests;
+    if (decoder.decode(outgoing.header, {}, requests) != nullptr) return "nonsense";
+    std::string all;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests.error(i) != nullptr) return "nonsense";
+      all += (i == 0 ? "" : " + ") + words(requests[i]) +
+             (requests.body(i).empty() ? "" : " " + std::string(requests.body(i)));
+    }
+    return all;
+  }
+  static std::string words(const wire::ClientRequest& request) {
     static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch", "seen", "stats", "ping"};
     const auto ref =
         std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
@@ -153,6 +164,92 @@ class SessionTest : public testing::Test {
   Session session_{now_};
   std::vector<std::string> told_;
 };
+
+/// The same, with a client that would rather send batches of three.
+class BatchingTest : public SessionTest {
+ protected:
+  BatchingTest() : SessionTest(3) {}
+
+  void submit(std::uint64_t ref, const std::string& body = {}) {
+    Buffer ref_bytes, items, header;
+    Request request{
+        .ref = ref, .kind = RequestKind::submit, .id = "job-" + std::to_string(ref), .asked = now_};
+    const wire::Submit fields{.service = "echo", .id = request.id, .ref = number_ref(ref, ref_bytes)};
+    request.item = write_item(fields, items);
+    Batch(request.item, body, items).write(items, header);
+    request.header = header.view();
+    request.body_bytes = body.size();
+    request.item.begin = std::string_view("\x94\xA4LMQ1\xA6submit").size();
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+  void hear_pong_with(std::int64_t batch) {
+    Buffer ref_bytes;
+    hear(wire::Pong{.ref = number_ref(0, ref_bytes), .batch = batch});
+  }
+};
+
+TEST_F(BatchingTest, sends_batches_once_the_broker_said_that_it_takes_them) {
+  submit(1, "one");
+  EXPECT_THAT(drain(), ElementsAre("submit 1 one"));  // one job alone asks nothing
+  submit(2);
+  submit(3);
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 2", "submit 3"));
+
+  hear_pong_with(256);
+  for (std::uint64_t ref = 4; ref <= 8; ++ref)
+    submit(ref, "body " + std::to_string(ref));
+  EXPECT_THAT(drain(), ElementsAre("submit 4 body 4 + submit 5 body 5 + submit 6 body 6",
+                                   "submit 7 body 7 + submit 8 body 8"));
+  EXPECT_EQ(session_.counters().sent, 8u);
+}
+
+TEST_F(BatchingTest, sends_each_alone_to_a_broker_that_says_nothing_of_batches) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(0);
+  submit(3);
+  submit(4);
+
+  EXPECT_THAT(drain(), ElementsAre("submit 3", "submit 4"));
+}
+
+TEST_F(BatchingTest, a_question_a_large_body_and_what_has_ended_part_no_order) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(3);
+  submit(3);
+  submit(4);
+  ask(5, RequestKind::stats);
+  submit(6);
+  submit_large(7, 5000);
+  submit(8);
+  submit(9);
+  submit(10);
+  hear_result(9, "early");
+
+  EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4", "stats 5", "submit 6", "body of 5000",
+                                   "submit 8 + submit 10"));
+}
+
+TEST_F(BatchingTest, asks_again_on_each_connection_and_sends_everything_again) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(3);
+  session_.connected();
+  session_.disconnected(now_);
+
+  ASSERT_TRUE(session_.take_reopen(now_));
+
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 1", "submit 2"));
+  hear_pong_with(3);
+  submit(3);
+  submit(4);
+  EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4"));
+}
 
 TEST_F(SessionTest, a_job_is_sent_once_and_answered_once) {
   submit(1);

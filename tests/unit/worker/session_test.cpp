@@ -129,16 +129,21 @@ class SessionTest : public testing::Test {
   Session session_;
   TimePoint now_{std::chrono::hours(1)};
 
- private:
+ protected:
   Lines said() {
     Lines lines;
     while (!session_.outbox().empty()) {
       const Outbox::Message message = session_.outbox().front();
-      wire::WorkerReport report;
-      const DecodeError* error = decoder_.decode(message.header, report);
+      Items<wire::WorkerReport> reports;
+      const DecodeError* error = decoder_.decode(message.header, {}, reports);
       EXPECT_EQ(error, nullptr) << (error ? error->message : "");
-      Printer printer{std::string(message.body ? message.body->bytes() : decoder_.body())};
-      lines.push_back("> " + std::visit(printer, report));
+      for (std::size_t i = 0; i < reports.size(); ++i) {
+        Printer printer{std::string(message.body ? message.body->bytes() : reports.body(i))};
+        // The items of a batch are numbered.
+        const std::string mark =
+            reports.is_batch() ? std::to_string(i + 1) + "/" + std::to_string(reports.size()) + " " : "";
+        lines.push_back("> " + mark + std::visit(printer, reports[i]));
+      }
       session_.outbox().pop();
     }
     for (const Effect& effect : effects_)
@@ -150,6 +155,38 @@ class SessionTest : public testing::Test {
   Decoder decoder_;
   Effects effects_;
 };
+
+TEST_F(SessionTest, outcomes_of_one_turn_are_one_message_where_the_broker_takes_batches) {
+  connect();
+  hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .batch = 256});
+  hear(offer(1));
+  hear(offer(2));
+
+  session_.finish({1, 1}, JobOutcome::success(Blob::copy("one"), {}, {}), now_, effects_);
+  session_.finish({2, 1}, JobOutcome::success(Blob(), {}, {}), now_, effects_);
+
+  EXPECT_EQ(said(), (Lines{"> 1/2 result 1.1 one", "> 2/2 result 2.1 "}));
+  // What is said again to a broker that has forgotten all goes as that broker takes it.
+  hear(offer(3));
+  EXPECT_EQ(hear(unknown_session()), (Lines{"> ready chat,embed capacity=2", "> heartbeat 3.1 2.1 1.1",
+                                            "> result 1.1 one", "> result 2.1 "}));
+}
+
+TEST_F(SessionTest, a_heartbeat_and_a_large_answer_go_between_batches) {
+  connect();
+  hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .batch = 256});
+  for (std::uint64_t job = 1; job <= 2; ++job)
+    hear(offer(job));
+  const std::string large(limits::inline_bytes_max + 1, 'x');
+
+  session_.finish({1, 1}, JobOutcome::success(Blob::copy("one"), {}, {}), now_, effects_);
+  session_.finish({2, 1}, JobOutcome::success(Blob::copy(large), {}, {}), now_, effects_);
+  session_.receive(offer(3), now_, effects_);
+  session_.finish({3, 1}, JobOutcome::success(Blob::copy("three"), {}, {}), now_, effects_);
+
+  EXPECT_EQ(said(), (Lines{"> result 1.1 one", "> result 2.1 " + large, "> result 3.1 three",
+                           "start 3.1 service 0"}));
+}
 
 TEST_F(SessionTest, introduces_itself_and_serves_when_welcomed) {
   EXPECT_EQ(connect(), Lines{"> ready chat,embed capacity=2"});
