@@ -241,6 +241,8 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   advance(now);
   TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
+  // While it recovers it is faster by the second.
+  if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
   if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));
