@@ -102,13 +102,14 @@ void RateLimit::apply_pace() {
   bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
 }
 
-void RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
-  if (ceiling == ceiling_) return;
+  if (ceiling == ceiling_) return false;
   advance(now);
   ceiling_ = ceiling;
   share_ = 1000;  // what was guessed is known now
   apply_limit();
+  return true;
 }
 
 void RateLimit::cut(TimePoint now) {
