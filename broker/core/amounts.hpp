@@ -30,8 +30,8 @@ struct Amounts {
 /// What a job wants of its budgets, and how it stands among others.
 struct Claim {
   Amounts amounts;
-  int hold = 0;            ///< thousandths of each burst that are left to the lanes above
-  std::uint64_t turn = 0;  ///< what others save in this turn counts as gone; 0: it does not
+  int hold = 0;              ///< thousandths of each burst that are left to the lanes above
+  std::uint64_t number = 0;  ///< by which accounts are told that others save them; 0: it does not count
 };
 
 }  // namespace lanemq::core

@@ -2,7 +2,6 @@
 #include "broker/core/broker.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "broker/core/check.hpp"
 
@@ -24,6 +23,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       clients_(options_.clients, options_.clients_idle_max),
       connections_(clients_, options_.clients_idle_max),
       budgets_(options_.budgets),
+      parking_(options_.budgets.size(), [this](const StreamGroup& group) { return can_start(group); }),
       estimates_(options_.media_tokens, options_.output_default),
       jobs_(options_.jobs_max, random_() >> 36, random_()),
       gone_(options_.gone_max, seed),
@@ -39,7 +39,7 @@ Broker::Broker(Options options, std::uint64_t seed)
 
 Broker::~Broker() = default;
 
-/// What dispatch() asks of the lanes' options for each job, found out once.
+/// What dispatch() asks of the options for each job, found out once.
 void Broker::apply_guards() {
   hold_below_.clear();
   boosts_ = shares_ = false;
@@ -50,6 +50,8 @@ void Broker::apply_guards() {
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
   }
+  for (std::size_t i = 0; i < budgets_.all().size(); ++i)
+    parking_.set_width(i, std::max<std::size_t>(budgets_.all()[i].accounts.size(), 1));
 }
 
 void Broker::on(const OptionsChanged& event, TimePoint now) {
@@ -58,9 +60,10 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   options_.lanes = changed.lanes;
   for (const auto& lane : lanes_)
     lane->configure(options_.lanes[lane->index()]);
-  apply_guards();
   options_.budgets = changed.budgets;
+  parking_.leave_all();
   budgets_.configure(options_.budgets, now);
+  apply_guards();
   options_.clients = changed.clients;
   clients_.configure(options_.clients);
 }
@@ -82,7 +85,9 @@ void Broker::advance(TimePoint now) {
 
 std::optional<TimePoint> Broker::next_wakeup() const {
   TimePoint wakeup = timers_.next_wakeup().value_or(kNever);
-  if (budget_wakeup_) wakeup = std::min(wakeup, *budget_wakeup_);
+  // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+  if (parking_.next_wakeup() != kNever)
+    wakeup = std::min(wakeup, std::max(parking_.next_wakeup(), dispatched_at_ + TimerWheel::kTick));
   if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
@@ -373,8 +378,11 @@ void Broker::forget(KeptResult& result) {
 }
 
 void Broker::dispatch(TimePoint now) {
-  budget_wakeup_.reset();
-  ++turn_;
+  dispatched_at_ = now;
+  for (const std::size_t budget : budgets_.take_eased())
+    parking_.ease(budget);
+  parking_.wake(now);
+  parking_.make_way();
   do {
     // Where a lower lane has tried an upstream, there may be room for another trial by a lane above it.
     trial_made_ = false;
@@ -382,179 +390,205 @@ void Broker::dispatch(TimePoint now) {
       const Job* const handed_over = dispatch_from(static_cast<LaneIndex>(level), now);
       if (handed_over == nullptr) {
         ++level;
-        continue;
+      } else {
+        const Client& client = handed_over->queue->client();
+        if (client.at_limit() && client.waiting > 0) {
+          // Its jobs are passed over from now on: whose turn it is, is asked anew.
+          level = 0;
+        } else if (const Stream& stream = handed_over->stream(); boosts_ && !stream.empty()) {
+          // The one behind may have waited longer, and compete higher.
+          level = std::min<std::size_t>(level, level_of(stream, now));
+        }
       }
-      const Client& client = handed_over->queue->client();
-      if (client.at_limit() && client.waiting > 0) {
-        // Its jobs are passed over from now on: whose turn it is, and for whom is saved, is asked anew.
-        ++turn_;
-        level = 0;
-      } else if (const Job* head = handed_over->stream().head(); boosts_ && head != nullptr) {
-        // The one behind may have waited longer, and compete higher.
-        level = std::min<std::size_t>(level, level_of(*head, now));
-      }
+      // So may those who came to be asked.
+      level = std::min<std::size_t>(level, parking_.take_highest_asked());
     }
-  } while (trial_made_);
+  } while (parking_.pass_on() || trial_made_);
 }
 
 /// The lane in which a job competes: its own, or one higher for each boost_after that it has waited, but
 /// never the top.
-LaneIndex Broker::level_of(const Job& job, TimePoint now) const {
-  const Duration boost_after = options_.lanes[job.lane].boost_after;
-  if (boost_after.count() <= 0 || job.lane <= 1) return job.lane;
-  const auto steps = (now - job.accepted_at) / boost_after;
-  return static_cast<LaneIndex>(std::max<std::int64_t>(job.lane - steps, 1));
+LaneIndex Broker::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const {
+  const Duration boost_after = options_.lanes[lane].boost_after;
+  if (boost_after.count() <= 0 || lane <= 1) return lane;
+  const auto steps = (now - accepted_at) / boost_after;
+  return static_cast<LaneIndex>(std::max<std::int64_t>(lane - steps, 1));
 }
 
 Claim Broker::claim_of(const Job& job, TimePoint now) const {
-  return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)], .turn = turn_};
+  return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)]};
 }
 
-/// Finds the heads that compete in the lane and were not found wanting in this turn: its own streams in the
-/// order of their turns, and those that were boosted from below in the order of their arrival.
-void Broker::find_candidates(LaneIndex level, TimePoint now) {
-  const auto add = [&](std::vector<Candidate>& to, Stream& stream, std::int64_t turn) {
-    Job* const head = stream.head();
-    if (stream.unaffordable_in_turn == turn_ || (boosts_ && level_of(*head, now) != level)) return;
-    to.push_back({.turn = turn, .arrival = head->arrival, .head = head});
-  };
-  own_.clear();
-  boosted_.clear();
-  for (Stream* stream : lanes_[level]->ready())
-    add(own_, *stream, lanes_[level]->turn_of(*stream));
-  // A boosted job never reaches the top lane.
-  for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below)
-    if (options_.lanes[below].boost_after.count() > 0)
-      for (Stream* stream : lanes_[below]->ready())
-        add(boosted_, *stream, 0);
-  std::make_heap(own_.begin(), own_.end());
-  std::make_heap(boosted_.begin(), boosted_.end());
+/// What a head competes by. A boosted one competes as if its turn in the lane above had come.
+Rank Broker::rank_of(const Job& job, TimePoint now) const {
+  const LaneIndex level = level_of(job, now);
+  const Lane& lane = *lanes_[level];
+  return {.level = level,
+          .turn = level == job.lane ? lane.turn_of(job.stream()) : lane.virtual_now(),
+          .arrival = job.arrival};
 }
 
-/// The candidate that is next and has a place: the stream's whose turn it is, or one that waited longer and
-/// was boosted from below. Null when there is none.
-Job* Broker::next_candidate(TimePoint now) {
-  const auto first_of = [&](std::vector<Candidate>& candidates) -> Job* {
-    while (!candidates.empty()) {
-      Job* const head = candidates.front().head;
-      if (workers_.find_place(head->stream().service(), head->lane) != nullptr && upstream_admits(*head, now))
-        return head;
-      drop_first(candidates);
-    }
-    return nullptr;
-  };
-  Job* const own = first_of(own_);
-  Job* const boosted = first_of(boosted_);
-  const bool take_boosted = boosted != nullptr && (own == nullptr || boosted->arrival < own->arrival);
-  if (take_boosted || own != nullptr) drop_first(take_boosted ? boosted_ : own_);
-  return take_boosted ? boosted : own;
+/// Whether jobs of the group may be handed over now, where their budgets allow it.
+bool Broker::can_start(const StreamGroup& group) {
+  return workers_.find_place(group.service(), group.lane().index()) != nullptr && upstream_admits(group);
 }
 
-void Broker::drop_first(std::vector<Candidate>& candidates) {
-  std::pop_heap(candidates.begin(), candidates.end());
-  candidates.pop_back();
-}
-
-/// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but its head
-/// saves for itself what it is short of: else small jobs would pass a large one for ever.
-/// Returns that job, null when there is none.
-Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
-  find_candidates(level, now);
-  ++decision_;
-  while (Job* const next = next_candidate(now)) {
-    if (Job* const owed = shares_ ? owed_before(*next, now) : nullptr) {
-      hand_over(*owed, {.amounts = owed->expected()}, now);
-      return owed;
-    }
-    Stream& stream = next->stream();
-    const Claim claim = claim_of(*next, now);
-    const Obstacle obstacle = budgets_.obstacle(stream.budgets(), claim, now);
-    if (!obstacle) {
-      hand_over(*next, claim, now);
-      return next;
-    }
-    stream.unaffordable_in_turn = turn_;
-    const TimePoint free = budgets_.save(stream.budgets(), claim, now);
-    const TimePoint when = std::min(budgets_.when_affordable(stream.budgets(), claim, now), free);
-    // What others save comes free when they go: their own wake-up is enough.
-    if (when == kNever || (when <= now && obstacle.rate != nullptr && obstacle.rate->saved_in_turn == turn_))
-      continue;
-    wake_for_budget(when, now);
-  }
-  return nullptr;
-}
-
-/// A budget that may have room at once is asked again in a tick: never a loop that does not move time.
-void Broker::wake_for_budget(TimePoint when, TimePoint now) {
-  budget_wakeup_ = std::min(budget_wakeup_.value_or(kNever), std::max(when, now + TimerWheel::kTick));
-}
-
-/// Whether the job's upstream may be called now. One that failed is tried with a job of the lowest lane that
-/// has one that could run, never with an urgent one before that.
-bool Broker::upstream_admits(const Job& job, TimePoint now) {
-  Service& service = job.stream().service();
+/// Whether the group's upstream may be called now. One that failed is tried with a job of the lowest lane
+/// that has one that could run, never with an urgent one before that.
+bool Broker::upstream_admits(const StreamGroup& group) {
+  const Service& service = group.service();
   if (service.breaker.closed()) return true;
-  if (!service.breaker.admits(is_top(job.lane), now)) return false;
-  return std::none_of(service.streams.begin(), service.streams.end(), [&](const Stream* stream) {
-    if (stream->lane().index() <= job.lane || stream->empty()) return false;
-    const Job& lower = *stream->head();
-    return workers_.find_place(service, lower.lane) != nullptr &&
-           !budgets_.obstacle(stream->budgets(), claim_of(lower, now), now);
+  const LaneIndex lane = group.lane().index();
+  if (!service.breaker.admits(is_top(lane), dispatched_at_)) return false;
+  return std::none_of(service.groups.begin(), service.groups.end(), [&](const StreamGroup* lower) {
+    return lower->lane().index() > lane &&
+           workers_.find_place(lower->service(), lower->lane().index()) != nullptr &&
+           lower->any_of([&](const Stream& stream) {
+             return !budgets_.obstacle(stream.budgets(), claim_of(*stream.head(), dispatched_at_),
+                                       dispatched_at_);
+           });
   });
 }
 
-/// The job of a lower lane of the same service that goes before `job`, since its lane has not had its
-/// share_min; null when there is none. What is held for higher lanes and saved by others does not keep it.
-/// One that is owed and costs more than is left saves for it, before all others: in small pieces they would
-/// take what comes in for ever.
-Job* Broker::owed_before(const Job& job, TimePoint now) {
-  Service& service = job.stream().service();
-  // It is asked for each that is refused, and nothing changes that between them.
-  if (service.nobody_owed_in == decision_ && service.nobody_owed_below == job.lane) return nullptr;
-  service.nobody_owed_in = decision_;
-  service.nobody_owed_below = job.lane;
-  Job* first = nullptr;
-  Job* short_of = nullptr;
-  const auto goes_before = [&](const Job& head, const Job* other) {
-    if (other == nullptr || other->lane != head.lane) return other == nullptr || head.lane < other->lane;
-    const Lane& lane = *lanes_[head.lane];
-    return lane.turn_of(head.stream()) < lane.turn_of(other->stream());
-  };
-  for (Stream* stream : service.streams) {
-    const LaneIndex lane = stream->lane().index();
-    if (lane <= job.lane || service.owed[lane] == 0 || stream->empty()) continue;
-    Job* const head = stream->head();
-    if (service.owed[lane] < head->cost() * 1000) continue;
-    if (workers_.find_place(service, lane) == nullptr) continue;
-    Job*& best = budgets_.obstacle(stream->budgets(), {.amounts = head->expected()}, now) ? short_of : first;
-    if (goes_before(*head, best)) best = head;
+/// The stream whose head is next in the lane, of those that may start and do not wait for a budget: the one
+/// whose turn it is, or one that waited longer and was boosted from below. Null when there is none.
+Stream* Broker::next_in(LaneIndex level, TimePoint now) {
+  Lane& lane = *lanes_[level];
+  Stream* next = nullptr;
+  std::int64_t next_turn = 0;
+  for (StreamGroup* group : lane.ready()) {
+    Stream* const first = group->first();
+    const std::int64_t turn = lane.turn_of(*first);
+    if (next != nullptr &&
+        (turn != next_turn ? turn > next_turn : first->head_arrival() > next->head_arrival()))
+      continue;
+    if (!can_start(*group)) continue;
+    next = first;
+    next_turn = turn;
   }
-  if (first != nullptr || short_of == nullptr) return first;
-  const Claim claim{.amounts = short_of->expected(), .turn = turn_};
-  const TimePoint when = budgets_.save(short_of->stream().budgets(), claim, now);
-  if (when != kNever) wake_for_budget(when, now);
+  // A boosted job never reaches the top lane.
+  for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below) {
+    if (options_.lanes[below].boost_after.count() <= 0) continue;
+    for (StreamGroup* group : lanes_[below]->ready()) {
+      // Whoever is boosted higher was asked there.
+      Stream* const oldest = group->oldest();
+      if (next != nullptr && oldest->head_arrival() > next->head_arrival()) continue;
+      if (level_of(*oldest, now) <= level && can_start(*group)) next = oldest;
+    }
+  }
+  return next;
+}
+
+/// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but those
+/// behind it that want the same budget: else small jobs would pass a large one for ever.
+/// Returns that job, null when there is none.
+Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
+  while (Stream* const next = next_in(level, now)) {
+    if (const Granted owed = shares_ ? owed_before(*next, now) : Granted{}) return hand_over(owed, now);
+    if (const Granted granted = ask(*next, As::usual, now)) return hand_over(granted, now);
+  }
   return nullptr;
+}
+
+/// Asks the budgets of the stream's head, which may start but for them. If it cannot have what it claims the
+/// stream stands in line until it may.
+/// As::owed: it is owed to its lane, goes before all others and may have what is held for them.
+Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
+  Job& head = *stream.head();
+  const bool owed = as == As::owed || (stream.saves() && is_owed(stream));
+  Claim claim = owed ? Claim{.amounts = head.expected()} : claim_of(head, now);
+  claim.number = ++claims_;
+  const Rank rank = parking_.rank_of(stream, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
+  const bool shares = options_.lanes[head.lane].share_min > 0;
+  std::optional<std::size_t> short_of;
+  TimePoint wake_at = kNever;
+  stalls_.clear();
+  for (const std::size_t budget : budgets_.of(stream.budgets())) {
+    Budgets::Shortage shortage;
+    if (const Stall* const ahead = parking_.ahead(
+            budget, rank, [&](const Stall& stall) { budgets_.save(budget, stall.account, claim); })) {
+      stalls_.push_back({.budget = budget, .rate = ahead->rate, .behind = true});
+    } else {
+      shortage = budgets_.shortage(stream.budgets(), budget, claim, now);
+      const Obstacle& obstacle = shortage.obstacle;
+      if (!obstacle) continue;
+      const std::size_t account =
+          obstacle.account == nullptr
+              ? Stall::kNoAccount
+              : static_cast<std::size_t>(obstacle.account - obstacle.budget->accounts.data());
+      stalls_.push_back({.budget = budget, .rate = obstacle.rate, .account = account});
+      wake_at = std::min(wake_at, shortage.until);
+    }
+    if (!shares || short_of) continue;
+    // What is held for others and who is ahead do not count for what is owed.
+    const Claim least{.amounts = claim.amounts};
+    shortage = budgets_.shortage(stream.budgets(), budget, least, now);
+    if (!shortage.obstacle) continue;
+    short_of = budget;
+    wake_at = std::min(wake_at, shortage.until);
+  }
+  if (stalls_.empty()) return {&head, claim};
+  const Duration boost_after = options_.lanes[head.lane].boost_after;
+  if (boost_after.count() > 0 && !owed && rank.level > 1)
+    wake_at =
+        std::min(wake_at, head.accepted_at + ((now - head.accepted_at) / boost_after + 1) * boost_after);
+  if (owed) stream.group().saver = &stream;
+  parking_.park(stream, rank, stalls_, short_of, wake_at);
+  return {};
+}
+
+/// Whether the lane of a head is owed as much as the head counts for.
+bool Broker::is_owed(const Stream& stream) const {
+  return stream.service().owed[stream.lane().index()] >= stream.head_cost() * 1000;
+}
+
+/// The job of a lower lane of the same service that goes before the stream's, since its lane has not had its
+/// share_min. What is held for higher lanes and who waits before it do not keep it. One that is owed and
+/// costs more than is left waits before all others, one for each lane: what others take in small pieces as it
+/// comes in would never be enough for it.
+Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
+  Service& service = next.service();
+  const auto lower = [&](const StreamGroup& group) {
+    const LaneIndex lane = group.lane().index();
+    return lane > next.lane().index() && options_.lanes[lane].share_min > 0 && service.owed[lane] > 0 &&
+           workers_.find_place(service, lane) != nullptr;
+  };
+  for (StreamGroup* group : service.groups) {
+    if (!lower(*group)) continue;
+    while (Stream* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
+      const Claim claim{.amounts = first->head()->expected()};
+      if (!budgets_.obstacle(first->budgets(), claim, now)) return {first->head(), claim};
+      ask(*first, As::usual, now);  // it cannot, and waits until it may
+    }
+  }
+  for (StreamGroup* group : service.groups) {
+    if ((group->saver != nullptr && group->saver->saves()) || !lower(*group)) continue;
+    if (Stream* const first = group->first_short(service.owed[group->lane().index()] / 1000))
+      if (const Granted granted = ask(*first, As::owed, now)) return granted;
+  }
+  return {};
 }
 
 /// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
 /// many streams it has there.
 void Broker::share_out(const Job& job) {
   Service& service = job.stream().service();
-  std::array<std::int64_t, kLanesMax> largest{};  // by lane: the cost of its heads
-  for (const Stream* stream : service.streams)
-    if (const Job* head = stream->head()) largest[head->lane] = std::max(largest[head->lane], head->cost());
-  for (const auto& lane : lanes_) {
-    const int share = lane->options().share_min;
-    if (share == 0 || lane->index() == job.lane || largest[lane->index()] == 0) continue;
-    std::int64_t& owed = service.owed[lane->index()];
-    owed = std::min(owed + job.cost() * share, 2000 * largest[lane->index()]);
+  for (StreamGroup* group : service.groups) {
+    const LaneIndex lane = group->lane().index();
+    const int share = options_.lanes[lane].share_min;
+    if (share == 0 || lane == job.lane || group->most() == 0) continue;
+    std::int64_t& owed = service.owed[lane];
+    owed = std::min(owed + job.cost() * share, 2000 * group->most());
   }
   std::int64_t& owed = service.owed[job.lane];
   owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
+  Stream* const saver = job.stream().group().saver;
+  if (saver != nullptr && saver->saves() && !is_owed(*saver)) parking_.leave(*saver);
 }
 
 /// Requires: there is a place for it, and its budgets have room for the claim.
-void Broker::hand_over(Job& job, const Claim& claim, TimePoint now) {
+Job* Broker::hand_over(const Granted& granted, TimePoint now) {
+  Job& job = *granted.job;
   Lane& lane = *lanes_[job.lane];
   Stream& stream = job.stream();
   Worker& worker = *workers_.find_place(stream.service(), job.lane)->worker;
@@ -572,7 +606,7 @@ void Broker::hand_over(Job& job, const Claim& claim, TimePoint now) {
   job.missing = 0;
   job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(stream.budgets(), claim, now);
+  job.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
   take_place(job, worker);
   Service& service = stream.service();
   if (!service.breaker.closed()) {
@@ -602,6 +636,7 @@ void Broker::hand_over(Job& job, const Claim& claim, TimePoint now) {
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   tell(worker, offer, job.body());
+  return &job;
 }
 
 void Broker::give_up_running(TimePoint now) {

@@ -22,6 +22,7 @@
 #include "broker/core/lanes.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
+#include "broker/core/parking.hpp"
 #include "broker/core/pauses.hpp"
 #include "broker/core/stats.hpp"
 #include "broker/core/time.hpp"
@@ -170,6 +171,7 @@ class Broker {
   std::optional<Refusal> not_there(PauseKind kind, std::string_view name) const;
   Budget* budget_named(std::string_view name);
   void set_paused(PauseKind kind, const std::string& name, bool paused);
+  void update_pause(const StreamGroup& group);
   void update_pause(Stream& stream);
   std::string paused_by(const Job& job) const;
   void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
@@ -238,28 +240,31 @@ class Broker {
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
   void dispatch(TimePoint now);
-  /// A stream's head that competes in a lane.
-  struct Candidate {
-    std::int64_t turn;
-    std::uint64_t arrival;
-    Job* head;
-    /// For std::make_heap, whose first is the greatest: who goes later is less.
-    bool operator<(const Candidate& other) const {
-      return turn != other.turn ? turn > other.turn : arrival > other.arrival;
-    }
+  /// A job that can be handed over, and what it may take for that; no job: none can.
+  struct Granted {
+    Job* job = nullptr;
+    Claim claim;
+    explicit operator bool() const { return job != nullptr; }
   };
-  void find_candidates(LaneIndex level, TimePoint now);
-  Job* next_candidate(TimePoint now);
-  static void drop_first(std::vector<Candidate>& candidates);
+  enum class As : std::uint8_t { usual, owed };
+  bool can_start(const StreamGroup& group);
+  bool upstream_admits(const StreamGroup& group);
+  Stream* next_in(LaneIndex level, TimePoint now);
   Job* dispatch_from(LaneIndex level, TimePoint now);
-  void wake_for_budget(TimePoint when, TimePoint now);
-  bool upstream_admits(const Job& job, TimePoint now);
+  Granted ask(Stream& stream, As as, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
-  LaneIndex level_of(const Job& job, TimePoint now) const;
+  LaneIndex level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const;
+  LaneIndex level_of(const Job& job, TimePoint now) const { return level_of(job.lane, job.accepted_at, now); }
+  /// Requires: it is not empty.
+  LaneIndex level_of(const Stream& stream, TimePoint now) const {
+    return level_of(stream.lane().index(), stream.head_accepted_at(), now);
+  }
   Claim claim_of(const Job& job, TimePoint now) const;
-  Job* owed_before(const Job& job, TimePoint now);
+  Rank rank_of(const Job& job, TimePoint now) const;
+  bool is_owed(const Stream& stream) const;
+  Granted owed_before(const Stream& next, TimePoint now);
   void share_out(const Job& job);
-  void hand_over(Job& job, const Claim& claim, TimePoint now);
+  Job* hand_over(const Granted& granted, TimePoint now);
 
   Options options_;
   std::mt19937_64 random_;
@@ -269,6 +274,10 @@ class Broker {
   Clients clients_;
   Connections connections_;
   Budgets budgets_;
+  Parking parking_;
+  std::vector<Stall> stalls_;  // of the head that is asked
+  std::uint64_t claims_ = 0;
+  TimePoint dispatched_at_{};  // the last time
   Estimates estimates_;
   JobTable jobs_;
   TimerWheel timers_;
@@ -278,10 +287,8 @@ class Broker {
   Pauses pauses_;
   std::size_t bytes_ = 0;  // of jobs
   std::uint64_t body_hash_seed_;
-  std::uint64_t next_arrival_ = 1, turn_ = 0, decision_ = 0;
-  std::vector<Candidate> own_, boosted_;    // of the lane that is being served
-  std::optional<TimePoint> budget_wakeup_;  // when a budget that stood in the way may have room
-  std::vector<std::string> told_unknown_;   // addresses that owe an inventory, a ring
+  std::uint64_t next_arrival_ = 1;
+  std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
   bool draining_ = false;
   bool trial_made_ = false;               // a job was handed over to try an upstream that failed

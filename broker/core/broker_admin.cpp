@@ -199,8 +199,9 @@ void Broker::list_services(const AdminAsked& event) {
   const auto next = fill_page(page, event.fields->from, workers_.services(), [&](const auto& entry) {
     const Service& service = *entry.second;
     std::size_t queued = 0;
-    for (const Stream* stream : service.streams)
-      queued += stream->depth();
+    for (const StreamGroup* group : service.groups)
+      for (const auto& stream : group->streams())
+        queued += stream->depth();
     DocumentMap row;
     row.text("name", service.name).integer("queued", signed_of(queued));
     row.integer("workers", signed_of(service.workers));
@@ -427,15 +428,15 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
     case PauseKind::lane: {
       Lane& lane = *lane_named(name);
       lane.paused = paused;
-      for (const auto& stream : lane.streams())
-        update_pause(*stream);
+      for (const auto& group : lane.groups())
+        update_pause(*group);
       return;
     }
     case PauseKind::service: {
       Service& service = *workers_.services().find(name)->second;
       service.paused = paused;
-      for (Stream* stream : service.streams)
-        update_pause(*stream);
+      for (const StreamGroup* group : service.groups)
+        update_pause(*group);
       return;
     }
     case PauseKind::client: {
@@ -452,10 +453,15 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
     case PauseKind::budget:
       budget_named(name)->paused = paused;
       for (const auto& lane : lanes_)
-        for (const auto& stream : lane->streams())
-          update_pause(*stream);
+        for (const auto& group : lane->groups())
+          update_pause(*group);
       return;
   }
+}
+
+void Broker::update_pause(const StreamGroup& group) {
+  for (const auto& stream : group.streams())
+    update_pause(*stream);
 }
 
 void Broker::update_pause(Stream& stream) {
@@ -626,6 +632,7 @@ void Broker::change_limit(const AdminAsked& event, TimePoint now) {
   const bool changed = options_.budgets != options->budgets;
   if (changed && !fields.dry_run) {
     options_.budgets = options->budgets;
+    parking_.leave_all();
     budgets_.change_limits(*wanted, now);
     note_change(event, "budget", fields.name, assignment(fields));
   }
@@ -643,6 +650,7 @@ void Broker::change_lane(const AdminAsked& event) {
     options_.lanes = options->lanes;
     Lane& lane = *lane_named(fields.name);
     lane.configure(options_.lanes[lane.index()]);
+    parking_.leave_all();
     apply_guards();
     note_change(event, "lane", fields.name, assignment(fields));
   }

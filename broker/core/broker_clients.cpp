@@ -549,12 +549,28 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   const Client& client = job.queue->client();
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
   const BudgetSet set = job.stream().budgets();
-  const Claim claim = claim_of(job, now);
-  const Obstacle obstacle = budgets_.obstacle(set, claim, now);
+  Claim claim = claim_of(job, now);
+  Obstacle obstacle = budgets_.obstacle(set, claim, now);
+  const bool reserved = obstacle && !budgets_.obstacle(set, {.amounts = claim.amounts}, now);
+  const Stream& stream = job.stream();
+  const Rank rank = stream.head() == &job ? parking_.rank_of(stream, rank_of(job, now)) : rank_of(job, now);
+  claim.number = ++claims_;
+  for (const std::size_t place : budgets_.of(set)) {
+    if (obstacle) break;
+    // What has enough for this job is saved by one before it.
+    const Budget& budget = budgets_.all()[place];
+    Stall saved;
+    const Stall* const ahead = parking_.ahead(place, rank, [&](const Stall& stall) {
+      budgets_.save(place, stall.account, claim);
+      saved = stall;
+    });
+    if (ahead != nullptr)
+      obstacle = {.budget = &budget, .rate = ahead->rate};
+    else if (saved.account != Stall::kNoAccount && budgets_.shortage(set, place, claim, now).obstacle)
+      obstacle = {.budget = &budget, .account = &budget.accounts[saved.account], .rate = saved.rate};
+  }
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
-  const bool reserved = !budgets_.obstacle(set, {.amounts = claim.amounts, .turn = claim.turn}, now);
   const TimePoint until = budgets_.likely_affordable(set, claim, now);
-  // A limit that has enough for this job is saved by one before it.
   return {(reserved ? "reserve " : "budget ") + obstacle.name(),
           until == kNever || until <= now ? std::nullopt : std::optional(until)};
 }

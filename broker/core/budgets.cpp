@@ -2,6 +2,7 @@
 #include "broker/core/budgets.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <lanemq/text.hpp>
 
@@ -141,21 +142,48 @@ Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   if (const Obstacle own = own_obstacle(set, claim, now)) return own;
   Budget* const pool = pool_of(set);
-  if (pool == nullptr || best_key(*pool, claim, now) != nullptr) return {};
-  Account* const first = first_account(*pool, claim, now);
-  if (first == nullptr) return {.budget = pool, .no_key = true};
+  return pool == nullptr ? Obstacle{} : key_shortage(*pool, claim, now).obstacle;
+}
+
+/// Of the keys, their budget's own limits left out.
+Budgets::Shortage Budgets::key_shortage(Budget& pool, const Claim& claim, TimePoint now) {
+  if (best_key(pool, claim, now) != nullptr) return {};
+  Account* const first = first_account(pool, claim, now);
+  if (first == nullptr) return {{.budget = &pool, .no_key = true}, kNever};
   const Quota::Block block = first->quota.block(claim, now);
-  return {.budget = pool, .account = first, .rate = block.rate, .paused = block.paused};
+  return {{.budget = &pool, .account = first, .rate = block.rate, .paused = block.paused},
+          first->quota.when_affordable(claim, now)};
+}
+
+Budgets::Shortage Budgets::shortage(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
+  Budget& budget = budgets_[place];
+  if (const Quota::Block block = budget.quota.block(claim, now); block.blocked)
+    return {{.budget = &budget, .rate = block.rate, .paused = block.paused},
+            budget.quota.when_affordable(claim, now)};
+  return pool_of(set) == &budget ? key_shortage(budget, claim, now) : Shortage{};
+}
+
+void Budgets::ease(std::size_t budget) {
+  if (budgets_[budget].eased) return;
+  budgets_[budget].eased = true;
+  eased_.push_back(budget);
+}
+
+std::vector<std::size_t> Budgets::take_eased() {
+  for (const std::size_t budget : eased_)
+    budgets_[budget].eased = false;
+  return std::exchange(eased_, {});
 }
 
 /// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
-/// are spent or draining.
+/// are spent, draining or saved by others.
 Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now) {
   Account* first = nullptr;
   TimePoint soonest{};
   for (const Key& key : pool.keys) {
     if (key.state != Key::State::active) continue;
     Account& account = pool.accounts[key.account];
+    if (is_saved(account, claim)) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
     first = &account;
@@ -172,7 +200,7 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   for (Key& key : pool.keys) {
     if (key.state != Key::State::active) continue;
     Quota& quota = pool.accounts[key.account].quota;
-    if (quota.block(claim, now).blocked) continue;
+    if (is_saved(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
     const std::int64_t room = quota.room_after(claim, now);
     const bool better = best == nullptr || room > most ||
                         (room == most && (key.given + 1) * best->weight < (best->given + 1) * key.weight);
@@ -183,24 +211,13 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   return best;
 }
 
-TimePoint Budgets::save(BudgetSet set, const Claim& claim, TimePoint now) {
-  TimePoint free = kNever;
-  for (const std::size_t i : sets_[set].budgets)
-    free = std::min(free, budgets_[i].quota.save(claim, now));
-  Budget* const pool = pool_of(set);
-  if (pool == nullptr || own_obstacle(set, claim, now) || best_key(*pool, claim, now) != nullptr) return free;
-  Account* const first = first_account(*pool, claim, now);
-  return first != nullptr ? std::min(free, first->quota.save(claim, now)) : free;
-}
-
-/// Calls `change` with every quota that the reservation was taken from, and whether its budget counts bounds.
+/// Calls `change` with every quota that the reservation was taken from, and the place of its budget.
 template <class Change>
 void Budgets::for_quotas(const Reservation& reservation, Change change) {
   const Set& set = sets_[reservation.set];
   for (const std::size_t i : set.budgets)
-    change(budgets_[i].quota, budgets_[i].options.output);
-  if (reservation.key != Reservation::kNoKey)
-    change(account_of(reservation), budgets_[set.pool].options.output);
+    change(budgets_[i].quota, i);
+  if (reservation.key != Reservation::kNoKey) change(account_of(reservation), set.pool);
 }
 
 /// Requires: it has one.
@@ -229,7 +246,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
     ++key->running;
     reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
   }
-  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.take(claim.amounts, now); });
+  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim.amounts, now); });
   return reservation;
 }
 
@@ -242,13 +259,12 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
   const Amounts expected = reservation.amounts();
-  for_quotas(reservation, [&](Quota& quota, OutputCount output) {
-    if (!used) return quota.settle(expected, nullptr, reservation.taken_at, now);
-    Amounts counted = *used;
+  for_quotas(reservation, [&](Quota& quota, std::size_t budget) {
+    Amounts counted = used.value_or(expected);
     // Such an upstream gives nothing back of what it was sent; a released job was not sent.
-    if (output == OutputCount::bound && counted.requests > 0)
+    if (budgets_[budget].options.output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
-    quota.settle(expected, &counted, reservation.taken_at, now);
+    if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(budget);
   });
   if (reservation.key != Reservation::kNoKey) --key_at(reservation).running;
 }
@@ -273,27 +289,27 @@ TimePoint Budgets::latest_of(BudgetSet set, TimePoint now, When when) {
   return latest;
 }
 
-TimePoint Budgets::when_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
-  return latest_of(set, now, [&](Quota& quota) { return quota.when_affordable(claim, now); });
-}
-
 TimePoint Budgets::likely_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
   return latest_of(set, now, [&](Quota& quota) { return quota.likely_affordable(claim, now); });
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
+  const auto learn = [&](Quota& quota, std::size_t budget) {
+    if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
+  };
+  const Set& set = sets_[reservation.set];
   if (reservation.key == Reservation::kNoKey) {
-    for (const std::size_t i : sets_[reservation.set].budgets)
-      budgets_[i].quota.learn(limits, reservation.taken_at, now);
+    for (const std::size_t i : set.budgets)
+      learn(budgets_[i].quota, i);
     return;
   }
   // What is said to one key is true of its account; of the budget only where that is all of it.
-  Budget& pool = budgets_[sets_[reservation.set].pool];
+  Budget& pool = budgets_[set.pool];
   Quota& account = account_of(reservation);
   if (account.has_rates())
-    account.learn(limits, reservation.taken_at, now);
+    learn(account, set.pool);
   else if (pool.accounts.size() == 1)
-    pool.quota.learn(limits, reservation.taken_at, now);
+    learn(pool.quota, set.pool);
 }
 
 void Budgets::cut(const Reservation& reservation, TimePoint now) {
@@ -304,11 +320,11 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
 }
 
 void Budgets::succeeded(const Reservation& reservation) {
-  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.succeeded(reservation.taken_at); });
+  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.succeeded(reservation.taken_at); });
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
-  for_quotas(reservation, [&](Quota& quota, OutputCount) { quota.overloaded(reservation.taken_at, now); });
+  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.overloaded(reservation.taken_at, now); });
 }
 
 bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
@@ -332,6 +348,7 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   if (key.state != Key::State::spent && reservation.taken_at >= key.since) {
     key.state = Key::State::spent;
     spending.news = true;
+    ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
   }
   spending.key_left = std::any_of(keys.begin(), keys.end(),
                                   [](const Key& other) { return other.state == Key::State::active; });

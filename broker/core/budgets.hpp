@@ -39,6 +39,7 @@ std::string_view name_of(Key::State state);
 struct Account {
   std::string name;  ///< the quota_group, or the key's
   Quota quota;
+  std::uint64_t saved_from = 0;  ///< the claim that was told last to leave it to others
 };
 
 /// What an upstream allows, at work.
@@ -50,6 +51,7 @@ struct Budget {
   std::vector<Account> accounts;  ///< never removed, so that places stay
   std::vector<Key> keys;          ///< likewise
   bool paused = false;            ///< by an operator
+  bool eased = false;             ///< it is among those that may have room again
 
   void add_key(const KeyOptions& key);
 };
@@ -105,10 +107,23 @@ class Budgets {
 
   /// What keeps a job from having what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
-  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it: a large job
-  /// would else wait for ever while small ones pass it. Says when the first of these may have enough, and is
-  /// free for others even if the claim still lacks something else; kNever when there is none.
-  TimePoint save(BudgetSet set, const Claim& claim, TimePoint now);
+  /// What keeps a job from having what it claims of one budget of the set, and when that may be over: an
+  /// estimate on the early side; kNever when only a settle can tell.
+  struct Shortage {
+    Obstacle obstacle;
+    TimePoint until{};
+  };
+  Shortage shortage(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
+  /// The claim gets no key of that account of the budget: somebody before it waits for what is there to
+  /// become enough. Requires: the claim has a number.
+  void save(std::size_t budget, std::size_t account, const Claim& claim) {
+    budgets_[budget].accounts[account].saved_from = claim.number;
+  }
+  /// The places of the budgets of a set.
+  const std::vector<std::size_t>& of(BudgetSet set) const { return sets_[set].budgets; }
+  /// The places of those that may have room, since this was asked last, for other reasons than that time
+  /// passed.
+  std::vector<std::size_t> take_eased();
   /// Debits one job, and gives it the key with the most room where its budgets have keys. Requires: no
   /// obstacle.
   Reservation reserve(BudgetSet set, const Claim& claim, TimePoint now);
@@ -119,9 +134,8 @@ class Budgets {
   void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
   /// The job was handed back untouched: its place is free and all of it is given back.
   void release(Reservation& reservation, TimePoint now);
-  /// When a job may be affordable, an estimate on the early side; kNever when only a settle can tell.
-  TimePoint when_affordable(BudgetSet set, const Claim& claim, TimePoint now);
-  /// When that is likely, for people: as if nobody else took anything.
+  /// When a job is likely to have what it claims, for people: as if nobody else took anything; kNever when
+  /// only a settle can tell.
   TimePoint likely_affordable(BudgetSet set, const Claim& claim, TimePoint now);
 
   /// The upstream asks for a pause: the account of the job's key rests until then, or, where the job had no
@@ -184,6 +198,11 @@ class Budgets {
   Obstacle own_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   Key* best_key(Budget& pool, const Claim& claim, TimePoint now);
   static Account* first_account(Budget& pool, const Claim& claim, TimePoint now);
+  static bool is_saved(const Account& account, const Claim& claim) {
+    return claim.number != 0 && account.saved_from == claim.number;
+  }
+  Shortage key_shortage(Budget& pool, const Claim& claim, TimePoint now);
+  void ease(std::size_t budget);
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
@@ -193,6 +212,7 @@ class Budgets {
   void for_quotas(const Reservation& reservation, Change change);
 
   std::vector<Budget> budgets_;
+  std::vector<std::size_t> eased_;
   std::vector<Set> sets_;
   std::map<std::vector<std::size_t>, BudgetSet> interned_;
 };

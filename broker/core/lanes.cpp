@@ -5,28 +5,36 @@
 
 namespace lanemq::core {
 
-Stream& Lane::stream(Service& service, BudgetSet budgets) {
-  for (Stream* stream : service.streams)
-    if (&stream->lane() == this && stream->budgets() == budgets) return *stream;
-  streams_.push_back(std::make_unique<Stream>(*this, service, budgets));
-  service.streams.push_back(streams_.back().get());
-  return *streams_.back();
+void Lane::configure(const LaneOptions& options) {
+  options_ = options;
+  for (const auto& group : groups_)
+    group->reconfigure();
 }
 
-void Lane::update_ready(Stream& stream) {
-  const bool is_ready = stream.ready_at != Stream::kNotReady;
-  const bool should_be = !stream.empty() && stream.service().free_places > 0;
+Stream& Lane::stream(Service& service, BudgetSet budgets) {
+  std::vector<StreamGroup*>& groups = service.groups;
+  const auto place = std::find_if(groups.begin(), groups.end(),
+                                  [&](const StreamGroup* group) { return group->lane().index() >= index_; });
+  if (place != groups.end() && &(*place)->lane() == this) return (*place)->stream(budgets);
+  groups_.push_back(std::make_unique<StreamGroup>(*this, service));
+  groups.insert(place, groups_.back().get());
+  return groups_.back()->stream(budgets);
+}
+
+void Lane::update_ready(StreamGroup& group) {
+  const bool is_ready = group.ready_at != StreamGroup::kNotReady;
+  const bool should_be = !group.empty() && group.service().free_places > 0;
   if (is_ready == should_be) return;
   if (should_be) {
-    stream.ready_at = ready_.size();
-    ready_.push_back(&stream);
+    group.ready_at = ready_.size();
+    ready_.push_back(&group);
     return;
   }
-  Stream* const last = ready_.back();
-  ready_[stream.ready_at] = last;
-  last->ready_at = stream.ready_at;
+  StreamGroup* const last = ready_.back();
+  ready_[group.ready_at] = last;
+  last->ready_at = group.ready_at;
   ready_.pop_back();
-  stream.ready_at = Stream::kNotReady;
+  group.ready_at = StreamGroup::kNotReady;
 }
 
 void Lane::charge(Stream& stream, std::optional<std::int64_t> cost) {

@@ -10,7 +10,7 @@
 #include "broker/core/histogram.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/options.hpp"
-#include "broker/core/stream.hpp"
+#include "broker/core/stream_group.hpp"
 
 namespace lanemq::core {
 
@@ -30,24 +30,28 @@ class Lane {
 
   const LaneOptions& options() const { return options_; }
   /// Requires: the same name.
-  void configure(const LaneOptions& options) { options_ = options; }
+  void configure(const LaneOptions& options);
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
 
   /// The stream for jobs of a service under a set of budgets; made when it is first asked for.
   Stream& stream(Service& service, BudgetSet budgets);
 
-  /// A stream is ready while it holds a job and its service has a free place of any kind.
-  void update_ready(Stream& stream);
-  const std::vector<Stream*>& ready() const { return ready_; }
+  /// A group of streams is ready while one of them is to be asked and its service has a free place of any
+  /// kind.
+  void update_ready(StreamGroup& group);
+  const std::vector<StreamGroup*>& ready() const { return ready_; }
 
   /// When, in virtual time, the stream's turn is: of streams that want the same place the lowest goes first,
   /// so that a long queue for one service or budget does not keep those for others waiting.
   std::int64_t turn_of(const Stream& stream) const { return std::max(stream.tag, virtual_now_); }
+  /// The turn of the job that was last handed over.
+  std::int64_t virtual_now() const { return virtual_now_; }
   /// A job of the stream is about to be handed over; `cost` in tokens, where its budgets count them.
   void charge(Stream& stream, std::optional<std::int64_t> cost);
 
-  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
+  /// One for each service that had jobs here.
+  const std::vector<std::unique_ptr<StreamGroup>>& groups() const { return groups_; }
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   bool paused = false;  ///< by an operator
@@ -60,8 +64,8 @@ class Lane {
  private:
   LaneOptions options_;
   LaneIndex index_;
-  std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<Stream*> ready_;
+  std::vector<std::unique_ptr<StreamGroup>> groups_;
+  std::vector<StreamGroup*> ready_;
   std::int64_t virtual_now_ = 0;
   std::int64_t usual_cost_ = 1;  // of late; what a job counts for whose tokens nobody counts
   TimePoint second_began_{};

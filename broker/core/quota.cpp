@@ -21,8 +21,7 @@ Quota::Block Quota::block(const Claim& claim, TimePoint now) {
   if (now < paused_until_) return {.blocked = true, .paused = true};
   if (concurrency_.full()) return {.blocked = true};
   for (RateLimit& rate : rates_)
-    if ((claim.turn != 0 && rate.saved_in_turn == claim.turn) ||
-        !rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
+    if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
       return {.blocked = true, .rate = &rate};
   return {};
 }
@@ -46,17 +45,6 @@ TimePoint Quota::likely_affordable(const Claim& claim, TimePoint now) {
   return latest;
 }
 
-TimePoint Quota::save(const Claim& claim, TimePoint now) {
-  TimePoint free = kNever;
-  for (RateLimit& rate : rates_) {
-    const std::int64_t amount = claim.amounts.of(rate.resource());
-    if (rate.affordable(amount, claim.hold, now)) continue;
-    rate.saved_in_turn = claim.turn;
-    free = std::min(free, rate.when_affordable(amount, claim.hold, now));
-  }
-  return free;
-}
-
 std::int64_t Quota::room_after(const Claim& claim, TimePoint now) {
   std::int64_t room = 1000;
   for (RateLimit& rate : rates_)
@@ -70,14 +58,17 @@ void Quota::take(const Amounts& amounts, TimePoint now) {
     rate.take(amounts.of(rate.resource()), now);
 }
 
-void Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
+bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
   concurrency_.free();
-  if (used == nullptr) return;
+  bool room = concurrency_.configured() > 0;
+  if (used == nullptr) return room;
   for (RateLimit& rate : rates_) {
     const std::int64_t more = used->of(rate.resource()) - expected.of(rate.resource());
     if (more > 0) rate.take_late(more, taken_at, now);
     if (more < 0) rate.give(-more, taken_at, now);
+    room = room || more < 0;
   }
+  return room;
 }
 
 void Quota::pause(TimePoint until, TimePoint now) {
@@ -87,7 +78,7 @@ void Quota::pause(TimePoint until, TimePoint now) {
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
 }
 
-void Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now) {
+bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now) {
   struct Said {
     std::optional<std::int64_t> limit, remaining, reset_ms;
   };
@@ -104,15 +95,17 @@ void Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePo
     }
     return {limits.limit_requests, limits.remaining_requests, limits.reset_requests_ms};
   };
+  bool changed = false;
   for (RateLimit& rate : rates_) {
     if (rate.period() != std::chrono::minutes(1)) continue;
     const Said said = said_of(rate.resource());
-    if (said.limit) rate.learn_limit(*said.limit, now);
+    if (said.limit && rate.learn_limit(*said.limit, now)) changed = true;
     if (!said.remaining) continue;
     std::optional<Duration> reset;
     if (said.reset_ms) reset = std::chrono::milliseconds(std::min<std::int64_t>(*said.reset_ms, 60'000));
     rate.learn_remaining(*said.remaining, reset, taken_at, now);
   }
+  return changed;
 }
 
 void Quota::cut(TimePoint now) {

@@ -38,21 +38,20 @@ class Quota {
   TimePoint when_affordable(const Claim& claim, TimePoint now);
   /// When that is likely, for people.
   TimePoint likely_affordable(const Claim& claim, TimePoint now);
-  /// Nobody who asks later in the claim's turn takes from the limits that are too low for it. Says when the
-  /// first of these may have enough; kNever when there is none.
-  TimePoint save(const Claim& claim, TimePoint now);
   /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
   /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
   std::int64_t room_after(const Claim& claim, TimePoint now);
 
   void take(const Amounts& amounts, TimePoint now);
-  /// A job that took `expected` is over; `used` is what it really took, null where nobody knows.
-  void settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
+  /// A job that took `expected` is over; `used` is what it really took, null where nobody knows. True if
+  /// there may be room now for one that had none.
+  bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
 
   /// The upstream asks for a pause; it is only ever lengthened.
   void pause(TimePoint until, TimePoint now);
   /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
-  void learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
+  /// True if there may be more room now.
+  bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
   /// The upstream refused for its rate and did not say what it is.
   void cut(TimePoint now);
   void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }

@@ -102,13 +102,14 @@ void RateLimit::apply_pace() {
   bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
 }
 
-void RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
-  if (ceiling == ceiling_) return;
+  if (ceiling == ceiling_) return false;
   advance(now);
   ceiling_ = ceiling;
   share_ = 1000;  // what was guessed is known now
   apply_limit();
+  return true;
 }
 
 void RateLimit::cut(TimePoint now) {
@@ -241,6 +242,8 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   advance(now);
   TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
+  // While it recovers it is faster by the second.
+  if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
   if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
   return std::min(refilled, std::max(window_->next_change(), now));

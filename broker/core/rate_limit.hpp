@@ -44,8 +44,9 @@ class RateLimit {
   TimePoint likely_affordable(std::int64_t amount, int hold, TimePoint now);
 
   /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
-  /// and one that rises again up to what is configured.
-  void learn_limit(std::int64_t limit, TimePoint now);
+  /// and one that rises again up to what is configured. True if
+  /// another one counts now.
+  bool learn_limit(std::int64_t limit, TimePoint now);
   /// The upstream refused what was within the limit: a fifth less is taken from now on, at most once in two
   /// seconds. It rises again by a hundredth a second, from ten seconds after the last cut on (AIMD; Chiu &
   /// Jain, 1989).
@@ -63,9 +64,6 @@ class RateLimit {
 
   /// Another limit or burst counts from now on; what was taken stays taken.
   void configure(const RateOptions& options, TimePoint now);
-
-  /// The turn in which somebody waits for what is here to become enough: nobody behind it takes from it.
-  std::uint64_t saved_in_turn = 0;
 
  private:
   void advance(TimePoint now);

@@ -1,16 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "broker/core/budgets.hpp"
 #include "broker/core/client_queue.hpp"
+#include "broker/core/placed_heap.hpp"
 
 namespace lanemq::core {
 
 class Lane;
 class Service;
+class Parking;
+class StreamGroup;
+
+/// What goes before what where streams of all lanes wait: the lane in which the head competes, its turn
+/// there, and when it arrived.
+struct Rank {
+  LaneIndex level = 0;
+  std::int64_t turn = 0;
+  std::uint64_t arrival = 0;
+
+  /// Of what is owed to its lane, before all others; among these the higher lane goes first.
+  static Rank owed(LaneIndex lane, std::uint64_t arrival) {
+    return {.level = 0, .turn = std::int64_t{lane} - 0x100, .arrival = arrival};
+  }
+  bool is_owed() const { return turn < 0; }
+
+  auto operator<=>(const Rank&) const = default;
+};
+
+/// A budget at which a stream waits.
+struct Stall {
+  static constexpr std::size_t kNoAccount = static_cast<std::size_t>(-1);
+
+  std::size_t budget = 0;
+  const RateLimit* rate = nullptr;   ///< the limit that it waits for; null: for its pause or concurrency
+  std::size_t account = kNoAccount;  ///< of the budget's keys, whose limit it is; none: the budget's own
+  bool behind = false;               ///< it was not asked itself, since somebody is ahead of it in line
+};
 
 /// The queued jobs of one lane that need the same service and the same budgets: if its head cannot run now,
 /// none of them can.
@@ -24,13 +55,13 @@ class Service;
 /// Owns nothing: queues belong to their clients.
 class Stream {
  public:
-  Stream(Lane& lane, Service& service, BudgetSet budgets)
-      : lane_(lane), service_(service), budgets_(budgets) {}
+  Stream(StreamGroup& group, BudgetSet budgets) : group_(group), budgets_(budgets) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  Lane& lane() const { return lane_; }
-  Service& service() const { return service_; }
+  StreamGroup& group() const { return group_; }
+  Lane& lane() const;
+  Service& service() const;
   BudgetSet budgets() const { return budgets_; }
 
   /// Whether no client has a job here that it may run.
@@ -52,35 +83,67 @@ class Stream {
   /// Something that its jobs need is paused by an operator, or is no more: a paused stream looks empty to
   /// whoever hands out, and keeps what it has.
   void set_paused(bool paused);
-  /// A job of the queue is about to be handed over. Requires: it is still queued.
+  /// A job of the queue is about to be handed over and leaves the stream next. Requires: it is still queued.
   void charge(ClientQueue& queue, std::int64_t cost);
   /// What was charged turned out to be `more` (or less, below 0).
   void correct(ClientQueue& queue, std::int64_t more);
 
-  /// Place among its lane's ready streams; kept by Lane.
-  std::size_t ready_at = kNotReady;
-  static constexpr std::size_t kNotReady = static_cast<std::size_t>(-1);
+  /// Of the head: what it counts for where jobs share, its place, and when it came. Requires: !empty().
+  std::int64_t head_cost() const { return listed_.cost; }
+  std::uint64_t head_arrival() const { return listed_.arrival; }
+  TimePoint head_accepted_at() const { return listed_.accepted_at; }
+
   /// The lane's virtual time at which the stream's next job starts; kept by Lane.
   std::int64_t tag = 0;
-  /// The turn in which its budgets were found wanting, so that they are asked once a turn.
-  std::uint64_t unaffordable_in_turn = 0;
+  /// Whether its head waits for a budget; it may be asked again already.
+  bool in_line() const { return parked_.in != nullptr; }
+  /// Whether it waits for what is owed to its lane.
+  bool saves() const { return in_line() && parked_.rank.is_owed(); }
 
  private:
-  static bool before(const ClientQueue& a, const ClientQueue& b);
-  void place(ClientQueue& queue, std::size_t at);
-  void rise(std::size_t at);
-  void sink(std::size_t at);
-  void add_turn(ClientQueue& queue);
-  void drop_turn(ClientQueue& queue);
+  friend class Parking;
+  friend class StreamGroup;
 
-  Lane& lane_;
-  Service& service_;
+  /// Whose tag is lower is next; of equals, whose oldest job came first.
+  using Turn = std::pair<std::int64_t, std::uint64_t>;
+  static Turn turn_of(const ClientQueue& queue) { return {queue.tag_, queue.arrival_}; }
+  /// By what its group has listed it.
+  struct Listed {
+    std::int64_t tag = 0;
+    std::uint64_t arrival = 0;
+    std::int64_t cost = 0;  ///< of the head
+    TimePoint accepted_at{};
+  };
+
+  static constexpr std::size_t kNotListed = static_cast<std::size_t>(-1);
+
+  /// How it waits for a budget.
+  struct Parked {
+    Parking* in = nullptr;  ///< set while it is in line
+    Rank rank;
+    std::vector<Stall> stalls;
+    bool asked = false;                 ///< it is to be asked again, and keeps its place in line until then
+    std::size_t short_of = kNotListed;  ///< the budget that it is short of even if it is owed to its lane
+  };
+
+  void move_back(ClientQueue& queue, std::int64_t cost);
+
+  StreamGroup& group_;
   BudgetSet budgets_;
-  std::vector<ClientQueue*> turns_;  // a binary heap: who is next comes first
-  std::int64_t now_ = 0;             // virtual: where the job that was last handed over started
+  PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_> turns_;
+  std::int64_t now_ = 0;  // virtual: where the job that was last handed over started
   std::int64_t weight_ = 0;
   std::size_t depth_ = 0;
   bool paused_ = false;
+
+  // Kept by StreamGroup:
+  Listed listed_;
+  std::size_t turn_at_ = kNotListed, line_at_ = kNotListed, cost_at_ = kNotListed;
+  bool due_ = false;
+
+  // Kept by Parking:
+  Parked parked_;
+  std::size_t wake_at_ = kNotListed, short_at_ = kNotListed;
 };
 
 /// What a cost moves a client of such a weight back by, in units of virtual time.

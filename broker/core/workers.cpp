@@ -59,8 +59,8 @@ void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
     service.free_places += static_cast<std::size_t>(places);
     if (!worker.reserved()) service.free_general += static_cast<std::size_t>(places);
     if (had_free == (service.free_places > 0)) continue;
-    for (Stream* stream : service.streams)
-      stream->lane().update_ready(*stream);
+    for (StreamGroup* group : service.groups)
+      group->lane().update_ready(*group);
   }
 }
 

@@ -46,7 +46,7 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::vector<Stream*> streams;                 ///< in any lane
+  std::vector<StreamGroup*> groups;             ///< its streams, by lane
   IntrusiveList<Place, &Place::hook> general;   ///< of workers that take every lane, least lately used first
   IntrusiveList<Place, &Place::hook> reserved;  ///< of workers that take only some lanes, likewise
   std::size_t free_places = 0;                  ///< of all its workers
@@ -56,9 +56,6 @@ class Service {
   bool paused = false;                                     ///< by an operator
   /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs.
   std::array<std::int64_t, kLanesMax> owed{};
-  /// The decision in which it was last found that no job of it is owed to a lane below that one.
-  std::uint64_t nobody_owed_in = 0;
-  LaneIndex nobody_owed_below = 0;
   RetryBudget retries;
   CircuitBreaker breaker;
   Timer timer{.owner = TimerOwner::service, .object = this};  ///< set when the breaker may admit another call

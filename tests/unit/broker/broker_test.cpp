@@ -83,6 +83,10 @@ class Bench {
     broker_.handle(FailureReported{"w", &fields, {}}, now_);
     turn();
   }
+  void configure(const Options& options) {
+    broker_.handle(OptionsChanged{&options}, now_);
+    turn();
+  }
   void pass(Duration time) {
     now_ += time;
     broker_.handle(WorkerHeard{"w"}, now_);
@@ -195,6 +199,45 @@ TEST(Broker, each_lane_gets_its_share_of_what_is_handed_over) {
   EXPECT_NEAR(handed_over["normal"], 50, 1);
   EXPECT_NEAR(handed_over["low"], 20, 1);
   EXPECT_EQ(handed_over["high"], 1000 - handed_over["normal"] - handed_over["low"]);
+}
+
+TEST(Broker, a_reload_asks_again_whoever_waits_for_a_budget) {
+  Options options = small_options();
+  BudgetOptions& budget = options.budgets.emplace_back();
+  budget.name = "up";
+  budget.concurrency = 1;
+  budget.rates.push_back({.name = "requests_per_minute", .limit = 60, .period = minutes(1)});
+  Bench bench(options);
+  bench.worker(10);
+  for (const char* id : {"a", "b", "c"})
+    bench.submit(id);
+  EXPECT_EQ(bench.broker_.running(), 1u);
+
+  options.budgets[0].rates.clear();
+  options.budgets[0].concurrency = 2;
+  bench.configure(options);
+  EXPECT_EQ(bench.handed_over(), "b");
+  EXPECT_EQ(bench.broker_.running(), 2u);
+  options.budgets[0].concurrency = 3;
+  bench.configure(options);
+  EXPECT_EQ(bench.handed_over(), "c");
+}
+
+TEST(Broker, a_reload_that_boosts_a_lane_counts_for_what_waits_there) {
+  Options options = small_options();
+  options.lanes = {{.name = "top", .depth_max = 100},
+                   {.name = "upper", .depth_max = 100},
+                   {.name = "lower", .depth_max = 100, .is_default = true}};
+  Bench bench(options);
+  bench.worker(1);
+  bench.submit("first");
+  bench.submit("old");
+  bench.pass(seconds(10));
+  bench.submit("young", "", "upper");
+  options.lanes[2].boost_after = seconds(5);
+  bench.configure(options);
+  bench.result("first");
+  EXPECT_EQ(bench.handed_over(), "old") << "it competes in the lane above, and came first";
 }
 
 TEST(Broker, a_body_over_its_limit_is_refused_by_name) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/budgets.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -41,6 +42,16 @@ BudgetOptions tokens(Resource resource, std::int64_t limit, std::int64_t capacit
 
 bool affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
   return !budgets.obstacle(set, {.amounts = amounts}, now);
+}
+
+/// When all budgets of the set may have room.
+TimePoint when_affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
+  TimePoint latest = now;
+  for (const std::size_t budget : budgets.of(set)) {
+    const Budgets::Shortage shortage = budgets.shortage(set, budget, {.amounts = amounts}, now);
+    if (shortage.obstacle) latest = std::max(latest, shortage.until);
+  }
+  return latest;
 }
 
 TEST(Budgets, a_job_is_under_every_budget_whose_patterns_fit) {
@@ -97,7 +108,7 @@ TEST(Budgets, settling_frees_the_place_and_keeps_the_request) {
   const BudgetSet set = budgets.match("s", "", "", "");
   Reservation first = budgets.reserve(set, {.amounts = {}}, kStart);
   EXPECT_FALSE(affordable(budgets, set, kStart));
-  EXPECT_EQ(budgets.when_affordable(set, {}, kStart), kNever) << "only an outcome can tell";
+  EXPECT_EQ(when_affordable(budgets, set, kStart), kNever) << "only an outcome can tell";
 
   budgets.settle(first, std::nullopt, kStart);
   EXPECT_FALSE(first.held);
@@ -128,7 +139,7 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
   EXPECT_TRUE(budgets.pause({.set = set}, TimePoint(seconds(2)), TimePoint(seconds(1))));
 
   EXPECT_FALSE(affordable(budgets, set, TimePoint(seconds(5) - milliseconds(1))));
-  EXPECT_EQ(budgets.when_affordable(set, {}, kStart), TimePoint(seconds(5)));
+  EXPECT_EQ(when_affordable(budgets, set, kStart), TimePoint(seconds(5)));
   EXPECT_TRUE(affordable(budgets, set, TimePoint(seconds(5))));
 }
 
@@ -225,7 +236,7 @@ TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leave
   const Amounts large{.input_tokens = 1000};
   budgets.reserve(set, {.amounts = {.input_tokens = 1}}, kStart);
   EXPECT_FALSE(affordable(budgets, set, kStart, large));
-  EXPECT_EQ(budgets.when_affordable(set, {.amounts = large}, kStart), kStart + milliseconds(10));
+  EXPECT_EQ(when_affordable(budgets, set, kStart, large), kStart + milliseconds(10));
   ASSERT_TRUE(affordable(budgets, set, kStart + milliseconds(10), large));
   budgets.reserve(set, {.amounts = large}, kStart + milliseconds(10));
   EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart + milliseconds(10)), -900);
@@ -326,14 +337,31 @@ TEST(Budgets, a_short_pause_leaves_the_limit_of_a_day_alone) {
   EXPECT_EQ(budgets.all()[0].quota.rates()[1].available(TimePoint(seconds(1))), 10);
 }
 
-TEST(Budgets, whoever_waits_first_saves_for_itself) {
-  Budgets budgets({tokens(Resource::tokens, 1000, 100)});
+TEST(Budgets, says_which_of_them_may_have_room_for_another_reason_than_time) {
+  BudgetOptions slots;
+  slots.name = "slots";
+  slots.concurrency = 1;
+  Budgets budgets({tokens(Resource::tokens, 1000, 100), slots});
   const BudgetSet set = budgets.match("s", "", "", "");
-  budgets.reserve(set, {.amounts = {.input_tokens = 50}}, kStart);
-  budgets.save(set, {.amounts = {.input_tokens = 80}, .turn = 7}, kStart);
-  EXPECT_TRUE(budgets.obstacle(set, {.amounts = {.input_tokens = 10}, .turn = 7}, kStart))
-      << "in that turn it would be passed";
-  EXPECT_FALSE(budgets.obstacle(set, {.amounts = {.input_tokens = 10}, .turn = 8}, kStart));
+  Reservation one = budgets.reserve(set, {.amounts = {.input_tokens = 50}}, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::IsEmpty());
+
+  budgets.settle(one, Amounts{.input_tokens = 50}, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(1)) << "a place is free";
+  Reservation other = budgets.reserve(set, {.amounts = {.input_tokens = 50}}, kStart);
+  budgets.settle(other, Amounts{.input_tokens = 49}, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(0, 1)) << "a token was given back, too";
+  EXPECT_THAT(budgets.take_eased(), testing::IsEmpty());
+
+  wire::UpstreamLimits said;
+  said.limit_tokens = 500;
+  budgets.learn(other, said, kStart);
+  budgets.take_eased();
+  budgets.learn(other, said, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::IsEmpty()) << "nothing new was said";
+  said.limit_tokens = 1000;
+  budgets.learn(other, said, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(0)) << "the limit rises again";
 }
 
 /// Sends whatever may be sent, with sizes and errors of the guess drawn at random, and counts every window of
@@ -353,7 +381,7 @@ TEST(Budgets, no_window_holds_more_tokens_than_the_limit_but_for_the_guess) {
       const Amounts amounts{.input_tokens = guess};
       for (int waits = 0; !affordable(budgets, set, now, amounts); ++waits) {
         RC_ASSERT(waits < 20000);
-        now = std::max(budgets.when_affordable(set, {.amounts = amounts}, now), now + milliseconds(1));
+        now = std::max(when_affordable(budgets, set, now, amounts), now + milliseconds(1));
       }
       Reservation reservation = budgets.reserve(set, {.amounts = amounts}, now);
       budgets.settle(reservation, Amounts{.input_tokens = actual}, now);
@@ -429,6 +457,39 @@ TEST(Budgets, keys_of_a_group_share_one_limit_and_one_pause) {
   EXPECT_EQ(budgets.likely_affordable(set, {}, kStart), kStart + seconds(30));
 }
 
+TEST(Budgets, a_claim_gets_no_key_whose_account_somebody_else_saves) {
+  Budgets budgets = with_keys({key("a", 60, 5), key("b", 60, 2)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const Claim claim{.amounts = {}, .number = 7}, another{.amounts = {}, .number = 8};
+  budgets.save(0, 0, claim);
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, claim, kStart)), "b");
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, another, kStart)), "a");
+  budgets.reserve(set, claim, kStart);
+
+  const Budgets::Shortage shortage = budgets.shortage(set, 0, claim, kStart);
+  EXPECT_EQ(shortage.obstacle.account, &budgets.all()[0].accounts[1])
+      << "what it waits for is not the other's";
+  EXPECT_EQ(shortage.until, kStart + seconds(1));
+  budgets.save(0, 1, claim);
+  EXPECT_TRUE(budgets.shortage(set, 0, claim, kStart).obstacle);
+  EXPECT_EQ(budgets.shortage(set, 0, claim, kStart).until, kNever);
+}
+
+TEST(Budgets, a_pool_eases_when_one_of_its_accounts_does_and_when_a_key_is_spent) {
+  BudgetOptions options;
+  options.name = "b";
+  options.keys = {key("a", 0, 0), key("b", 0, 0)};
+  for (KeyOptions& one : options.keys)
+    one.concurrency = 1;
+  Budgets budgets({concurrent("other", "", 0), options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation first = budgets.reserve(set, {}, kStart), second = budgets.reserve(set, {}, kStart);
+  budgets.settle(first, std::nullopt, kStart);
+  EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(1));
+  budgets.spend_key(second);
+  EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(1));
+}
+
 TEST(Budgets, a_spent_key_is_given_no_more_and_the_last_one_is_told) {
   Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
   const BudgetSet set = budgets.match("s", "", "", "");
@@ -440,7 +501,7 @@ TEST(Budgets, a_spent_key_is_given_no_more_and_the_last_one_is_told) {
   EXPECT_EQ(budgets.key_of(second), "b");
   EXPECT_FALSE(budgets.spend_key(second).key_left);
   EXPECT_EQ(budgets.obstacle(set, {}, kStart).name(), "b keys");
-  EXPECT_EQ(budgets.when_affordable(set, {}, kStart), kNever);
+  EXPECT_EQ(when_affordable(budgets, set, kStart), kNever);
 
   // The operator has seen to it. What is said of a call that was made before is out of date.
   budgets.configure({budgets.all()[0].options}, kStart + seconds(1));

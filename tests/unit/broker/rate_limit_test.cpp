@@ -253,6 +253,27 @@ TEST(RateLimit, whoever_waits_at_the_end_of_a_pause_goes_then) {
       << "the pace is another then";
 }
 
+/// When `amount` may be taken, asked again `next` each time.
+template <class Next>
+TimePoint when_taken(RateLimit rate, std::int64_t amount, TimePoint now, Next next) {
+  while (!rate.affordable(amount, 0, now))
+    now = next(rate, now);
+  return now;
+}
+
+TEST(RateLimit, while_it_recovers_nobody_sleeps_longer_than_it_takes) {
+  RateLimit rate(per(minutes(1), 6000, 6000), WindowKind::bucket);
+  for (int i = 0; i < 10; ++i)
+    rate.cut(TimePoint(seconds(2 * i)));
+  TimePoint now(seconds(20));
+  rate.take(6000, now);
+  const auto tick = [](RateLimit&, TimePoint time) { return time + milliseconds(1); };
+  const auto sleep = [](RateLimit& asked, TimePoint time) {
+    return std::max(asked.when_affordable(3000, 0, time), time + milliseconds(1));
+  };
+  EXPECT_LE(when_taken(rate, 3000, now, sleep), when_taken(rate, 3000, now, tick) + milliseconds(1));
+}
+
 TEST(RateLimit, a_pause_that_is_lengthened_begins_to_ramp_at_its_new_end) {
   RateLimit rate(per(minutes(1), 6000), WindowKind::bucket);
   rate.pause(TimePoint(seconds(1)), TimePoint{});

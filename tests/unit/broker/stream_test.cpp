@@ -54,7 +54,7 @@ class StreamTest : public testing::Test {
 
   Lane lane_{LaneOptions{.name = "normal"}, 0};
   Service service_{"echo"};
-  Stream stream_{lane_, service_, 0};
+  Stream& stream_ = lane_.stream(service_, 0);
   std::deque<Job> jobs_;
   std::uint64_t arrivals_ = 0;
   Clients clients_{{}, 100};
@@ -93,7 +93,9 @@ TEST_F(StreamTest, keeps_order_when_one_in_the_middle_is_taken_out) {
 
 TEST_F(StreamTest, of_one_client_the_head_is_always_the_oldest) {
   const bool holds = rc::check([&](const std::vector<std::uint8_t>& steps) {
-    Stream stream(lane_, service_, 0);
+    Lane lane(LaneOptions{.name = "normal"}, 0);
+    Service service("echo");
+    Stream& stream = lane.stream(service, 0);
     Clients clients({}, 1);
     std::deque<Job> jobs;
     std::vector<Job*> inside, outside;
@@ -208,7 +210,9 @@ TEST_F(StreamTest, a_client_at_its_limit_is_passed_over_and_comes_back) {
 TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_each) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {
-    Stream stream(lane_, service_, 0);
+    Lane lane(LaneOptions{.name = "normal"}, 0);
+    Service service("echo");
+    Stream& stream = lane.stream(service, 0);
     const std::size_t count = 2 + random() % 10;
     std::vector<ClientOptions> options;
     for (std::size_t i = 0; i < count; ++i)
@@ -250,22 +254,64 @@ TEST_F(StreamTest, is_found_again_by_what_its_jobs_need) {
   EXPECT_NE(&second.stream(service_, 0), &stream);
 }
 
-TEST_F(StreamTest, is_ready_while_it_holds_a_job_and_its_service_has_a_free_place) {
-  Stream &first = lane_.stream(service_, 0), &second = lane_.stream(service_, 1);
-  Job& one = push(first);
-  push(second);
+TEST_F(StreamTest, a_group_is_ready_while_it_holds_a_job_and_its_service_has_a_free_place) {
+  StreamGroup& group = stream_.group();
+  Job& one = push(stream_);
   EXPECT_TRUE(lane_.ready().empty());
 
   service_.free_places = 1;
-  lane_.update_ready(first);
-  lane_.update_ready(second);
-  EXPECT_EQ(lane_.ready().size(), 2u);
+  lane_.update_ready(group);
+  EXPECT_EQ(lane_.ready(), std::vector<StreamGroup*>{&group});
 
-  first.remove(one);
-  EXPECT_EQ(lane_.ready(), std::vector<Stream*>{&second});
-  service_.free_places = 0;
-  lane_.update_ready(second);
+  stream_.remove(one);
   EXPECT_TRUE(lane_.ready().empty());
+  push(stream_);
+  EXPECT_EQ(lane_.ready().size(), 1u);
+  service_.free_places = 0;
+  lane_.update_ready(group);
+  EXPECT_TRUE(lane_.ready().empty());
+}
+
+/// Streams of a group with costs of all sizes, some of which stand still for a while: who is first is always
+/// the one that a look at all of them finds.
+TEST_F(StreamTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
+  const bool holds = rc::check([](const std::vector<std::pair<std::uint8_t, std::uint8_t>>& steps) {
+    Lane lane(LaneOptions{.name = "normal", .boost_after = std::chrono::seconds(1)}, 0);
+    Service service("echo");
+    Clients clients({}, 1);
+    StreamGroup& group = lane.stream(service, 0).group();
+    std::deque<Job> jobs;
+    std::vector<Stream*> streams;
+    for (BudgetSet set = 0; set < 5; ++set)
+      streams.push_back(&lane.stream(service, set));
+    for (const auto& [which, what] : steps) {
+      Stream& stream = *streams[which % streams.size()];
+      Stream* const first = group.first();
+      if (what < 100) {
+        Job& job = jobs.emplace_back();
+        job.arrival = jobs.size();
+        job.input_tokens = what;
+        job.queue = &clients.join(clients.named(which % 2 ? "a" : "b"), stream);
+        stream.push(job);
+      } else if (what < 200 && first != nullptr) {
+        lane.charge(*first, first->head_cost());
+        serve(*first);
+      } else if (Job* const head = stream.head()) {
+        stream.remove(*head);  // it was cancelled
+      }
+      Stream *next = nullptr, *oldest = nullptr;
+      for (Stream* other : streams) {
+        if (other->empty()) continue;
+        const auto order = [&](const Stream& s) { return std::pair(lane.turn_of(s), s.head()->arrival); };
+        if (next == nullptr || order(*other) < order(*next)) next = other;
+        if (oldest == nullptr || other->head()->arrival < oldest->head()->arrival) oldest = other;
+        RC_ASSERT(other->head_cost() == other->head()->cost());
+      }
+      RC_ASSERT(group.first() == next);
+      RC_ASSERT(group.oldest() == oldest);
+    }
+  });
+  EXPECT_TRUE(holds);
 }
 
 TEST_F(StreamTest, streams_of_a_lane_take_turns_too) {
