@@ -13,8 +13,8 @@
 namespace lanemq::core {
 namespace {
 
-/// Places of jobs, or of clients, that are looked at for one answer, whatever a filter lets through: a list
-/// of a million jobs costs many answers, and none of them much of a turn.
+/// Places of jobs or of clients, or workers, that are looked at for one answer, whatever a filter lets
+/// through: a list of a million jobs costs many answers, and none of them much of a turn.
 constexpr std::size_t kPlacesPerPage = 4096;
 /// Names of a worker's services, and of its lanes, that a row of a list shows.
 constexpr std::size_t kNamesShown = 8;
@@ -217,9 +217,10 @@ void Broker::list_workers(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   std::optional<std::size_t> next;
   const auto& all = workers_.all();
+  std::size_t looked_at = 0;
   for (auto at = all.lower_bound(static_cast<std::uint64_t>(event.fields->from)); at != all.end(); ++at) {
     const Worker& worker = *at->second;
-    if (page.full()) {
+    if (page.full() || ++looked_at > kPlacesPerPage) {
       next = at->first;
       break;
     }

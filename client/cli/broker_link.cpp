@@ -29,7 +29,7 @@ bool reaches(Client& client, const Common& common) {
 void say_unreachable(const Common& common) {
   say("no broker answers at " + printable(common.broker) + " within " +
       std::to_string(common.connect_timeout.count()) +
-      " ms (--connect-timeout-ms); start lanemq-broker, or name another with --broker or LANEMQ_BROKER");
+      " ms (--connect-timeout-ms); start lanemq-broker, or name another with " + common.named_by);
 }
 
 void say_error(const ClientError& error) {

@@ -24,6 +24,11 @@ void say_unreachable(const Common& common);
 /// standard error as it is.
 void say_error(const ClientError& error);
 
+/// What an operator is answered: the document, or of a list (`rows_max` is not kNoList) as many pages of it
+/// as hold so many rows. Empty: there is no answer, why was said, and `code` is the exit code.
+std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
+                                        std::size_t rows_max, int& code);
+
 /// A job's request from what was given on the command line.
 JobRequest request_of(const JobOptions& options);
 

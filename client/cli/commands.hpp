@@ -26,6 +26,7 @@ inline constexpr int kExitSignal = 128;     ///< and the number of the signal
 /// What all commands share.
 struct Common {
   std::string broker;
+  std::string named_by = "--broker or LANEMQ_BROKER";  ///< how people name another
   std::chrono::milliseconds connect_timeout{3'000};
 };
 
@@ -75,6 +76,14 @@ struct LimitsOptions {
   bool json = false;
 };
 
+/// What an operator asks for.
+struct AdminOptions {
+  AdminRequest request;
+  std::size_t rows_max = 0;  ///< of a list; 0: all; kNoList: it is none
+  bool json = false;
+};
+inline constexpr std::size_t kNoList = static_cast<std::size_t>(-1);
+
 struct SimulateOptions {
   std::string config;  ///< the broker's file; empty: its defaults
   std::vector<std::string> assignments;
@@ -96,6 +105,8 @@ int cancel(const Common& common, const JobQuery& query);
 int fetch(const Common& common, const JobQuery& query);
 int explain(const Common& common, const JobQuery& query);
 int limits(const Common& common, const LimitsOptions& options);
+int admin(const Common& common, const AdminOptions& options);
+int top(const Common& common);
 int simulate(const SimulateOptions& options);
 
 }  // namespace lanemq::cli

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <lanemq/admin_table.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/version.hpp>
 
@@ -32,6 +34,10 @@ struct Chosen {
   BenchOptions bench;
   JobQuery query;
   LimitsOptions limits;
+  AdminOptions admin;
+  std::string admin_endpoint;
+  bool asks_operators_socket = false;  // the command is for operators
+  bool asks_either_socket = false;     // it is answered there too
   SimulateOptions simulate;
   std::function<int()> command;
 };
@@ -128,7 +134,10 @@ void add_stats(CLI::App& app, Chosen& chosen) {
       ->default_str("2")
       ->check(CLI::Range(0.1, 3'600.0))
       ->type_name("N");
-  command.callback([&chosen] { chosen.command = [&chosen] { return stats(chosen.common, chosen.stats); }; });
+  command.callback([&chosen] {
+    chosen.asks_either_socket = true;
+    chosen.command = [&chosen] { return stats(chosen.common, chosen.stats); };
+  });
 }
 
 void add_ping(CLI::App& app, Chosen& chosen) {
@@ -137,7 +146,10 @@ void add_ping(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->type_name("N");
-  command.callback([&chosen] { chosen.command = [&chosen] { return ping(chosen.common, chosen.ping); }; });
+  command.callback([&chosen] {
+    chosen.asks_either_socket = true;
+    chosen.command = [&chosen] { return ping(chosen.common, chosen.ping); };
+  });
 }
 
 void add_bench(CLI::App& app, Chosen& chosen) {
@@ -167,6 +179,7 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
     CLI::App* command = app.add_subcommand(name, description);
     command->add_option("id", chosen.query.id, "The job's id")->required()->type_name("ID");
     command->callback([&chosen, function] {
+      chosen.asks_either_socket = function != fetch;
       chosen.command = [&chosen, function] { return function(chosen.common, chosen.query); };
     });
     return command;
@@ -181,12 +194,120 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
       ->type_name("N");
 }
 
+/// A command that asks for a verb of operators. One below another takes its place.
+CLI::App& add_admin_command(CLI::App& app, Chosen& chosen, const char* name, const char* description,
+                            AdminVerb verb, std::size_t rows_max) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command.add_flag("--json", chosen.admin.json, "The broker's answer as it is");
+  if (rows_max != kNoList)
+    command
+        .add_option_function<std::size_t>(
+            "-n,--limit", [&chosen](std::size_t rows) { chosen.admin.rows_max = rows; },
+            "Rows at most; 0: all")
+        ->default_str(std::to_string(rows_max))
+        ->type_name("N");
+  command.callback([&chosen, &command, verb, rows_max] {
+    if (!command.get_subcommands().empty()) return;
+    chosen.asks_operators_socket = true;
+    chosen.admin.request.verb = name_of(verb);
+    if (rows_max == kNoList || command.count("--limit") == 0) chosen.admin.rows_max = rows_max;
+    chosen.command = [&chosen] { return admin(chosen.common, chosen.admin); };
+  });
+  return command;
+}
+
+void add_dry_run(CLI::App& command, Chosen& chosen) {
+  command.add_flag("--dry-run", chosen.admin.request.dry_run, "Say what would happen, and change nothing");
+}
+
+void add_setting(CLI::App& command, Chosen& chosen, const char* type) {
+  command.add_option("setting", chosen.admin.request.setting, "By its name in the configuration")
+      ->required()
+      ->type_name(type);
+  command.add_option("value", chosen.admin.request.value, "As in the configuration: 500, 30s")
+      ->required()
+      ->type_name("VALUE");
+}
+
 void add_limits(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       *app.add_subcommand("limits", "Show what can be taken now of each limit of each budget");
   command.add_flag("--json", chosen.limits.json, "The budgets of the broker's document");
-  command.callback(
-      [&chosen] { chosen.command = [&chosen] { return limits(chosen.common, chosen.limits); }; });
+  CLI::App& set = add_admin_command(command, chosen, "set",
+                                    "Change a limit until the configuration is read again: limits set openai "
+                                    "requests_per_minute 500",
+                                    AdminVerb::limit, kNoList);
+  set.add_option("budget", chosen.admin.request.name, "The budget")->required()->type_name("BUDGET");
+  add_setting(set, chosen, "LIMIT");
+  set.add_option("--key", chosen.admin.request.key, "Of one of its keys")->type_name("KEY");
+  add_dry_run(set, chosen);
+  command.callback([&chosen, &set] {
+    if (set.parsed()) return;
+    chosen.asks_either_socket = true;
+    chosen.command = [&chosen] { return limits(chosen.common, chosen.limits); };
+  });
+}
+
+void add_operator_commands(CLI::App& app, Chosen& chosen) {
+  constexpr std::size_t kRowsUsual = 100;
+  AdminRequest& request = chosen.admin.request;
+  CLI::App& jobs = add_admin_command(app, chosen, "jobs", "List the jobs that are not over, or of one state",
+                                     AdminVerb::jobs, kRowsUsual);
+  jobs.add_option("--lane", request.lane, "Of that lane alone")->type_name("NAME");
+  jobs.add_option("--service", request.service, "Of those services alone")->type_name("GLOB");
+  jobs.add_option("--client", request.client, "Of those clients alone")->type_name("GLOB");
+  jobs.add_option("--model", request.model, "Of those models alone")->type_name("GLOB");
+  jobs.add_option("--state", request.state,
+                  "queued, delayed, running, succeeded, failed, cancelled or expired")
+      ->type_name("STATE");
+  add_admin_command(app, chosen, "job", "Show all that is known of one job", AdminVerb::job, kNoList)
+      .add_option("id", request.id, "The job's id")
+      ->required()
+      ->type_name("ID");
+  add_admin_command(app, chosen, "workers", "List the workers", AdminVerb::workers, kRowsUsual)
+      .add_option("--service", request.service, "Of those services alone")
+      ->type_name("GLOB");
+  add_admin_command(app, chosen, "clients", "List the clients", AdminVerb::clients, kRowsUsual);
+  add_admin_command(app, chosen, "services", "List the services", AdminVerb::services, kRowsUsual);
+  add_admin_command(app, chosen, "pauses", "List what is paused, and why", AdminVerb::pauses, kRowsUsual);
+
+  CLI::App& lanes = add_admin_command(app, chosen, "lanes", "List the lanes with their settings",
+                                      AdminVerb::lanes, kRowsUsual);
+  CLI::App& set = add_admin_command(lanes, chosen, "set",
+                                    "Change a setting until the configuration is read again: lanes set batch "
+                                    "depth_max 5000",
+                                    AdminVerb::lane, kNoList);
+  set.add_option("lane", request.name, "The lane")->required()->type_name("LANE");
+  add_setting(set, chosen, "SETTING");
+
+  CLI::App& pause = add_admin_command(
+      app, chosen, "pause", "Hand over nothing of a lane, service, client or budget: pause lane batch",
+      AdminVerb::pause, kNoList);
+  pause.add_option("what", request.what, "lane, service, client or budget")->required()->type_name("WHAT");
+  pause.add_option("name", request.name, "Which of them")->required()->type_name("NAME");
+  pause.add_option("--reason", request.reason, "Why, for those who ask what a job waits for")
+      ->type_name("TEXT");
+  CLI::App& resume = add_admin_command(app, chosen, "resume", "Take a pause back, or the drain of a worker",
+                                       AdminVerb::resume, kNoList);
+  resume.add_option("what", request.what, "lane, service, client, budget or worker")
+      ->required()
+      ->type_name("WHAT");
+  resume.add_option("name", request.name, "Which of them")->required()->type_name("NAME");
+  CLI::App& drain = add_admin_command(app, chosen, "drain", "Let a worker finish and give it no more",
+                                      AdminVerb::drain, kNoList);
+  drain.add_option("worker", request.name, "Its name or session")->required()->type_name("WORKER");
+  CLI::App& move = add_admin_command(app, chosen, "move", "Put a job that waits into another lane",
+                                     AdminVerb::move, kNoList);
+  move.add_option("id", request.id, "The job's id")->required()->type_name("ID");
+  move.add_option("lane", request.lane, "The lane")->required()->type_name("LANE");
+  for (CLI::App* command : {&pause, &resume, &drain, &move, &set})
+    add_dry_run(*command, chosen);
+
+  app.add_subcommand("top", "Watch lanes, budgets, workers and clients on the whole screen; q quits")
+      ->callback([&chosen] {
+        chosen.asks_operators_socket = true;
+        chosen.command = [&chosen] { return top(chosen.common); };
+      });
 }
 
 void add_simulate(CLI::App& app, Chosen& chosen) {
@@ -239,6 +360,12 @@ void add_all(CLI::App& app, Chosen& chosen) {
       ->envname("LANEMQ_BROKER")
       ->capture_default_str()
       ->type_name("ENDPOINT");
+  const char* const folder = std::getenv("RUNTIME_DIRECTORY");
+  chosen.admin_endpoint = default_admin_endpoint(folder != nullptr ? folder : "");
+  app.add_option("--admin", chosen.admin_endpoint, "Where the broker listens for operators")
+      ->envname("LANEMQ_ADMIN")
+      ->capture_default_str()
+      ->type_name("ENDPOINT");
   app.add_option("--connect-timeout-ms", chosen.connect_timeout_ms,
                  "How long to wait for a first word of the broker")
       ->capture_default_str()
@@ -251,6 +378,7 @@ void add_all(CLI::App& app, Chosen& chosen) {
   add_bench(app, chosen);
   add_job_queries(app, chosen);
   add_limits(app, chosen);
+  add_operator_commands(app, chosen);
   add_simulate(app, chosen);
   app.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
 }
@@ -273,6 +401,12 @@ int main_checked(int argc, char** argv) {
   if (!chosen.command) {
     say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
     return kExitUsage;
+  }
+  // Whoever names the operators' endpoint alone has no other one to ask.
+  const bool admin_alone = app.count("--admin") > 0 && app.count("--broker") == 0;
+  if (chosen.asks_operators_socket || (chosen.asks_either_socket && admin_alone)) {
+    chosen.common.broker = chosen.admin_endpoint;
+    chosen.common.named_by = "--admin or LANEMQ_ADMIN";
   }
   chosen.common.connect_timeout = std::chrono::milliseconds(chosen.connect_timeout_ms);
   try {

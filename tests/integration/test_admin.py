@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators ask of the broker, through its admin endpoint and through `lanemq`."""
 
+import fcntl
+import json
 import os
+import pty
+import re
+import select
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
+import termios
+import time
 import unittest
 
 import zmq
@@ -171,6 +179,159 @@ class Drain(harness.Case):
         worker.get("welcome")
         worker.echo(worker.get("job"))
         client.get("result")
+
+
+class Commands(harness.Case):
+    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.concurrency=8", "--set", "budget.api.keys=k1,k2")
+
+    def lanemq(self, *arguments, **environment):
+        """Exit code, stdout and stderr of a command that knows the operators' endpoint alone."""
+        variables = {**os.environ, "LANEMQ_ADMIN": self.room.broker.admin, **environment}
+        variables.pop("LANEMQ_BROKER", None)
+        done = subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True,
+                              timeout=harness.PATIENCE, env=variables)
+        return done.returncode, done.stdout, done.stderr
+
+    def does(self, *arguments):
+        code, output, errors = self.lanemq(*arguments)
+        self.assertEqual((code, errors), (0, ""), (arguments, output))
+        return output
+
+    def rows(self, *arguments):
+        return [line.split() for line in self.does(*arguments).splitlines()]
+
+    def test_lists_are_tables_or_json(self):
+        client, worker = self.room.client(), self.room.worker(name="w1", capacity=2)
+        client.submit(id="a", client="team-a")
+        worker.get("job")
+        client.submit(id="b", service="nobody", lane="batch")
+        client.status("b")
+        self.assertEqual([row[:5] for row in self.rows("jobs")],
+                         [["JOB", "state", "lane", "service", "client"], ["a", "running", "normal", "echo", "team-a"],
+                          ["b", "queued", "batch", "nobody", "connection-1"]])
+        self.assertEqual([row[0] for row in self.rows("jobs", "--lane", "batch")], ["JOB", "b"])
+        self.assertEqual(self.does("jobs", "--service", "ghost*"), "no jobs\n")
+        self.assertEqual([job["id"] for job in json.loads(self.does("jobs", "--json", "--state", "running"))["jobs"]], ["a"])
+        code, output, errors = self.lanemq("jobs", "-n", "1")
+        self.assertEqual((code, len(output.splitlines())), (0, 2))
+        self.assertIn("--limit 0 lists all", errors)
+        self.assertIn("blocked_by    no worker nobody", self.does("job", "b"))
+        self.assertEqual(json.loads(self.does("job", "a", "--json"))["worker"], "w1")
+        self.assertEqual(self.rows("workers")[1][:4:2], ["w1", "ready"])
+        self.assertEqual(self.rows("clients")[1][:3], ["team-a", "0", "1"])
+        self.assertEqual([row[0] for row in self.rows("services")], ["SERVICE", "echo", "nobody"])
+        self.assertEqual([row[0] for row in self.rows("lanes")], ["LANE", "critical", "high", "normal", "low", "batch"])
+
+    def test_changes_say_what_they_did(self):
+        client, worker = self.room.client(), self.room.worker(name="w1", capacity=1)
+        self.assertEqual(self.does("pause", "lane", "batch", "--reason", "disk", "--dry-run"),
+                         "would be: lane batch is paused: disk\n")
+        self.assertEqual(self.does("pauses"), "no pauses\n")
+        self.assertEqual(self.does("pause", "lane", "batch", "--reason", "disk"), "lane batch is paused: disk\n")
+        self.assertEqual(self.rows("pauses")[1][:2], ["lane", "batch"])
+        client.submit(id="a", lane="batch")
+        client.status("a")
+        self.assertIn("because an operator paused lane \"batch\": disk", self.does("explain", "a"))
+        self.assertEqual(self.does("move", "a", "normal"), "job a waits in lane normal\n")
+        worker.echo(worker.get("job"))
+        client.get("result")
+        self.assertEqual(self.does("resume", "lane", "batch"), "lane batch goes on\n")
+        self.assertEqual(self.does("resume", "lane", "batch"), "lane batch goes on (as it was before)\n")
+        self.assertIn("worker w1 is draining", self.does("drain", "w1"))
+        worker.get("drain")
+        self.assertIn("worker w1 takes jobs again", self.does("resume", "worker", "w1"))
+        self.assertIn("budget api: concurrency is 4 until", self.does("limits", "set", "api", "concurrency", "4"))
+        self.assertIn("budget api key k2: requests_per_minute is 60 until",
+                      self.does("limits", "set", "api", "requests_per_minute", "60", "--key", "k2"))
+        self.assertEqual(json.loads(self.does("limits", "--json"))["budgets"]["api"]["concurrency"]["limit"], 4)
+        self.assertIn("lane batch: depth_max is 5 until", self.does("lanes", "set", "batch", "depth_max", "5"))
+        client.submit(id="b", service="nobody")
+        client.status("b")
+        self.assertIn("b cancelled", self.does("cancel", "b"))
+        self.assertIn("by an operator", client.get("error").fields["message"])
+
+    def test_what_cannot_be_is_one_clear_line(self):
+        for arguments, part in ((("pause", "lane", "express"), "the lanes are critical, high"),
+                                (("job", "ghost"), 'no job with id "ghost" is known'),
+                                (("limits", "set", "api", "concurrency", "none"), "write a whole number"),
+                                (("drain", "ghost"), "no worker with the name")):
+            code, output, errors = self.lanemq(*arguments)
+            self.assertEqual((code, output, errors.count("\n")), (1, "", 1), errors)
+            self.assertIn(part, errors)
+        code, _, errors = self.lanemq("--admin", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "jobs")
+        self.assertEqual(code, 3)
+        self.assertIn("--admin or LANEMQ_ADMIN", errors)
+        self.assertEqual(self.lanemq("pause", "lane")[0], 2)
+        self.assertEqual(self.lanemq("limits", "set", "api")[0], 2)
+
+    def test_top_prints_one_picture_where_there_is_no_terminal(self):
+        self.room.worker(name="w1")
+        self.room.client().submit(lane="batch", service="nobody", id="a")
+        self.room.stats_when(lambda stats: stats["lanes"]["batch"]["queued"] == 1, "the job")
+        picture = self.does("top")
+        self.assertRegex(picture, r"(?m)^batch +1 ")
+        self.assertRegex(picture, r"(?m)^w1 ")
+        self.assertNotIn("\x1b", picture)
+
+
+class Top(harness.Case):
+    """In a terminal of its own."""
+
+    def start(self, rows, columns):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        self.addCleanup(os.close, slave)
+        self.resize(master, rows, columns)
+        self.settings = termios.tcgetattr(slave)
+        process = subprocess.Popen([harness.program("lanemq"), "--admin", self.room.broker.admin, "top"], stdin=slave,
+                                   stdout=slave, stderr=subprocess.DEVNULL, preexec_fn=os.setsid)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.slave, self.seen = slave, b""
+        return master, process
+
+    @staticmethod
+    def resize(terminal, rows, columns):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read_until(self, master, happened, what):
+        deadline = time.monotonic() + harness.PATIENCE
+        while not happened(self.seen):
+            left = deadline - time.monotonic()
+            if left < 0 or not select.select([master], [], [], left)[0]:
+                raise harness.Timeout(f"{what}; there was {self.seen!r}")
+            self.seen += os.read(master, 65536)
+
+    def assert_restored(self, master, process):
+        self.read_until(master, lambda seen: seen.endswith(b"\x1b[?25h\x1b[?1049l"), "the screen as it was")
+        self.assertEqual(process.wait(harness.PATIENCE), 0)
+        self.assertEqual(termios.tcgetattr(self.slave), self.settings)
+
+    def test_q_ends_it_and_the_terminal_is_as_it_was(self):
+        master, process = self.start(40, 120)
+        # The end of the second picture: it refreshes.
+        self.read_until(master, lambda seen: seen.count(b"\x1b[J") >= 2 and b"batch" in seen, "two pictures")
+        self.assertNotEqual(termios.tcgetattr(self.slave), self.settings)
+        os.write(master, b"q")
+        self.assert_restored(master, process)
+
+    def test_an_interrupt_ends_it_too(self):
+        master, process = self.start(40, 120)
+        self.read_until(master, lambda seen: b"\x1b[J" in seen, "a picture")
+        process.send_signal(signal.SIGINT)
+        self.assert_restored(master, process)
+
+    def test_it_fits_the_window_as_it_changes(self):
+        master, process = self.start(4, 20)
+        self.read_until(master, lambda seen: b"\x1b[J" in seen, "a picture")
+        picture = self.seen.split(b"\x1b[H", 1)[1].split(b"\x1b[J")[0]
+        lines = re.sub(rb"\x1b\[[0-9;]*[a-zA-Z]", b"", picture).split(b"\r\n")
+        self.assertEqual((len(lines), max(map(len, lines))), (4, 20))
+        self.resize(master, 40, 120)
+        process.send_signal(signal.SIGWINCH)
+        self.read_until(master, lambda seen: b"batch" in seen, "the lanes below")
+        os.write(master, b"q")
+        self.assert_restored(master, process)
 
 
 if __name__ == "__main__":

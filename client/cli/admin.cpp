@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <lanemq/limits.hpp>
+
+#include "client/cli/admin_text.hpp"
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+
+std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
+                                        std::size_t rows_max, int& code) {
+  std::string document;
+  for (std::optional<std::int64_t> from = 0; from;) {
+    request.from = *from;
+    std::future<Reply<AdminDocument>> pending = client.admin(request);
+    const std::optional<Reply<AdminDocument>> reply = wait_for(pending, client, common);
+    if (!reply || !*reply) {
+      if (reply) say_error(reply->error());
+      code = reply ? kExitFailed : kExitUnreachable;
+      return std::nullopt;
+    }
+    if (rows_max == kNoList) return (*reply)->json;
+    from = add_admin_page(document, (*reply)->json, request.verb, rows_max, *from);
+  }
+  return document;
+}
+
+int admin(const Common& common, const AdminOptions& options) {
+  Client client(client_options(common));
+  AdminRequest request = options.request;
+  if (options.rows_max > 0 && options.rows_max < limits::page_rows_max)
+    request.limit = static_cast<std::int64_t>(options.rows_max);
+  int code = kExitDone;
+  const std::optional<std::string> answer = ask_operator(client, common, request, options.rows_max, code);
+  if (!answer) return code;
+  const std::optional<std::string> text =
+      options.json ? *answer + "\n" : admin_text(request.verb, *answer, output_takes_colour());
+  if (!text) {
+    say("the broker's answer cannot be read; see it with --json");
+    return kExitFailed;
+  }
+  if (!put(*text)) return kExitFailed;
+  if (!options.json && options.rows_max > 0 && options.rows_max != kNoList &&
+      answer->find("\"next\":") != std::string::npos)
+    say("there may be more; --limit 0 lists all");
+  return kExitDone;
+}
+
+}  // namespace lanemq::cli

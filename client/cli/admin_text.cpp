@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/admin_text.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/cli/stats_table.hpp"
+#include "client/cli/table.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using Document = nlohmann::ordered_json;
+
+/// Of `lanemq top`: how many workers, and clients, have a line.
+constexpr std::size_t kTopRows = 10;
+
+struct Column {
+  const char* title;
+  const char* field;
+};
+
+struct Table {
+  std::string_view verb;
+  std::vector<Column> columns;
+};
+
+const std::vector<Table>& tables() {
+  static const std::vector<Table> kTables{
+      {"jobs",
+       {{"JOB", "id"},
+        {"state", "state"},
+        {"lane", "lane"},
+        {"service", "service"},
+        {"client", "client"},
+        {"model", "model"},
+        {"attempts", "attempts"},
+        {"age", "age_ms"},
+        {"worker", "worker"}}},
+      {"lanes",
+       {{"LANE", "name"},
+        {"queued", "queued"},
+        {"delayed", "delayed"},
+        {"running", "running"},
+        {"depth_max", "depth_max"},
+        {"timeout", "timeout_ms"},
+        {"reserve", "reserve"},
+        {"share_min", "share_min"},
+        {"boost_after", "boost_after_ms"},
+        {"paused", "paused"}}},
+      {"services",
+       {{"SERVICE", "name"},
+        {"queued", "queued"},
+        {"workers", "workers"},
+        {"free places", "free_places"},
+        {"breaker", "breaker"},
+        {"paused", "paused"}}},
+      {"workers",
+       {{"WORKER", "name"},
+        {"session", "session"},
+        {"state", "state"},
+        {"running", "running"},
+        {"capacity", "capacity"},
+        {"services", "services"},
+        {"lanes", "lanes"},
+        {"heard", "heard_ms"}}},
+      {"clients",
+       {{"CLIENT", "name"},
+        {"waiting", "waiting"},
+        {"running", "running"},
+        {"weight", "weight"},
+        {"in_flight_max", "in_flight_max"},
+        {"depth_max", "depth_max"},
+        {"paused", "paused"}}},
+      {"pauses", {{"PAUSED", "what"}, {"name", "name"}, {"for", "for_ms"}, {"reason", "reason"}}}};
+  return kTables;
+}
+
+Document parsed(std::string_view text) {
+  return Document::parse(text, nullptr, false);
+}
+
+const Document& part(const Document& object, std::string_view name) {
+  static const Document kNone;
+  if (!object.is_object()) return kNone;
+  const auto at = object.find(name);
+  return at == object.end() ? kNone : *at;
+}
+
+std::string text_of(const Document& object, std::string_view name) {
+  const Document& value = part(object, name);
+  return value.is_string() ? printable(value.get<std::string>(), limits::text_bytes_max) : std::string();
+}
+
+std::int64_t number_of(const Document& object, std::string_view name) {
+  const Document& value = part(object, name);
+  return value.is_number() ? value.get<std::int64_t>() : 0;
+}
+
+bool holds(const Document& object, std::string_view name) {
+  const Document& value = part(object, name);
+  return value.is_boolean() && value.get<bool>();
+}
+
+/// A value for people: times by their unit, lists with commas.
+std::string shown(std::string_view name, const Document& value) {
+  if (value.is_string()) return printable(value.get<std::string>(), limits::text_bytes_max);
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_array()) {
+    std::string list;
+    for (const Document& one : value)
+      list += (list.empty() ? "" : ",") + shown({}, one);
+    return list;
+  }
+  if (value.is_number_float()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value.get<double>());
+    return text;
+  }
+  if (!value.is_number_integer()) return "-";
+  const auto number = value.get<std::int64_t>();
+  if (name == "job") return std::to_string(number);  // a number to look for in logs
+  if (name.ends_with("_ms")) return short_duration(std::chrono::milliseconds(number));
+  return number < 0 ? std::to_string(number) : grouped(static_cast<std::uint64_t>(number));
+}
+
+std::vector<TableRow> rows_of(const Table& table, const Document& list) {
+  std::vector<TableRow> rows(1);
+  for (const Column& column : table.columns)
+    rows[0].emplace_back(column.title);
+  for (const Document& entry : list) {
+    TableRow& row = rows.emplace_back();
+    for (const Column& column : table.columns)
+      row.push_back(shown(column.field, part(entry, column.field)));
+  }
+  // A column that nobody has is no help.
+  for (std::size_t i = table.columns.size(); i-- > 1 && rows.size() > 1;)
+    if (std::all_of(rows.begin() + 1, rows.end(), [&](const TableRow& row) { return row[i] == "-"; }))
+      for (TableRow& row : rows)
+        row.erase(row.begin() + static_cast<std::ptrdiff_t>(i));
+  return rows;
+}
+
+std::string list_text(const Table& table, const Document& list, bool colour) {
+  if (list.empty()) return "no " + std::string(table.verb) + "\n";
+  return aligned_table(rows_of(table, list), colour);
+}
+
+/// The name without the unit that its value is shown with.
+std::string_view label_of(std::string_view name) {
+  return name.ends_with("_ms") ? name.substr(0, name.size() - 3) : name;
+}
+
+std::string job_text(const Document& job) {
+  std::size_t width = 0;
+  for (const auto& [name, value] : job.items())
+    width = std::max(width, label_of(name).size());
+  std::string text;
+  for (const auto& [name, value] : job.items()) {
+    if (name == "ref") continue;
+    const std::string label = printable(label_of(name));
+    text += label + std::string(width - std::min(width, label.size()) + 2, ' ') + shown(name, value) + "\n";
+  }
+  return text;
+}
+
+/// What a change came to, as a sentence.
+std::string change_text(std::string_view verb, const Document& change) {
+  const std::string thing = text_of(change, "what") + " " + text_of(change, "name");
+  const std::string workers = std::to_string(number_of(change, "workers")) + " of that name, " +
+                              std::to_string(number_of(change, "running")) + " jobs running";
+  std::string text;
+  if (verb == "pause") {
+    const std::string reason = text_of(change, "reason");
+    text = thing + " is paused" + (reason.empty() ? "" : ": " + reason);
+  } else if (part(change, "draining").is_boolean()) {
+    text = thing + (holds(change, "draining") ? " is draining" : " takes jobs again") + " (" + workers + ")";
+  } else if (verb == "resume") {
+    text = thing + " goes on";
+  } else if (verb == "move") {
+    text = "job " + text_of(change, "id") + " waits in lane " + text_of(change, "lane");
+  } else {
+    const std::string key = text_of(change, "key");
+    text = thing + (key.empty() ? "" : " key " + key) + ": " + text_of(change, "setting") + " is " +
+           text_of(change, "value") + " until " + text_of(change, "until");
+  }
+  if (!holds(change, "changed")) text += " (as it was before)";
+  return (holds(change, "dry_run") ? "would be: " : "") + text + "\n";
+}
+
+std::int64_t finished(const Document& stats, const std::string& lane) {
+  const Document& of = part(part(stats, "lanes"), lane);
+  return number_of(of, "succeeded") + number_of(of, "failed");
+}
+
+/// The rows with the most of the fields together first, as many as there is room for.
+Document busiest(const Document& list, std::string_view one, std::string_view other) {
+  std::vector<Document> rows(list.begin(), list.end());
+  const auto busy = [&](const Document& row) { return number_of(row, one) + number_of(row, other); };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Document& a, const Document& b) { return busy(a) > busy(b); });
+  Document first = Document::array();
+  for (const Document& row : rows)
+    if (first.size() < kTopRows) first.push_back(row);
+  return first;
+}
+
+void add_lines(std::vector<std::string>& lines, const std::string& text) {
+  if (!lines.empty()) lines.emplace_back();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+
+std::optional<std::int64_t> add_admin_page(std::string& document, const std::string& page,
+                                           std::string_view verb, std::size_t rows_max, std::int64_t from) {
+  Document all = document.empty() ? Document{{verb, Document::array()}} : parsed(document);
+  const Document more = parsed(page);
+  Document& rows = all[verb];
+  for (const Document& row : part(more, verb))
+    if (rows_max == 0 || rows.size() < rows_max) rows.push_back(row);
+  const std::int64_t next = number_of(more, "next");
+  const bool goes_on = next > from;  // a broker that does not get on is not asked for ever
+  const bool enough = rows_max > 0 && rows.size() >= rows_max;
+  if (goes_on && enough) all["next"] = next;
+  document = all.dump();
+  return goes_on && !enough ? std::optional(next) : std::nullopt;
+}
+
+std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour) {
+  const Document document = parsed(json);
+  if (!document.is_object()) return std::nullopt;
+  for (const Table& table : tables()) {
+    if (table.verb != verb) continue;
+    const Document& list = part(document, verb);
+    return list.is_array() ? std::optional(list_text(table, list, colour)) : std::nullopt;
+  }
+  return verb == "job" ? job_text(document) : change_text(verb, document);
+}
+
+std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before,
+                                   std::chrono::duration<double> elapsed) {
+  const Document stats = parsed(facts.stats), earlier = parsed(before.stats);
+  std::vector<std::string> lines;
+  const Document& places = part(stats, "workers");
+  add_lines(lines, "lanemq-broker " + text_of(stats, "version") + "  up " +
+                       shown("up_ms", part(stats, "uptime_ms")) + "  workers " +
+                       shown({}, part(places, "connected")) + "  places " +
+                       shown({}, part(places, "running")) + "/" + shown({}, part(places, "capacity")) +
+                       "  q quits");
+  std::vector<TableRow> lanes{
+      {"LANE", "queued", "delayed", "running", "done/s", "oldest", "wait p50", "wait p99", "run p50"}};
+  for (const auto& [name, lane] : part(stats, "lanes").items()) {
+    char rate[32] = "-";
+    if (earlier.is_object() && elapsed.count() > 0)
+      std::snprintf(rate, sizeof rate, "%.1f",
+                    static_cast<double>(finished(stats, name) - finished(earlier, name)) / elapsed.count());
+    const auto ms = [](const Document& of, const char* field) {
+      const Document& value = part(of, field);
+      return value.is_number() ? short_duration(std::chrono::milliseconds(value.get<std::int64_t>())) : "-";
+    };
+    lanes.push_back({printable(name), shown({}, part(lane, "queued")), shown({}, part(lane, "delayed")),
+                     shown({}, part(lane, "running")), rate, ms(lane, "oldest_ms"),
+                     ms(part(lane, "wait_ms"), "p50"), ms(part(lane, "wait_ms"), "p99"),
+                     ms(part(lane, "run_ms"), "p50")});
+  }
+  add_lines(lines, aligned_table(lanes, false));
+  if (const Document& paused = part(stats, "paused"); paused.is_array() && !paused.empty())
+    add_lines(lines, "PAUSED  " + shown({}, paused));
+  if (!part(stats, "budgets").empty())
+    add_lines(lines, limits_table(facts.stats, false).value_or(std::string()));
+  for (const Table& table : tables()) {
+    if (table.verb == "workers")
+      add_lines(lines,
+                list_text(table, busiest(part(parsed(facts.workers), "workers"), "running", ""), false));
+    if (table.verb == "clients")
+      add_lines(lines, list_text(table, busiest(part(parsed(facts.clients), "clients"), "running", "waiting"),
+                                 false));
+  }
+  return lines;
+}
+
+std::string cropped(const std::string& line, std::size_t columns) {
+  std::size_t shown_columns = 0, at = 0;
+  for (; at < line.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of a character
+    if (begins && shown_columns++ == columns) break;
+  }
+  return line.substr(0, at);
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "client/cli/admin_text.hpp"
+#include "client/cli/broker_link.hpp"
+#include "client/cli/commands.hpp"
+#include "client/cli/stats_table.hpp"
+#include "client/cli/terminal.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kRefresh{1'000};
+/// Of the broker's clients and workers, how many are looked at for the busiest of them.
+constexpr std::size_t kRowsLookedAt = 1'000;
+
+/// The terminal's other screen, without a cursor and with keys that come at once; the terminal is as it was
+/// when this ends.
+class FullScreen {
+ public:
+  FullScreen() {
+    keys_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    if (keys_) {
+      termios raw = before_;
+      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    put("\x1b[?1049h\x1b[?25l");
+  }
+  ~FullScreen() {
+    put("\x1b[?25h\x1b[?1049l");
+    if (keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  FullScreen(const FullScreen&) = delete;
+  FullScreen& operator=(const FullScreen&) = delete;
+
+  bool draw(const std::vector<std::string>& lines) const {
+    winsize size{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+      size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+    std::string picture = "\x1b[H";
+    const std::size_t rows = std::min<std::size_t>(lines.size(), size.ws_row);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const bool head = row > 0 && lines[row - 1].empty() && output_takes_colour();
+      picture +=
+          (head ? "\x1b[1m" : "") + cropped(lines[row], size.ws_col) + (head ? "\x1b[0m" : "") + "\x1b[K";
+      if (row + 1 < rows) picture += "\n";
+    }
+    return put(picture + "\x1b[J");
+  }
+
+  /// Waits for the time, a key, a signal or another size of the window. Returns whether to go on.
+  bool wait(Clock::time_point until) const {
+    while (interrupted() == 0) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+      if (left.count() <= 0) return true;
+      pollfd key{.fd = keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
+      const int ready = ::poll(&key, 1, static_cast<int>(left.count()));
+      if (ready < 0 && errno == EINTR) return interrupted() == 0;
+      if (ready <= 0) continue;
+      char pressed = 0;
+      if (::read(STDIN_FILENO, &pressed, 1) <= 0 || pressed == 'q' || pressed == 'Q') return false;
+    }
+    return false;
+  }
+
+ private:
+  termios before_{};
+  bool keys_ = false;
+};
+
+/// All that a picture needs; empty: it cannot be had, and why was said.
+std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
+  TopFacts facts;
+  for (std::optional<std::int64_t> from = 0; from;) {
+    std::future<Reply<BrokerStats>> pending = client.stats(*from);
+    const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
+    if (!reply || !*reply) {
+      if (reply) say_error(reply->error());
+      code = reply ? kExitFailed : kExitUnreachable;
+      return std::nullopt;
+    }
+    from = add_stats_page(facts.stats, (*reply)->json, *from);
+  }
+  for (const auto& [verb, document] : {std::pair{"workers", &facts.workers}, {"clients", &facts.clients}}) {
+    std::optional<std::string> list = ask_operator(client, common, {.verb = verb}, kRowsLookedAt, code);
+    if (!list) return std::nullopt;
+    *document = std::move(*list);
+  }
+  return facts;
+}
+
+/// The window's new size shows at once: the signal ends the wait for the next second.
+void watch_window_size() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGWINCH, &action, nullptr);
+}
+
+}  // namespace
+
+int top(const Common& common) {
+  Client client(client_options(common));
+  int code = kExitDone;
+  std::optional<TopFacts> facts = look(client, common, code);
+  if (!facts) return code;
+  if (!output_is_terminal()) {
+    std::string picture;
+    for (const std::string& line : top_lines(*facts, {}, {}))
+      picture += line + "\n";
+    return put(picture) ? kExitDone : kExitFailed;
+  }
+  catch_interrupts();
+  watch_window_size();
+  {
+    const FullScreen screen;
+    TopFacts before;
+    Clock::time_point looked_at = Clock::now(), looked_before = looked_at;
+    while (screen.draw(top_lines(*facts, before, looked_at - looked_before))) {
+      if (!screen.wait(looked_at + kRefresh)) return kExitDone;
+      if (Clock::now() < looked_at + kRefresh) continue;  // only the window's size has changed
+      before = std::move(*facts);
+      looked_before = looked_at;
+      looked_at = Clock::now();
+      facts = look(client, common, code);
+      if (!facts) break;
+    }
+  }
+  return code == kExitDone ? kExitFailed : code;
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/admin_text.hpp"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+TEST(AdminPages, are_put_together_until_the_broker_has_no_more) {
+  std::string document;
+
+  EXPECT_EQ(add_admin_page(document, R"({"jobs":[{"id":"a"}],"next":7})", "jobs", 0, 0), 7);
+  EXPECT_EQ(add_admin_page(document, R"({"jobs":[],"next":9,"ref":1})", "jobs", 0, 7), 9);
+  EXPECT_EQ(add_admin_page(document, R"({"jobs":[{"id":"b"}]})", "jobs", 0, 9), std::nullopt);
+  EXPECT_EQ(document, R"({"jobs":[{"id":"a"},{"id":"b"}]})");
+}
+
+TEST(AdminPages, end_with_as_many_rows_as_are_wanted_and_say_that_there_may_be_more) {
+  std::string document;
+
+  EXPECT_EQ(add_admin_page(document, R"({"jobs":[{"id":"a"},{"id":"b"}],"next":7})", "jobs", 1, 0),
+            std::nullopt);
+  EXPECT_EQ(document, R"({"jobs":[{"id":"a"}],"next":7})");
+}
+
+TEST(AdminPages, of_a_broker_that_does_not_get_on_end) {
+  std::string document;
+
+  EXPECT_EQ(add_admin_page(document, R"({"jobs":[],"next":7})", "jobs", 0, 7), std::nullopt);
+}
+
+TEST(AdminText, of_a_list_leaves_out_columns_that_nobody_has) {
+  const auto text = admin_text(
+      "jobs", R"({"jobs":[{"id":"a","state":"queued","age_ms":61000},{"id":"b\n","state":"running"}]})",
+      false);
+
+  EXPECT_EQ(text, "JOB      state    age\na       queued  1m01s\nb\\x0a  running      -\n");
+  EXPECT_EQ(admin_text("jobs", R"({"jobs":[]})", false), "no jobs\n");
+  EXPECT_EQ(admin_text("jobs", "{}", false), std::nullopt);
+  EXPECT_EQ(admin_text("jobs", "nonsense", false), std::nullopt);
+}
+
+TEST(AdminText, of_a_change_is_a_sentence) {
+  EXPECT_EQ(admin_text("pause", R"({"what":"lane","name":"batch","reason":"disk","changed":true})", false),
+            "lane batch is paused: disk\n");
+  EXPECT_EQ(admin_text("resume", R"({"what":"client","name":"a","changed":false})", false),
+            "client a goes on (as it was before)\n");
+  EXPECT_EQ(
+      admin_text("drain",
+                 R"({"what":"worker","name":"w","draining":true,"workers":2,"running":3,"changed":true})",
+                 false),
+      "worker w is draining (2 of that name, 3 jobs running)\n");
+  EXPECT_EQ(admin_text("move", R"({"id":"a","lane":"low","changed":true,"dry_run":true})", false),
+            "would be: job a waits in lane low\n");
+}
+
+TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {
+  const auto stats = [](int succeeded) {
+    return R"({"version":"1","uptime_ms":1000,"lanes":{"normal":{"queued":2,"succeeded":)" +
+           std::to_string(succeeded) +
+           R"(,"failed":0}},"workers":{"connected":1,"capacity":4,"running":1},"paused":["lane low"]})";
+  };
+  const TopFacts before{.stats = stats(10), .workers = {}, .clients = {}};
+  const TopFacts now{
+      .stats = stats(30),
+      .workers = R"({"workers":[{"name":"idle","running":0},{"name":"busy","running":3}]})",
+      .clients =
+          R"({"clients":[{"name":"a","waiting":1,"running":0},{"name":"b","waiting":5,"running":2}]})"};
+
+  const std::vector<std::string> first = top_lines(now, {}, seconds(0));
+  const std::vector<std::string> lines = top_lines(now, before, seconds(2));
+
+  EXPECT_THAT(lines[0], HasSubstr("places 1/4"));
+  EXPECT_THAT(first[3], testing::ContainsRegex("^normal +2 +- +- +- "));
+  EXPECT_THAT(lines[3], testing::ContainsRegex("^normal +2 +- +- +10.0 "));
+  EXPECT_THAT(lines, testing::Contains("PAUSED  lane low"));
+  const auto line_of = [&](const char* start) {
+    return std::find_if(lines.begin(), lines.end(),
+                        [&](const std::string& line) { return line.starts_with(start); });
+  };
+  EXPECT_LT(line_of("busy"), line_of("idle"));
+  EXPECT_LT(line_of("b "), line_of("a "));
+}
+
+TEST(Top, crops_lines_by_characters) {
+  EXPECT_EQ(cropped("abc", 5), "abc");
+  EXPECT_EQ(cropped("abc", 2), "ab");
+  EXPECT_EQ(cropped("äöü", 2), "äö");
+  EXPECT_EQ(cropped("", 2), "");
+}
+
+}  // namespace
+}  // namespace lanemq::cli
