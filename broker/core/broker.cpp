@@ -258,7 +258,9 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 
 void Broker::expire(Job& job, TimePoint now) {
   // A stated timeout counts from the submit.
-  const Duration delay = job.timeout_stated && job.extra ? job.extra->delay : Duration{};
+  const bool still_delayed = job.state == JobState::delayed && job.attempt == 0;
+  const Duration delay =
+      job.timeout_stated && job.extra && !still_delayed ? job.extra->delay : Duration{};
   const std::int64_t timeout = to_ms(job.deadline - job.accepted_at + delay);
   if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running

@@ -88,10 +88,6 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
   if (fields.stream)
     return bad_request("field \"stream\" is true: streamed answers are not in this version; leave it out");
-  if (fields.timeout_ms && fields.delay_ms && *fields.delay_ms >= *fields.timeout_ms)
-    return bad_request("field \"delay_ms\" (" + std::to_string(*fields.delay_ms) +
-                       ") leaves nothing of \"timeout_ms\" (" + std::to_string(*fields.timeout_ms) +
-                       "), which counts from the submit; shorten the one or lengthen the other");
   if (!fields.orphan.empty() && fields.orphan != "keep")
     return bad_request("field \"orphan\" must be keep in this version");
   if (event.body.size() > options_.body_bytes_max)
@@ -437,7 +433,7 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
   reply.code = name_of(why.code);
   reply.message = why.message;
   if (why.retry_after) reply.retry_after_ms = to_ms(*why.retry_after);
-  reply.limiter = why.limiter;
+  if (!why.limiter.empty()) reply.limiter = why.limiter;
   reply.ref = ref;
   answer(to, reply);
 }
@@ -530,7 +526,6 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
   scratch_.clear();
   DocumentWriter(scratch_).array(count).written(list_.view());
   wire::StatusReply reply;
-  reply.attempts = -1;  // of the jobs, not of the list
   reply.jobs = {scratch_.view()};
   reply.ref = fields.ref;
   answer(event.from, reply);

@@ -82,6 +82,13 @@ class Outbox {
     return send.batch == Send::kAlone ? 1 : batches_[send.batch].items();
   }
 
+  /// A number for each of its messages that rises with the order in which all were added, whoever they are
+  /// for.
+  std::vector<std::size_t> order(const Send& send) const {
+    if (send.batch == Send::kAlone) return {send.address_begin};
+    return batches_[send.batch].places(bytes);
+  }
+
   /// Appends a message with its body: inside the header when it is small, else as a frame that shares it.
   /// `grouping` is the peer's, null where it is not at hand: then nobody's next message joins an earlier one.
   template <class Message>

@@ -248,8 +248,52 @@ void add_limits(CLI::App& app, Chosen& chosen) {
   });
 }
 
+/// Rows of a list that states no number.
+constexpr std::size_t kRowsUsual = 100;
+
+/// Of dead jobs, which. `all`: what stands for no filter where something is changed.
+void add_dead_filters(CLI::App& command, Chosen& chosen, bool changes) {
+  AdminRequest& request = chosen.admin.request;
+  const std::vector<CLI::Option*> filters{
+      command.add_option("--lane", request.lane, "Of those lanes alone")->type_name("GLOB"),
+      command.add_option("--service", request.service, "Of those services alone")->type_name("GLOB"),
+      command.add_option("--client", request.client, "Of those clients alone")->type_name("GLOB"),
+      command.add_option("--model", request.model, "Of those models alone")->type_name("GLOB"),
+      command.add_option("--code", request.code, "That ended so alone: deadline, upstream_failed, ...")
+          ->type_name("GLOB")};
+  if (!changes) return;
+  CLI::Option* const id =
+      command.add_option("id", request.id, "The dead job's id")->type_name("ID");
+  CLI::Option* const all = command.add_flag("--all", "All dead jobs");
+  for (CLI::Option* filter : filters) {
+    id->excludes(filter);
+    all->excludes(filter);
+  }
+  all->excludes(id);
+  // Nothing that was left out by mistake is taken for all.
+  command.preparse_callback([](std::size_t) {});
+  command.final_callback([&command, filters, id, all] {
+    if (id->count() + all->count() > 0) return;
+    for (const CLI::Option* filter : filters)
+      if (filter->count() > 0) return;
+    throw CLI::RequiredError("which dead jobs: an id, a filter such as --code, or --all;");
+  });
+  add_dry_run(command, chosen);
+}
+
+void add_dead_commands(CLI::App& app, Chosen& chosen) {
+  add_dead_filters(add_admin_command(app, chosen, "dead",
+                                     "List the jobs that failed or ran out of time, the oldest first",
+                                     AdminVerb::dead, kRowsUsual),
+                   chosen, false);
+  add_dead_filters(add_admin_command(app, chosen, "redrive", "Run dead jobs again: redrive ID, redrive --code deadline",
+                                     AdminVerb::redrive, kNoList),
+                   chosen, true);
+  add_dead_filters(
+      add_admin_command(app, chosen, "purge", "Forget dead jobs", AdminVerb::purge, kNoList), chosen, true);
+}
+
 void add_operator_commands(CLI::App& app, Chosen& chosen) {
-  constexpr std::size_t kRowsUsual = 100;
   AdminRequest& request = chosen.admin.request;
   CLI::App& jobs = add_admin_command(app, chosen, "jobs", "List the jobs that are not over, or of one state",
                                      AdminVerb::jobs, kRowsUsual);
@@ -270,6 +314,8 @@ void add_operator_commands(CLI::App& app, Chosen& chosen) {
   add_admin_command(app, chosen, "clients", "List the clients", AdminVerb::clients, kRowsUsual);
   add_admin_command(app, chosen, "services", "List the services", AdminVerb::services, kRowsUsual);
   add_admin_command(app, chosen, "pauses", "List what is paused, and why", AdminVerb::pauses, kRowsUsual);
+
+  add_dead_commands(app, chosen);
 
   CLI::App& lanes = add_admin_command(app, chosen, "lanes", "List the lanes with their settings",
                                       AdminVerb::lanes, kRowsUsual);

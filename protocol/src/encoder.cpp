@@ -464,6 +464,13 @@ bool Batch::add(const BatchItem& item, std::string_view body, std::size_t items_
   return true;
 }
 
+std::vector<std::size_t> Batch::places(const Buffer& buffer) const {
+  std::vector<std::size_t> places;
+  for (std::size_t at = first_.begin - sizeof(Link); places.size() < items_; at = link_at(buffer, at).next)
+    places.push_back(at);
+  return places;
+}
+
 void Batch::write(const Buffer& buffer, Buffer& out) const {
   const std::string_view op = first_.op->name;
   const auto count = static_cast<std::uint32_t>(items_);

@@ -278,11 +278,12 @@ class Nuisance {
     for (const std::string& frame : frames) {
       if (!is_header(frame)) continue;
       if constexpr (std::is_same_v<Message, wire::ClientRequest>) {
-        if (answers_.decode(frame, reply_) != nullptr) fail("a broken answer: " + printable(frame));
-        if (const auto* error = std::get_if<wire::ErrorReply>(&reply_)) return {error->code, error->message};
+        if (answers_.decode(frame, {}, replies_) != nullptr) fail("a broken answer: " + printable(frame));
+        if (const auto* error = std::get_if<wire::ErrorReply>(&replies_[0]))
+          return {error->code, error->message};
       } else {
-        if (answers_.decode(frame, command_) != nullptr) fail("a broken answer: " + printable(frame));
-        if (const auto* error = std::get_if<wire::WorkerRefusal>(&command_))
+        if (answers_.decode(frame, {}, commands_) != nullptr) fail("a broken answer: " + printable(frame));
+        if (const auto* error = std::get_if<wire::WorkerRefusal>(&commands_[0]))
           return {error->code, error->message};
       }
       return {};
@@ -301,8 +302,8 @@ class Nuisance {
   zmq::socket_t socket_;
   Decoder decoder_, answers_;
   Items<Message> items_;
-  wire::ClientReply reply_;
-  wire::WorkerCommand command_;
+  Items<wire::ClientReply> replies_;
+  Items<wire::WorkerCommand> commands_;
   std::uint64_t number_ = 0, broken_ = 0, understood_ = 0;
   std::unordered_set<std::string> refused_;
   std::size_t nameless_ = 0;

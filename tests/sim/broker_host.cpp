@@ -141,20 +141,26 @@ void BrokerHost::take(const Packet& packet) {
     take_client(packet);
   else
     take_worker(packet);
-  report();
 }
 
 void BrokerHost::take_client(const Packet& packet) {
-  const core::TimePoint now = scheduler_.now();
-  wire::ClientRequest request;
-  if (const DecodeError* error = decoder_.decode(packet.header, request))
+  Items<wire::ClientRequest> requests;
+  if (const DecodeError* error = decoder_.decode(packet.header, {}, requests))
     violated("not decoded: " + error->message);
-  const std::string& address = packet.link->address;
-  const std::string_view body = packet.body.empty() ? decoder_.body() : std::string_view(packet.body);
-  const core::Origin from{.address = address,
-                          .envelope = packet.link->is_req ? kReqEnvelope : std::string_view{},
-                          .one_answer = packet.link->is_req};
-  auditor_->client_says(address, request, body, packet.link->is_req, now);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (requests.error(i) != nullptr) violated("not decoded: " + requests.error(i)->message);
+    take_request(*packet.link, requests[i], packet.body.empty() ? requests.body(i) : packet.body);
+    report();
+  }
+}
+
+void BrokerHost::take_request(const Connection& link, const wire::ClientRequest& request,
+                              std::string_view body) {
+  const core::TimePoint now = scheduler_.now();
+  const core::Origin from{.address = link.address,
+                          .envelope = link.is_req ? kReqEnvelope : std::string_view{},
+                          .one_answer = link.is_req};
+  auditor_->client_says(link.address, request, body, link.is_req, now);
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     broker_->handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
@@ -166,12 +172,19 @@ void BrokerHost::take_client(const Packet& packet) {
 }
 
 void BrokerHost::take_worker(const Packet& packet) {
-  const core::TimePoint now = scheduler_.now();
-  wire::WorkerReport report;
-  if (const DecodeError* error = decoder_.decode(packet.header, report))
+  Items<wire::WorkerReport> reports;
+  if (const DecodeError* error = decoder_.decode(packet.header, {}, reports))
     violated("not decoded: " + error->message);
-  const std::string& address = packet.link->address;
-  const std::string_view body = packet.body.empty() ? decoder_.body() : std::string_view(packet.body);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (reports.error(i) != nullptr) violated("not decoded: " + reports.error(i)->message);
+    take_worker_report(packet.link->address, reports[i], packet.body.empty() ? reports.body(i) : packet.body);
+    report();
+  }
+}
+
+void BrokerHost::take_worker_report(const std::string& address, const wire::WorkerReport& report,
+                                    std::string_view body) {
+  const core::TimePoint now = scheduler_.now();
   auditor_->worker_says(address, report, body, now);
   if (const auto* ready = std::get_if<wire::Ready>(&report))
     broker_->handle(core::WorkerReady{address, ready}, now);
@@ -206,31 +219,52 @@ void BrokerHost::report() {
   core::Outbox& outbox = broker_->outbox();
   for (; reported_notices_ < outbox.notices.size(); ++reported_notices_)
     auditor_->noticed(outbox.notices[reported_notices_]);
-  for (; reported_ < outbox.sends.size(); ++reported_) {
-    const core::Send& send = outbox.sends[reported_];
-    const std::string_view header = outbox.header(send);
-    const std::string address(outbox.address(send));
-    if (trace_ != nullptr)
-      trace_->add(scheduler_.now(), (send.peer == core::Peer::client ? "  < client " : "  < worker ") +
-                                        address + " " + to_json(header));
-    digest_ = XXH3_64bits_withSeed(
-        header.data(), header.size(),
-        digest_ + static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count()));
-    if (send.peer == core::Peer::client) {
-      wire::ClientReply reply;
-      if (const DecodeError* error = sent_decoder_.decode(header, reply))
-        violated("unreadable: " + error->message);
-      auditor_->sent_to_client(address, reply, send.body.empty() ? sent_decoder_.body() : send.body.bytes());
-    } else {
-      wire::WorkerCommand command;
-      if (const DecodeError* error = sent_decoder_.decode(header, command))
-        violated("unreadable: " + error->message);
-      auditor_->sent_to_worker(address, command,
-                               send.body.empty() ? sent_decoder_.body() : send.body.bytes());
-      if (const auto* offer = std::get_if<wire::JobOffer>(&command)) note_offer(*offer);
-    }
+  // A batch may have grown since it was looked at last. The auditor is shown the order of the decisions,
+  // which is that of the messages to all peers together.
+  struct New {
+    std::size_t order, send, item;
+  };
+  std::vector<New> news;
+  reported_.resize(outbox.sends.size());
+  for (std::size_t i = 0; i < reported_.size(); ++i) {
+    if (reported_[i] == outbox.items(outbox.sends[i])) continue;
+    const std::vector<std::size_t> order = outbox.order(outbox.sends[i]);
+    for (; reported_[i] < order.size(); ++reported_[i])
+      news.push_back({order[reported_[i]], i, reported_[i]});
   }
+  std::sort(news.begin(), news.end(), [](const New& a, const New& b) { return a.order < b.order; });
+  for (const New& one : news)
+    report_item(outbox.sends[one.send], one.item);
   auditor_->step_over();
+}
+
+void BrokerHost::report_item(const core::Send& send, std::size_t item) {
+  const core::Outbox& outbox = broker_->outbox();
+  const std::string_view header = outbox.header(send);
+  const std::string address(outbox.address(send));
+  if (trace_ != nullptr)
+    trace_->add(scheduler_.now(),
+                (send.peer == core::Peer::client ? "  < client " : "  < worker ") + address + " " +
+                    (item > 0 ? "item " + std::to_string(item) + " of " : std::string()) + to_json(header));
+  digest_ =
+      XXH3_64bits_withSeed(header.data(), header.size(),
+                           digest_ + static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count()));
+  const auto decode = [&](auto& items) {
+    if (const DecodeError* error = sent_decoder_.decode(header, {}, items))
+      violated("unreadable: " + error->message);
+    if (items.error(item) != nullptr) violated("unreadable: " + items.error(item)->message);
+    return send.body.empty() ? items.body(item) : send.body.bytes();
+  };
+  if (send.peer == core::Peer::client) {
+    Items<wire::ClientReply> replies;
+    const std::string_view body = decode(replies);
+    auditor_->sent_to_client(address, replies[item], body);
+  } else {
+    Items<wire::WorkerCommand> commands;
+    const std::string_view body = decode(commands);
+    auditor_->sent_to_worker(address, commands[item], body);
+    if (const auto* offer = std::get_if<wire::JobOffer>(&commands[item])) note_offer(*offer);
+  }
 }
 
 void BrokerHost::note_offer(const wire::JobOffer& offer) {
@@ -261,7 +295,8 @@ void BrokerHost::send_all() {
     });
   }
   outbox.clear();
-  reported_ = reported_notices_ = 0;
+  reported_.clear();
+  reported_notices_ = 0;
 }
 
 }  // namespace lanemq::sim

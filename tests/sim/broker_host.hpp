@@ -88,7 +88,11 @@ class BrokerHost {
   void take(const Packet& packet);
   void take_client(const Packet& packet);
   void take_worker(const Packet& packet);
+  void take_request(const Connection& link, const wire::ClientRequest& request, std::string_view body);
+  void take_worker_report(const std::string& address, const wire::WorkerReport& report,
+                          std::string_view body);
   void report();
+  void report_item(const core::Send& send, std::size_t item);
   void note_offer(const wire::JobOffer& offer);
   void send_all();
   void plan_wakeup();
@@ -104,7 +108,8 @@ class BrokerHost {
   std::vector<Packet> inbox_;
   std::vector<std::string> unreachable_;
   core::TimePoint turn_at_ = core::kNever;
-  std::size_t reported_ = 0, reported_notices_ = 0;
+  std::vector<std::size_t> reported_;  // by message of the turn: its items that the auditor has seen
+  std::size_t reported_notices_ = 0;
   std::deque<wire::Lease> recent_leases_;
   std::unordered_map<std::uint64_t, int> life_of_number_;
   int life_ = 0;

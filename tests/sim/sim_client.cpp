@@ -116,6 +116,7 @@ void SimClient::submit(const Task& task, bool remember) {
   message.retain_ms = task.retain_ms;
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
+  message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);
   say(message, task.body);
 }
@@ -164,12 +165,18 @@ void SimClient::say(const Message& message, std::string_view body) {
 }
 
 void SimClient::heard(const std::string& header, const std::string& body) {
-  wire::ClientReply reply;
-  if (const DecodeError* error = decoder_.decode(header, reply))
+  Items<wire::ClientReply> replies;
+  if (const DecodeError* error = decoder_.decode(header, {}, replies))
     violated("a client cannot read: " + error->message);
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (replies.error(i) != nullptr) violated("a client cannot read: " + replies.error(i)->message);
+    heard_one(replies[i], body.empty() ? replies.body(i) : std::string_view(body));
+  }
+}
+
+void SimClient::heard_one(const wire::ClientReply& reply, std::string_view body) {
   if (const auto* result = std::get_if<wire::JobResult>(&reply)) {
-    heard_result(ref_number(result->ref).value_or(0),
-                 body.empty() ? decoder_.body() : std::string_view(body));
+    heard_result(ref_number(result->ref).value_or(0), body);
   } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
     pending_.erase(ref_number(error->ref).value_or(0));
   } else if (const auto* accepted = std::get_if<wire::Accepted>(&reply)) {

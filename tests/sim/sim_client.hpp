@@ -30,6 +30,7 @@ class SimClient {
   void submit_again(bool with_other_body);
   void ask();
   void heard(const std::string& header, const std::string& body);
+  void heard_one(const wire::ClientReply& reply, std::string_view body);
   void heard_result(std::uint64_t ref, std::string_view answer);
   std::string some_id();
   template <class Message>

@@ -86,19 +86,22 @@ void SimWorker::leave(bool at_once) {
 // ---- work ---------------------------------------------------------------------------------------------
 
 void SimWorker::heard(const std::string& header, const std::string& body) {
-  if (!session_) return;
-  wire::WorkerCommand command;
-  if (const DecodeError* error = decoder_.decode(header, command))
+  Items<wire::WorkerCommand> commands;
+  if (const DecodeError* error = decoder_.decode(header, {}, commands))
     violated("a worker cannot read: " + error->message);
-  if (const auto* offer = std::get_if<wire::JobOffer>(&command))
-    questions_[{offer->job, offer->attempt}] = {body.empty() ? std::string(decoder_.body()) : body,
-                                                offer->cost};
-  worker::Effects effects;
-  session().receive(command, now(), effects);
-  act_on(effects);
+  for (std::size_t i = 0; i < commands.size() && session_; ++i) {
+    if (commands.error(i) != nullptr) violated("a worker cannot read: " + commands.error(i)->message);
+    if (const auto* offer = std::get_if<wire::JobOffer>(&commands[i]))
+      questions_[{offer->job, offer->attempt}] = {body.empty() ? std::string(commands.body(i)) : body,
+                                                  offer->cost};
+    worker::Effects effects;
+    session().receive(commands[i], now(), effects);
+    act_on(effects, i + 1 == commands.size());
+  }
 }
 
-void SimWorker::act_on(worker::Effects& effects) {
+/// What is said in answer to a batch leaves with its last item.
+void SimWorker::act_on(worker::Effects& effects, bool last) {
   const Swarm& swarm = stage_.swarm;
   for (const worker::Effect& effect : effects) {
     if (const auto* start_job = std::get_if<worker::StartJob>(&effect)) {
@@ -122,7 +125,7 @@ void SimWorker::act_on(worker::Effects& effects) {
       });
     }
   }
-  flush();
+  if (last) flush();
 }
 
 void SimWorker::finish(wire::Lease lease) {

@@ -41,7 +41,7 @@ class SimWorker {
   };
   worker::JobOutcome draw_outcome(const Question& question);
   std::optional<wire::Usage> draw_usage(const std::optional<wire::Cost>& cost);
-  void act_on(worker::Effects& effects);
+  void act_on(worker::Effects& effects, bool last = true);
   void flush();
   void lie();
   void plan_wakeup();

@@ -128,7 +128,7 @@ struct AdminDocument {
 /// out.
 struct AdminRequest {
   std::string verb{};
-  std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{};
+  std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{};
   std::string key{}, setting{}, value{}, reason{};
   std::int64_t from = 0;
   std::optional<std::int64_t> limit{};

@@ -207,6 +207,8 @@ class Batch {
   bool add(const BatchItem& item, std::string_view body, std::size_t items_max, Buffer& buffer);
 
   std::size_t items() const { return items_; }
+  /// Where in the buffer each item stands: it tells which of several batches was given one first.
+  std::vector<std::size_t> places(const Buffer& buffer) const;
   /// Writes the message, bodies inside it, to the end of `out`, which is another buffer. A single item makes
   /// an ordinary message.
   void write(const Buffer& buffer, Buffer& out) const;
