@@ -121,7 +121,9 @@ class Auditor {
   // ---- fairness (auditor_fairness.cpp)
   bool forgets_clients() const;
   bool still_waits(const ModelStream& stream) const;
-  void begin_to_wait(ModelStream& stream);
+  bool begin_to_wait(ModelStream& stream);
+  bool surely_takes_turns(const ModelStream& stream) const;
+  void look_at_others(ModelStream& stream);
   void check_turn(const ModelJob& job);
   void charge(ModelJob& job);
   void correct(ModelJob& job, std::int64_t more);

@@ -150,9 +150,11 @@ struct ModelTurns {
   const ModelJob* witness = nullptr;
   std::int64_t witness_attempt = 0;
   std::uint64_t times_at_limit = 0;
+  bool waited = false;  ///< without a break, until its job that is being handed over
   struct Then {
     std::int64_t served = 0;
     std::uint64_t changes = 0;
+    double behind = 0;  ///< at most so far, for its weight, its turn came before who measures it
   };
   std::map<const ModelStream*, Then> others;  ///< what each other client had been served by then
 };
