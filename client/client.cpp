@@ -492,6 +492,7 @@ std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
                                .client = wire_text(request.client),
                                .model = wire_text(request.model),
                                .state = wire_text(request.state),
+                               .code = wire_text(request.code),
                                .key = wire_text(request.key),
                                .setting = wire_text(request.setting),
                                .value = wire_text(request.value),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <lanemq/admin_table.hpp>
 #include <lanemq/limits.hpp>
 
 #include "client/cli/admin_text.hpp"
@@ -26,13 +27,43 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
   return document;
 }
 
+namespace {
+
+bool names_any(const AdminRequest& request) {
+  return !request.id.empty() || !request.lane.empty() || !request.service.empty() ||
+         !request.client.empty() || !request.model.empty() || !request.code.empty();
+}
+
+/// Dead jobs run again, or are forgotten, so many in one answer.
+std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request, int& code) {
+  std::string document;
+  for (std::optional<std::int64_t> from = 0; from;) {
+    request.from = *from;
+    const std::optional<std::string> answer = ask_operator(client, common, request, kNoList, code);
+    if (!answer) return std::nullopt;
+    from = add_dead_change(document, *answer);
+  }
+  return document;
+}
+
+}  // namespace
+
 int admin(const Common& common, const AdminOptions& options) {
+  const bool changes_dead = options.request.verb == name_of(AdminVerb::redrive) ||
+                            options.request.verb == name_of(AdminVerb::purge);
+  // Nothing that was left out by mistake is taken for all.
+  if (changes_dead && !options.all_dead && !names_any(options.request)) {
+    say("which dead jobs? give an id, a filter such as --code, or --all; --dry-run says which it would be");
+    return kExitUsage;
+  }
   Client client(client_options(common));
   AdminRequest request = options.request;
   if (options.rows_max > 0 && options.rows_max < limits::page_rows_max)
     request.limit = static_cast<std::int64_t>(options.rows_max);
   int code = kExitDone;
-  const std::optional<std::string> answer = ask_operator(client, common, request, options.rows_max, code);
+  const std::optional<std::string> answer =
+      changes_dead ? change_dead(client, common, request, code)
+                   : ask_operator(client, common, request, options.rows_max, code);
   if (!answer) return code;
   const std::optional<std::string> text =
       options.json ? *answer + "\n" : admin_text(request.verb, *answer, output_takes_colour());

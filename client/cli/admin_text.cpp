@@ -21,6 +21,9 @@ using Document = nlohmann::ordered_json;
 /// Of `lanemq top`: how many workers, and clients, have a line.
 constexpr std::size_t kTopRows = 10;
 
+/// Ids that a sentence names.
+constexpr std::size_t kIdsShown = 10;
+
 struct Column {
   const char* title;
   const char* field;
@@ -78,6 +81,16 @@ const std::vector<Table>& tables() {
         {"in_flight_max", "in_flight_max"},
         {"depth_max", "depth_max"},
         {"paused", "paused"}}},
+      {"dead",
+       {{"DEAD JOB", "id"},
+        {"code", "code"},
+        {"lane", "lane"},
+        {"service", "service"},
+        {"client", "client"},
+        {"model", "model"},
+        {"attempts", "attempts"},
+        {"since", "dead_ms"},
+        {"message", "message"}}},
       {"pauses", {{"PAUSED", "what"}, {"name", "name"}, {"for", "for_ms"}, {"reason", "reason"}}}};
   return kTables;
 }
@@ -157,17 +170,44 @@ std::string_view label_of(std::string_view name) {
   return name.ends_with("_ms") ? name.substr(0, name.size() - 3) : name;
 }
 
-std::string job_text(const Document& job) {
+std::string job_text(const Document& job, bool colour) {
   std::size_t width = 0;
   for (const auto& [name, value] : job.items())
     width = std::max(width, label_of(name).size());
   std::string text;
   for (const auto& [name, value] : job.items()) {
-    if (name == "ref") continue;
+    if (name == "ref" || name == "history") continue;
     const std::string label = printable(label_of(name));
     text += label + std::string(width - std::min(width, label.size()) + 2, ' ') + shown(name, value) + "\n";
   }
+  static const Table kHistory{"history",
+                              {{"ATTEMPT", "attempt"},
+                               {"worker", "worker"},
+                               {"ago", "ago_ms"},
+                               {"ran", "ran_ms"},
+                               {"class", "class"},
+                               {"code", "code"},
+                               {"message", "message"}}};
+  if (const Document& history = part(job, "history"); history.is_array())
+    text += "\n" + list_text(kHistory, history, colour);
   return text;
+}
+
+/// What became of dead jobs.
+std::string dead_text(const Document& change) {
+  const auto jobs = [](std::int64_t count) { return std::to_string(count) + (count == 1 ? " job" : " jobs"); };
+  const bool purged = part(change, "purged").is_number();
+  const bool dry = holds(change, "dry_run");
+  std::string text = dry ? "would be: " : "";
+  text += jobs(number_of(change, purged ? "purged" : "redriven")) + (purged ? " forgotten" : " run again");
+  if (const std::int64_t refused = number_of(change, "refused"); refused > 0)
+    text += ", " + std::to_string(refused) + " stay dead (" + text_of(change, "code") + ": " +
+            text_of(change, "message") + ")";
+  std::size_t shown_ids = 0;
+  for (const Document& id : part(change, "ids"))
+    if (shown_ids++ < kIdsShown) text += (shown_ids == 1 ? ": " : " ") + shown({}, id);
+  if (shown_ids > kIdsShown) text += " ...";
+  return text + "\n";
 }
 
 /// What a change came to, as a sentence.
@@ -237,6 +277,28 @@ std::optional<std::int64_t> add_admin_page(std::string& document, const std::str
   return goes_on && !enough ? std::optional(next) : std::nullopt;
 }
 
+std::optional<std::int64_t> add_dead_change(std::string& document, const std::string& answer) {
+  const Document more = parsed(answer);
+  const std::int64_t next = number_of(more, "next");
+  if (document.empty()) {
+    document = answer;
+  } else {
+    Document all = parsed(document);
+    for (const char* count : {"redriven", "refused", "purged"})
+      if (more.contains(count)) all[count] = number_of(all, count) + number_of(more, count);
+    for (const char* text : {"code", "message"})
+      if (!all.contains(text) && more.contains(text)) all[text] = more[text];
+    for (const Document& id : part(more, "ids"))
+      all["ids"].push_back(id);
+    document = all.dump();
+  }
+  if (next == 0) return std::nullopt;
+  Document all = parsed(document);
+  all.erase("next");
+  document = all.dump();
+  return next;
+}
+
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour) {
   const Document document = parsed(json);
   if (!document.is_object()) return std::nullopt;
@@ -245,7 +307,8 @@ std::optional<std::string> admin_text(std::string_view verb, std::string_view js
     const Document& list = part(document, verb);
     return list.is_array() ? std::optional(list_text(table, list, colour)) : std::nullopt;
   }
-  return verb == "job" ? job_text(document) : change_text(verb, document);
+  if (verb == "job") return job_text(document, colour);
+  return verb == "redrive" || verb == "purge" ? dead_text(document) : change_text(verb, document);
 }
 
 std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before,

@@ -81,6 +81,7 @@ struct AdminOptions {
   AdminRequest request;
   std::size_t rows_max = 0;  ///< of a list; 0: all; kNoList: it is none
   bool json = false;
+  bool all_dead = false;  ///< redrive, purge: no filter is meant
 };
 inline constexpr std::size_t kNoList = static_cast<std::size_t>(-1);
 

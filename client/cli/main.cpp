@@ -262,22 +262,10 @@ void add_dead_filters(CLI::App& command, Chosen& chosen, bool changes) {
       command.add_option("--code", request.code, "That ended so alone: deadline, upstream_failed, ...")
           ->type_name("GLOB")};
   if (!changes) return;
-  CLI::Option* const id =
-      command.add_option("id", request.id, "The dead job's id")->type_name("ID");
-  CLI::Option* const all = command.add_flag("--all", "All dead jobs");
-  for (CLI::Option* filter : filters) {
-    id->excludes(filter);
-    all->excludes(filter);
-  }
-  all->excludes(id);
-  // Nothing that was left out by mistake is taken for all.
-  command.preparse_callback([](std::size_t) {});
-  command.final_callback([&command, filters, id, all] {
-    if (id->count() + all->count() > 0) return;
-    for (const CLI::Option* filter : filters)
-      if (filter->count() > 0) return;
-    throw CLI::RequiredError("which dead jobs: an id, a filter such as --code, or --all;");
-  });
+  CLI::Option* const id = command.add_option("id", request.id, "The dead job's id")->type_name("ID");
+  CLI::Option* const all = command.add_flag("--all", chosen.admin.all_dead, "All dead jobs")->excludes(id);
+  for (CLI::Option* filter : filters)
+    filter->excludes(id)->excludes(all);
   add_dry_run(command, chosen);
 }
 
