@@ -119,6 +119,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
       service.breaker.advance(now);
       return set_timer(service, now);
     }
+    case TimerOwner::connection:
+      return cancel_orphans(*static_cast<Connection*>(timer.object), now);
     case TimerOwner::result:
       return forget(*static_cast<KeptResult*>(timer.object));
     case TimerOwner::waiter: {
@@ -259,8 +261,7 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 void Broker::expire(Job& job, TimePoint now) {
   // A stated timeout counts from the submit.
   const bool still_delayed = job.state == JobState::delayed && job.attempt == 0;
-  const Duration delay =
-      job.timeout_stated && job.extra && !still_delayed ? job.extra->delay : Duration{};
+  const Duration delay = job.timeout_stated && job.extra && !still_delayed ? job.extra->delay : Duration{};
   const std::int64_t timeout = to_ms(job.deadline - job.accepted_at + delay);
   if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running
@@ -321,6 +322,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                     .grouping = &waiter->connection->grouping},
                    {waiter->ref});
   drop_waiters(job);
+  drop_orphan(job);
   if (job.connection != nullptr) connections_.drop_reference(*job.connection);
   job.connection = nullptr;
   timers_.clear(job.timer);

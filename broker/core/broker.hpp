@@ -96,6 +96,7 @@ class Broker {
   void on(const CancelAsked& event, TimePoint now);
   void on(const StatusAsked& event, TimePoint now);
   void on(const FetchAsked& event, TimePoint now);
+  void on(const ClientUnreachable& event, TimePoint now);
   void on(const DrainAsked& event, TimePoint now);
   void on(const OptionsChanged& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
@@ -137,6 +138,10 @@ class Broker {
   }
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
   void drop_waiters(Job& job);
+  void set_orphan(Job& job, Connection& connection);
+  void drop_orphan(Job& job);
+  void cancel_orphans(Connection& connection, TimePoint now);
+  void note_life(Connection& connection);
   std::string make_id(TimePoint now);
   /// What a queued job waits for, and when that may be over.
   struct Wait {

@@ -33,6 +33,11 @@ Refusal bad_request(std::string message) {
   return {ErrorCode::bad_request, std::move(message), {}};
 }
 
+/// Of a client that is gone, how long its jobs wait for it to come back, where they are cancelled without it.
+constexpr Duration kOrphanPause = std::chrono::seconds(5);
+/// What a submit says whose job is to be cancelled then.
+constexpr std::string_view kOrphanCancel = "cancel";
+
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
 
@@ -88,8 +93,8 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
   if (fields.stream)
     return bad_request("field \"stream\" is true: streamed answers are not in this version; leave it out");
-  if (!fields.orphan.empty() && fields.orphan != "keep")
-    return bad_request("field \"orphan\" must be keep in this version");
+  if (!fields.orphan.empty() && fields.orphan != "keep" && fields.orphan != kOrphanCancel)
+    return bad_request("field \"orphan\" must be keep or cancel");
   if (event.body.size() > options_.body_bytes_max)
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
@@ -101,6 +106,7 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
 void Broker::on(const Submitted& event, TimePoint now) {
   const wire::Submit& fields = *event.fields;
   Connection& connection = connections_.at(event.from.address);
+  note_life(connection);
   if (fields.batch > 0 && !event.from.one_answer) connection.grouping.agree(fields.batch);
   if (const auto why = invalid(event)) {
     ++stats_.refused_bad_request;
@@ -292,6 +298,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
 
   job.connection = admission.connection;
   if (job.connection != nullptr) connections_.take_reference(*job.connection);
+  if (job.connection != nullptr && fields.orphan == kOrphanCancel) set_orphan(job, *job.connection);
   job.queue = &clients_.join(*admission.client, stream);
   job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
@@ -313,6 +320,9 @@ void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
   const wire::Raw ref = event.fields->ref;
   if (mode != ReplyMode::result)
     say_accepted(known.id(), *lane_named(event.fields->lane), std::nullopt, std::nullopt, event.from, ref);
+  Job* const job = known.result() == nullptr ? known.job() : nullptr;
+  if (job != nullptr && job->extra && job->extra->orphan)
+    set_orphan(*job, connections_.at(event.from.address));
   if (mode == ReplyMode::accepted) return;
   if (const KeptResult* result = known.result()) return say_terminal(result->terminal(), event.from, ref);
   add_waiter(*known.job(), event.from, ref, std::nullopt);
@@ -346,6 +356,48 @@ void Broker::drop_waiters(Job& job) {
     connections_.drop_reference(*waiter->connection);
   }
   job.extra->waiters.clear();
+}
+
+/// The job is the connection's from now on: it is cancelled when that is gone.
+void Broker::set_orphan(Job& job, Connection& connection) {
+  note_life(connection);
+  connections_.take_reference(connection);
+  drop_orphan(job);
+  auto& orphan = job.need_extra().orphan;
+  orphan = std::make_unique<Orphan>();
+  orphan->job = &job;
+  orphan->connection = &connection;
+  connection.orphans.push_back(*orphan);
+}
+
+void Broker::drop_orphan(Job& job) {
+  if (!job.extra || !job.extra->orphan) return;
+  Connection& connection = *job.extra->orphan->connection;
+  connection.orphans.remove(*job.extra->orphan);
+  job.extra->orphan.reset();
+  if (connection.orphans.empty()) timers_.clear(connection.timer);
+  connections_.drop_reference(connection);
+}
+
+void Broker::on(const ClientUnreachable& event, TimePoint now) {
+  Connection* const connection = connections_.find(event.address);
+  if (connection == nullptr || connection->orphans.empty() || connection->timer.is_set()) return;
+  timers_.set(connection->timer, now + kOrphanPause);
+}
+
+/// It spoke: whoever took it for gone was wrong.
+void Broker::note_life(Connection& connection) {
+  timers_.clear(connection.timer);
+}
+
+void Broker::cancel_orphans(Connection& connection, TimePoint now) {
+  connections_.take_reference(connection);
+  while (const Orphan* orphan = connection.orphans.front()) {
+    ++stats_.orphans_cancelled;
+    end_with(*orphan->job, JobState::cancelled, ErrorCode::cancelled,
+             "cancelled because its client is gone, as its submit asked for (orphan)", now);
+  }
+  connections_.drop_reference(connection);
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
@@ -402,6 +454,9 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
   if (record == nullptr) return refuse(event.from, fields.ref, fields.id, not_known(fields.id));
   if (const KeptResult* result = record->result())
     return say_terminal(result->terminal(), event.from, fields.ref);
+  // Who waits for a job is its client.
+  if (Job& job = *record->job(); job.extra && job.extra->orphan)
+    set_orphan(job, connections_.at(event.from.address));
   if (fields.wait_ms == 0) return say_status(*record, event.from, fields.ref, now);
   add_waiter(*record->job(), event.from, fields.ref, now + std::chrono::milliseconds(fields.wait_ms));
 }

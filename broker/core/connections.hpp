@@ -11,7 +11,9 @@
 #include "broker/core/clients.hpp"
 #include "broker/core/grouping.hpp"
 #include "broker/core/intrusive_list.hpp"
+#include "broker/core/orphan.hpp"
 #include "broker/core/string_hash.hpp"
+#include "broker/core/timer_wheel.hpp"
 
 namespace lanemq::core {
 
@@ -23,6 +25,9 @@ struct Connection {
   std::size_t references = 0;      ///< jobs and waiters that will answer it
   Grouping grouping;               ///< its max: the `batch` of its latest submit that said one
   ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
+  IntrusiveList<Orphan, &Orphan::hook> orphans;
+  Timer timer{.owner = TimerOwner::connection,
+              .object = this};  ///< set while it seems gone and has orphans: when they are cancelled
 };
 
 /// The connections that are owed an answer, and the lately idle ones up to a bound. ZeroMQ never says that a

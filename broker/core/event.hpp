@@ -78,6 +78,10 @@ struct WorkerHeard {
 struct WorkerUnreachable {
   std::string_view address;
 };
+/// The transport says that nobody is at this address any more.
+struct ClientUnreachable {
+  std::string_view address;
+};
 /// No more work: what is queued is refused, what runs may finish.
 struct DrainAsked {};
 
@@ -87,8 +91,8 @@ struct OptionsChanged {
   const Options* options;
 };
 
-using Event = std::variant<Submitted, CancelAsked, StatusAsked, FetchAsked, AdminAsked, WorkerReady,
-                           OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
-                           WorkerUnreachable, DrainAsked, OptionsChanged>;
+using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, AdminAsked,
+                           WorkerReady, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
+                           WorkerHeard, WorkerUnreachable, DrainAsked, OptionsChanged>;
 
 }  // namespace lanemq::core

@@ -16,6 +16,7 @@
 #include "broker/core/dead_job.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
+#include "broker/core/orphan.hpp"
 #include "broker/core/record.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
@@ -64,7 +65,8 @@ struct Job final : Record {
     Blob body;                       ///< where too large for `text`
     Duration delay{};                ///< that it was submitted with
     std::vector<std::unique_ptr<Waiter>> waiters;
-    History history;  ///< of its attempts
+    History history;                 ///< of its attempts
+    std::unique_ptr<Orphan> orphan;  ///< set where its client wants it cancelled when it is gone itself
   };
   /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 448;

@@ -32,6 +32,8 @@ struct RouterOptions {
 class Incoming {
  public:
   std::string_view address() const { return view(address_); }
+  /// Of the connection that it came by; -1 where the transport does not say.
+  int descriptor() const { return zmq_msg_get(address_.handle(), ZMQ_SRCFD); }
   /// The frames in front of the header, packed: a 16-bit length before each.
   std::string_view envelope() const { return envelope_; }
   std::string_view header() const { return view(header_); }
@@ -82,7 +84,7 @@ class Router {
   SendStatus send(std::string_view address, std::string_view envelope, std::string_view header,
                   const Blob& body);
 
-  zmq::socket_ref handle() { return socket_; }
+  zmq::socket_t& handle() { return socket_; }
   /// Leaves what is queued this long to go out once the socket is closed.
   void set_linger(std::chrono::milliseconds time) {
     socket_.set(zmq::sockopt::linger, static_cast<int>(time.count()));

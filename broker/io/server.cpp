@@ -85,6 +85,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       context_(make_context(options.io_threads)),
       clients_(context_, client_router(options, core_options)),
       workers_(context_, worker_router(options, core_options)),
+      disconnects_(context_, clients_.handle()),
       signals_(signals),
       reload_(std::move(reload)),
       edit_(std::move(edit)),
@@ -131,6 +132,11 @@ bool Server::turn() {
   for (const std::string& address : unreachable_)
     broker_.handle(core::WorkerUnreachable{address}, now_);
   unreachable_.clear();
+  for (std::vector<std::string>* gone : {&gone_clients_, &disconnects_.gone()}) {
+    for (const std::string& address : *gone)
+      broker_.handle(core::ClientUnreachable{address}, now_);
+    gone->clear();
+  }
   broker_.advance(now_);
   if (const auto committed = store_->commit(); !committed) {
     log_event(LogLevel::error, "store.failed", {{"reason", committed.error().message}});
@@ -157,15 +163,17 @@ void Server::wait() {
   zmq::pollitem_t items[] = {{nullptr, signals_, ZMQ_POLLIN, 0},
                              {workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {disconnects_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {admin_ ? admin_->handle().handle() : nullptr, 0, ZMQ_POLLIN, 0}};
   try {
-    zmq::poll(items, admin_ ? 4 : 3, std::chrono::milliseconds(timeout));
+    zmq::poll(items, admin_ ? 5 : 4, std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
   polled_ = Clock::now();
   now_ = now();
   if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals(now_);
+  if ((items[3].revents & ZMQ_POLLIN) != 0) disconnects_.read();
 }
 
 // ---- reading ------------------------------------------------------------------------------------------
@@ -238,14 +246,18 @@ void Server::take_request(core::Peer peer, const wire::ClientRequest& request, c
                           .envelope = incoming_.envelope(),
                           .one_answer = incoming_.from_req(),
                           .peer = peer};
-  if (const auto* submit = std::get_if<wire::Submit>(&request))
+  if (const auto* submit = std::get_if<wire::Submit>(&request)) {
+    if (submit->orphan.data() != nullptr) disconnects_.watch(incoming_.descriptor(), incoming_.address());
     return broker_.handle(core::Submitted{from, submit, body}, now);
+  }
   if (const auto* cancel = std::get_if<wire::Cancel>(&request))
     return broker_.handle(core::CancelAsked{from, cancel}, now);
   if (const auto* query = std::get_if<wire::StatusQuery>(&request))
     return broker_.handle(core::StatusAsked{from, query}, now);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&request))
+  if (const auto* fetch = std::get_if<wire::Fetch>(&request)) {
+    disconnects_.watch(incoming_.descriptor(), incoming_.address());
     return broker_.handle(core::FetchAsked{from, fetch}, now);
+  }
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;
@@ -378,6 +390,7 @@ void Server::send_to_client(const core::Send& send) {
       return;
     case SendStatus::gone:
       stats_.sends_undeliverable += outbox.items(send);
+      gone_clients_.emplace_back(address);
       return;  // a result stays fetchable
     case SendStatus::slow:
       return hold_back(address, send);

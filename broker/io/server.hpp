@@ -16,6 +16,7 @@
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
+#include "broker/io/disconnects.hpp"
 #include "broker/io/router.hpp"
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store.hpp"
@@ -106,6 +107,7 @@ class Server {
   zmq::context_t context_;
   Router clients_, workers_;
   std::optional<Router> admin_;
+  Disconnects disconnects_;  // of clients
   int signals_;
   Reload reload_;
   core::OptionEditor edit_;  // for what operators change
@@ -122,7 +124,8 @@ class Server {
   std::int64_t wall_ms_ = 0;
   std::optional<core::TimePoint> stop_at_;  // draining until then
   bool stop_now_ = false;
-  std::vector<std::string> unreachable_;  // workers found gone while sending
+  std::vector<std::string> unreachable_;   // workers found gone while sending
+  std::vector<std::string> gone_clients_;  // likewise
 };
 
 }  // namespace lanemq::io

@@ -203,6 +203,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"results_evicted", stats.results_evicted},
       {"dead_evicted", stats.dead_evicted},
       {"jobs_redriven", stats.jobs_redriven},
+      {"orphans_cancelled", stats.orphans_cancelled},
       {"refused_bad_request", stats.refused_bad_request},
       {"frames_refused", transport.frames_refused},
       {"sends_undeliverable", transport.sends_undeliverable},

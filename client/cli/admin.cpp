@@ -35,7 +35,8 @@ bool names_any(const AdminRequest& request) {
 }
 
 /// Dead jobs run again, or are forgotten, so many in one answer.
-std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request, int& code) {
+std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request,
+                                       int& code) {
   std::string document;
   for (std::optional<std::int64_t> from = 0; from;) {
     request.from = *from;

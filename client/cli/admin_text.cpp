@@ -195,7 +195,9 @@ std::string job_text(const Document& job, bool colour) {
 
 /// What became of dead jobs.
 std::string dead_text(const Document& change) {
-  const auto jobs = [](std::int64_t count) { return std::to_string(count) + (count == 1 ? " job" : " jobs"); };
+  const auto jobs = [](std::int64_t count) {
+    return std::to_string(count) + (count == 1 ? " job" : " jobs");
+  };
   const bool purged = part(change, "purged").is_number();
   const bool dry = holds(change, "dry_run");
   std::string text = dry ? "would be: " : "";

@@ -21,7 +21,8 @@ std::optional<std::int64_t> add_admin_page(std::string& document, const std::str
 
 /// The answer to a verb: a table for a list, a line for each field of a job, a sentence for a change. Empty:
 /// the text is no such answer.
-/// Adds the answer to a redrive or purge to the sum of those before it, empty at first. Returns where to go on.
+/// Adds the answer to a redrive or purge to the sum of those before it, empty at first. Returns where to go
+/// on.
 std::optional<std::int64_t> add_dead_change(std::string& document, const std::string& answer);
 
 std::optional<std::string> admin_text(std::string_view verb, std::string_view json, bool colour);

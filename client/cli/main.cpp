@@ -270,15 +270,16 @@ void add_dead_filters(CLI::App& command, Chosen& chosen, bool changes) {
 }
 
 void add_dead_commands(CLI::App& app, Chosen& chosen) {
-  add_dead_filters(add_admin_command(app, chosen, "dead",
-                                     "List the jobs that failed or ran out of time, the oldest first",
-                                     AdminVerb::dead, kRowsUsual),
-                   chosen, false);
-  add_dead_filters(add_admin_command(app, chosen, "redrive", "Run dead jobs again: redrive ID, redrive --code deadline",
-                                     AdminVerb::redrive, kNoList),
-                   chosen, true);
   add_dead_filters(
-      add_admin_command(app, chosen, "purge", "Forget dead jobs", AdminVerb::purge, kNoList), chosen, true);
+      add_admin_command(app, chosen, "dead", "List the jobs that failed or ran out of time, the oldest first",
+                        AdminVerb::dead, kRowsUsual),
+      chosen, false);
+  add_dead_filters(
+      add_admin_command(app, chosen, "redrive", "Run dead jobs again: redrive ID, redrive --code deadline",
+                        AdminVerb::redrive, kNoList),
+      chosen, true);
+  add_dead_filters(add_admin_command(app, chosen, "purge", "Forget dead jobs", AdminVerb::purge, kNoList),
+                   chosen, true);
 }
 
 void add_operator_commands(CLI::App& app, Chosen& chosen) {

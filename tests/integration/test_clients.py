@@ -467,6 +467,20 @@ class Absent(harness.Case):
         # Whether the broker knew by then that nobody was there is up to the network: the answer is kept either way.
         self.assertEqual(other.ask("fetch", {"id": "a", "wait_ms": 10000}, expect="result").body, b"x")
 
+    def test_jobs_of_a_client_that_is_gone_are_cancelled_where_it_asked_for_that(self):
+        worker, gone, stays = self.room.worker(), self.room.client(), self.room.client()
+        gone.submit(id="runs", orphan="cancel")
+        running = worker.get("job").fields
+        for client, name, orphan in ((gone, "waits", "cancel"), (gone, "kept", "keep"), (stays, "other", "cancel")):
+            client.submit(id=name, orphan=orphan)
+        gone.settled()
+        gone.close()
+
+        cancel = worker.get("cancel").fields
+        self.assertEqual((cancel["job"], cancel["reason"]), (running["job"], "cancelled"))
+        states = {name: stays.status(name)["state"] for name in ("runs", "waits", "kept", "other")}
+        self.assertEqual(states, {"runs": "cancelled", "waits": "cancelled", "kept": "queued", "other": "queued"})
+
     def test_a_client_that_does_not_read_harms_nobody_and_loses_nothing(self):
         count, body = 700, bytes(100 * 1024)
         worker, other = self.room.worker(capacity=16), self.room.client()

@@ -179,6 +179,7 @@ void Stage::happen(Words words) {
 
 void Stage::client_says(const std::string& kind, Words words) {
   const std::string address = words.word(0);
+  if (words.word(1) == "unreachable") return broker_->handle(core::ClientUnreachable{address}, now_);
   const std::string frame = client_frame(without_first(std::move(words), 1), names_);
   wire::ClientRequest request;
   if (const DecodeError* error = decoder_.decode(frame, request)) throw TranscriptError(error->message);

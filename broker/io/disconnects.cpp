@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/disconnects.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace lanemq::io {
+
+Disconnects::Disconnects(zmq::context_t& context, zmq::socket_t& socket)
+    : events_(context, zmq::socket_type::pair) {
+  static constexpr char kAddress[] = "inproc://client-disconnects";
+  if (zmq_socket_monitor(socket.handle(), kAddress, ZMQ_EVENT_DISCONNECTED) != 0) throw zmq::error_t();
+  events_.set(zmq::sockopt::linger, 0);
+  // At a mark the network's own thread would wait for us.
+  events_.set(zmq::sockopt::rcvhwm, 0);
+  events_.connect(kAddress);
+}
+
+void Disconnects::watch(int descriptor, std::string_view address) {
+  // What is known to have ended so far was another connection's, if it had the same descriptor.
+  read();
+  if (descriptor >= 0) watched_[descriptor] = address;
+}
+
+void Disconnects::read() {
+  zmq::message_t frame;
+  // Each event is two frames: its number with a value, here the descriptor, and the endpoint.
+  while (events_.recv(frame, zmq::recv_flags::dontwait)) {
+    std::int32_t descriptor = -1;
+    if (!frame.more() || frame.size() != sizeof(std::uint16_t) + sizeof descriptor) continue;
+    std::memcpy(&descriptor, static_cast<const char*>(frame.data()) + sizeof(std::uint16_t),
+                sizeof descriptor);
+    const auto place = watched_.find(descriptor);
+    if (place == watched_.end()) continue;
+    gone_.push_back(std::move(place->second));
+    watched_.erase(place);
+  }
+}
+
+}  // namespace lanemq::io

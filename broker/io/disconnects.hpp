@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+#include <zmq.hpp>
+
+namespace lanemq::io {
+
+/// Tells which peers of a bound socket have gone, of those that are watched. A ROUTER never says so itself:
+/// its monitor tells the descriptor of a connection that ended, and a message tells the one that it came by.
+///
+/// A hint, within milliseconds: a descriptor is used again, and a peer whose connection broke and whose
+/// message is read later is missed. Not thread-safe; belongs to the loop.
+class Disconnects {
+ public:
+  /// Watches `socket`, which is not bound yet. Throws zmq::error_t where the system has no room for it.
+  Disconnects(zmq::context_t& context, zmq::socket_t& socket);
+
+  /// The peer at `address`, whose message was just read and came by `descriptor`, is watched from now on.
+  void watch(int descriptor, std::string_view address);
+  /// Reads what there is to know; for when handle() becomes readable.
+  void read();
+  /// The watched peers that are known to have gone; for the caller to handle and clear.
+  std::vector<std::string>& gone() { return gone_; }
+  zmq::socket_ref handle() { return events_; }
+
+ private:
+  zmq::socket_t events_;
+  absl::flat_hash_map<int, std::string> watched_;  // by descriptor: as many as there are connections at most
+  std::vector<std::string> gone_;
+};
+
+}  // namespace lanemq::io
