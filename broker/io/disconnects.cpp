@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/disconnects.hpp"
 
+#include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace lanemq::io {
 
@@ -19,7 +19,11 @@ Disconnects::Disconnects(zmq::context_t& context, zmq::socket_t& socket)
 void Disconnects::watch(int descriptor, std::string_view address) {
   // What is known to have ended so far was another connection's, if it had the same descriptor.
   read();
-  if (descriptor >= 0) watched_[descriptor] = address;
+  if (descriptor < 0) return;
+  std::vector<std::string>& addresses = watched_[descriptor];
+  if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) return;
+  if (addresses.size() == kAddressesMax) addresses.erase(addresses.begin());
+  addresses.emplace_back(address);
 }
 
 void Disconnects::read() {
@@ -32,7 +36,7 @@ void Disconnects::read() {
                 sizeof descriptor);
     const auto place = watched_.find(descriptor);
     if (place == watched_.end()) continue;
-    gone_.push_back(std::move(place->second));
+    gone_.insert(gone_.end(), place->second.begin(), place->second.end());
     watched_.erase(place);
   }
 }

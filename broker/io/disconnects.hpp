@@ -14,8 +14,8 @@ namespace lanemq::io {
 /// Tells which peers of a bound socket have gone, of those that are watched. A ROUTER never says so itself:
 /// its monitor tells the descriptor of a connection that ended, and a message tells the one that it came by.
 ///
-/// A hint, within milliseconds: a descriptor is used again, and a peer whose connection broke and whose
-/// message is read later is missed. Not thread-safe; belongs to the loop.
+/// A hint, within milliseconds: a peer whose connection broke before its message was read is told only when
+/// the descriptor is used again and that connection ends too. Not thread-safe; belongs to the loop.
 class Disconnects {
  public:
   /// Watches `socket`, which is not bound yet. Throws zmq::error_t where the system has no room for it.
@@ -31,7 +31,11 @@ class Disconnects {
 
  private:
   zmq::socket_t events_;
-  absl::flat_hash_map<int, std::string> watched_;  // by descriptor: as many as there are connections at most
+  /// Of one descriptor, the last so many: more than one where a message is read after its connection has
+  /// ended and another has got its descriptor.
+  static constexpr std::size_t kAddressesMax = 8;
+
+  absl::flat_hash_map<int, std::vector<std::string>> watched_;  // by descriptor
   std::vector<std::string> gone_;
 };
 

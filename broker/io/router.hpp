@@ -32,8 +32,9 @@ struct RouterOptions {
 class Incoming {
  public:
   std::string_view address() const { return view(address_); }
-  /// Of the connection that it came by; -1 where the transport does not say.
-  int descriptor() const { return zmq_msg_get(address_.handle(), ZMQ_SRCFD); }
+  /// Of the connection that it came by; -1 where the transport does not say. Requires: its body has not been
+  /// taken. (The address does not always say it: not when it was read by a poll.)
+  int descriptor() const { return zmq_msg_get(header_.handle(), ZMQ_SRCFD); }
   /// The frames in front of the header, packed: a 16-bit length before each.
   std::string_view envelope() const { return envelope_; }
   std::string_view header() const { return view(header_); }

@@ -208,6 +208,7 @@ std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
   if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
   if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_))
     return refuse(*error);
+  if (peer == core::Peer::client) watch_peer();
   if (!requests_.is_batch()) {
     take_request(peer, requests_[0], incoming_.take_body(requests_.body(0), core::JobText::kBodyBytesMax),
                  now);
@@ -221,6 +222,16 @@ std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
       take_request(peer, requests_[i], Blob::borrow(requests_.body(i)), now);
   }
   return requests_.size();
+}
+
+/// Whose going may end a job is watched.
+void Server::watch_peer() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
+    if (submit != nullptr && submit->orphan.data() == nullptr) continue;
+    if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]))
+      return disconnects_.watch(incoming_.descriptor(), incoming_.address());
+  }
 }
 
 /// Why a client may not send the batch that was read; empty: it may. It may say how many it sends with the
@@ -246,18 +257,14 @@ void Server::take_request(core::Peer peer, const wire::ClientRequest& request, c
                           .envelope = incoming_.envelope(),
                           .one_answer = incoming_.from_req(),
                           .peer = peer};
-  if (const auto* submit = std::get_if<wire::Submit>(&request)) {
-    if (submit->orphan.data() != nullptr) disconnects_.watch(incoming_.descriptor(), incoming_.address());
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
     return broker_.handle(core::Submitted{from, submit, body}, now);
-  }
   if (const auto* cancel = std::get_if<wire::Cancel>(&request))
     return broker_.handle(core::CancelAsked{from, cancel}, now);
   if (const auto* query = std::get_if<wire::StatusQuery>(&request))
     return broker_.handle(core::StatusAsked{from, query}, now);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&request)) {
-    disconnects_.watch(incoming_.descriptor(), incoming_.address());
+  if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     return broker_.handle(core::FetchAsked{from, fetch}, now);
-  }
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;

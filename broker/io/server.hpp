@@ -74,6 +74,7 @@ class Server {
   void take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
                     core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
+  void watch_peer();
   std::string client_batch_refused(core::Peer peer) const;
   std::string worker_batch_refused() const;
   void answer_bad_request(core::Peer peer, const DecodeError& error);
