@@ -97,6 +97,33 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
   ended_.push_back(&job);
 }
 
+/// Those whose own delay is over are queued behind all that are queued, in the order of their time.
+void Auditor::queue_delayed() {
+  std::vector<ModelJob*> due;
+  std::erase_if(delays_, [&](ModelJob* job) {
+    if (!job->in_own_delay()) return true;
+    if (job->delay_over > now_) return false;
+    // Within the tick the broker may or may not have looked: ask it.
+    const core::Record* const record = broker_.jobs().find(job->id);
+    if (record == nullptr || record->result() != nullptr) return false;
+    if (record->job()->state == core::JobState::delayed) {
+      if (job->delay_over + kTick <= now_) violated(job->name() + " is delayed for too long");
+      return false;
+    }
+    due.push_back(job);
+    return true;
+  });
+  std::sort(due.begin(), due.end(), ByAge());
+  for (ModelJob* job : due) {
+    ModelStream& stream = stream_of(*job);
+    stream.waiting.erase(job);
+    job->serial = next_serial_++;
+    job->state = ModelJob::State::queued;
+    job->queued_at = now_;
+    stream.waiting.insert(job);
+  }
+}
+
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
 void Auditor::expire_silently() {
   for (auto place = deadlines_.begin(); place != deadlines_.end() && place->first <= now_;) {
@@ -113,7 +140,10 @@ void Auditor::expire_silently() {
 
 void Auditor::step_over() {
   accept_pending();
-  if (advancing_) expire_silently();
+  if (advancing_) {
+    queue_delayed();
+    expire_silently();
+  }
   for (ModelJob* job : ending_) {
     if (!job->ended()) end(*job, job->must_end.front(), job->answer);
     job->must_end.clear();

@@ -75,10 +75,12 @@ class Auditor {
   void may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client, std::size_t bytes);
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
+  void take(ModelJob& job);
   ModelStream& stream_of(const ModelJob& job);
   ModelRequest& asked_with(const std::string& address, wire::Raw ref);
   void heard_accepted(ModelRequest& asked, const wire::Accepted& accepted);
   void heard_status(ModelRequest& asked, const wire::StatusReply& status);
+  void heard_statuses(ModelRequest& asked, const wire::StatusReply& status);
   void heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code, std::string_view answer,
                  std::string_view id, std::int64_t attempts);
   void heard_refusal(ModelRequest& asked, std::string_view code);
@@ -105,6 +107,7 @@ class Auditor {
   void requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max);
   void must_end(ModelJob& job, std::vector<std::string> codes);
   void end(ModelJob& job, const std::string& code, std::string_view answer);
+  void queue_delayed();
   void expire_silently();
   void check_counters() const;
 
@@ -177,6 +180,7 @@ class Auditor {
   std::unordered_map<std::uint64_t, ModelRequest> requests_;
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
+  std::vector<ModelJob*> delays_;               // jobs that were not queued so far
   std::vector<std::size_t> waiting_, running_;  // by lane
   struct Counts {
     std::size_t waiting = 0, running = 0;

@@ -8,6 +8,7 @@
 namespace lanemq::sim {
 
 void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body) {
+  if (advancing_) queue_delayed();
   const auto found = by_body_.find(std::string(body));
   if (found == by_body_.end()) violated("a job was handed over that nobody submitted");
   ModelJob& job = *found->second;
@@ -172,7 +173,7 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
     if (other == nullptr || other == &job) continue;
     if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
       // Between clients it is a matter of what each was served.
-      if (stream.client != job.client || other->serial > job.serial) continue;
+      if (stream.client != job.client || other->serial > job.serial || other->came_with(job)) continue;
     } else if (owed || level_of(*other) >= level || at_limit(stream.client) ||
                !upstreams_[stream.service].closed || !has_place(worker, stream.service, stream.lane) ||
                lowest_level(stream) >= level ||
@@ -242,7 +243,8 @@ void Auditor::check_wakeup() {
     for (const ModelJob* job : stream.waiting) {
       if (job->state != ModelJob::State::delayed || job->due_max <= now_) continue;
       // How long a retry waits is the broker's draw: it may be over already.
-      const core::Record* const record = broker_.jobs().find(core::JobNumber{job->number});
+      const core::Record* const record =
+          job->number == 0 ? broker_.jobs().find(job->id) : broker_.jobs().find(core::JobNumber{job->number});
       if (record != nullptr && record->job() != nullptr && record->job()->state == core::JobState::delayed)
         wanted = std::min(wanted, job->due_max);
     }

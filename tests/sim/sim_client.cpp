@@ -5,6 +5,8 @@ namespace lanemq::sim {
 namespace {
 
 constexpr std::size_t kRecentTasksMax = 60;
+/// Of one status; so many always fit into its answer.
+constexpr std::size_t kIdsMax = 20;
 /// Longer than any timeout of a run: on a connection that stands the answer comes before.
 constexpr auto kAskAgainAfter = std::chrono::seconds(70);
 
@@ -94,6 +96,9 @@ Task SimClient::new_task() {
     task.timeout_ms = random.between(1, random.one_of({20, 500, 5000}));
   if (swarm.forgetful && random.percent(50)) task.retain_ms = random.between(0, random.one_of({0, 20, 2000}));
   if (random.percent(10)) task.attempts_max = random.between(1, 5);
+  // Whose id nobody is told cannot be followed through its delay.
+  if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
+    task.delay_ms = random.between(0, core::to_ms(swarm.submit_delay_max));
   if (!task.id.empty()) {
     stage_.recent_tasks.push_back(task);
     if (stage_.recent_tasks.size() > kRecentTasksMax) stage_.recent_tasks.pop_front();
@@ -113,6 +118,7 @@ void SimClient::submit(const Task& task, bool remember) {
   if (!task.client.empty()) message.client = task.client;
   if (!task.reply.empty()) message.reply = task.reply;
   message.timeout_ms = task.timeout_ms;
+  message.delay_ms = task.delay_ms;
   message.retain_ms = task.retain_ms;
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
@@ -142,8 +148,15 @@ void SimClient::ask() {
   const std::string id = some_id();
   if (stage_.random.percent(50)) {
     wire::StatusQuery query;
-    query.id = id;
     query.ref = ref;
+    if (stage_.random.percent(60)) {
+      query.id = id;
+      return say(query);
+    }
+    std::vector<std::string> ids(stage_.random.below(kIdsMax) + 1);
+    for (std::string& one : ids)
+      one = some_id();
+    query.ids = {ids.begin(), ids.end()};
     return say(query);
   }
   wire::Fetch fetch;

@@ -176,6 +176,8 @@ Swarm draw_swarm(Random& random) {
   swarm.nonsense = maybe(random, 20, 30);
   swarm.short_timeouts = random.percent(40);
   swarm.forgetful = random.percent(30);
+  swarm.delays = maybe(random, 40, 500);
+  swarm.submit_delay_max = random.one_of<Duration>({milliseconds(3), milliseconds(200), seconds(5)});
   swarm.retries = maybe(random, 50, 300);
   swarm.limited = maybe(random, 30, 100);
   swarm.permanents = maybe(random, 40, 200);

@@ -36,6 +36,8 @@ struct Swarm {
   // Weights of what a client does besides new submits, in per mille of its requests.
   int duplicates = 0, conflicts = 0, cancels = 0, queries = 0, unnamed = 0, nonsense = 0;
   bool short_timeouts = false, forgetful = false;
+  int delays = 0;                     ///< per mille of jobs that are to wait before they are queued
+  core::Duration submit_delay_max{};  ///< for so long at most
 
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
