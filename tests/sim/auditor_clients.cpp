@@ -51,9 +51,6 @@ ModelJob* Auditor::known(std::string_view id) {
     if (!there) violated(job.name() + " is forgotten before its end");
     return &job;
   }
-  const bool over = now_ >= job.ended_at + job.retain;
-  if (!there && !over && broker_.stats().results_evicted + broker_.stats().dead_evicted == 0)
-    violated(job.name() + " is forgotten before its time");
   if (there && job.place == nullptr && now_ > job.ended_at + job.retain + 2 * kTick)
     violated(job.name() + " is kept for too long");
   return there ? &job : nullptr;
@@ -114,6 +111,9 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   // A stated timeout counts from the submit, the lane's from the end of the delay.
   job.deadline = (job.timeout_stated ? now_ : job.accepted_at) + job.timeout;
   job.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options_.retain;
+  job.retain_asked = job.retain;
+  job.stated_cost = submit.cost;
+  job.id_told = job.named || asked.accepted_due;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
   if (asked.terminal_due) job.submit_ref = immediate_;
   expect(job, submit.cost);
@@ -124,7 +124,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
 }
 
 std::string Auditor::client_of(const std::string& address, const wire::Submit& submit) {
-  return submit.client.empty() ? "connection at " + address : std::string(submit.client);
+  return submit.client.empty() ? std::string(kConnection) + address : std::string(submit.client);
 }
 
 const core::ClientOptions& Auditor::options_of(const std::string& client) const {
@@ -248,11 +248,22 @@ void Auditor::on(const std::string& address, const wire::StatusQuery& query) {
   if (query.ids.empty()) asked.state = state(query.id);
 }
 
+/// How a fetch of an id that stands for no job is refused: the last `gone_max` that went are remembered.
+std::vector<std::string> Auditor::known_once(std::string_view id) const {
+  const auto place = by_id_.find(std::string(id));
+  if (place == by_id_.end() || !place->second->id_told) return {"not_found"};
+  const ModelJob& job = *place->second;
+  const std::uint64_t max = options_.gone_max;
+  if (job.went_after + max >= goings_) return {max == 0 ? "not_found" : "gone"};
+  if (job.went_until + max <= goings_) return {"not_found"};
+  return {"gone", "not_found"};
+}
+
 void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
   ModelRequest& asked = request(address, "fetch", fetch.ref, fetch.id);
   ModelJob* const job = known(fetch.id);
   if (job == nullptr) {
-    asked.refusals = {"not_found", "gone"};
+    asked.refusals = known_once(fetch.id);
     asked.must_refuse = asked.terminal_due = true;
     return;
   }

@@ -104,10 +104,12 @@ struct ModelJob {
   bool named = false, timeout_stated = false;
   TimePoint accepted_at{};  ///< or when the delay that it was submitted with is over
   TimePoint deadline{}, ended_at{}, dispatched_at{};
-  Duration timeout{};      ///< stated, or its lane's
-  TimePoint delay_over{};  ///< of the delay that it was submitted with; the beginning of time: none
-  TimePoint queued_at{};   ///< after its delay: the turn that queued it
-  Duration retain{};
+  Duration timeout{};       ///< stated, or its lane's
+  TimePoint delay_over{};   ///< of the delay that it was submitted with; the beginning of time: none
+  TimePoint queued_at{};    ///< after its delay: the turn that queued it
+  Duration retain{};        ///< from its end on
+  Duration retain_asked{};  ///< as stated, or the usual one: dead jobs are kept for longer
+  std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
 
   State state = State::queued;
@@ -123,6 +125,11 @@ struct ModelJob {
   std::vector<std::uint64_t> waiters;  ///< who else is owed it, the longest first
   std::vector<std::string> must_end;   ///< how it must end in this step: `result` or one of these codes
   std::string code, answer;            ///< how it ended
+  bool id_told = false;                ///< its client chose its id, or knows it
+  bool dead = false;                   ///< it ended so that it can run again
+  bool purged = false;                 ///< an operator had it forgotten
+  /// Where it is no longer kept: its place among all that went is above the one and at most the other.
+  std::uint64_t went_after = 0, went_until = 0;
 
   bool ended() const { return state == State::ended; }
   bool waits() const { return state == State::queued || state == State::delayed; }

@@ -49,6 +49,8 @@ struct Swarm {
   bool tells_unreachable = false;  ///< the transport notices when it sends to nobody
   core::Duration outage{};         ///< of every upstream, after twice as long of health; 0: none
   bool outages_refuse = false;     ///< there is no connection at all then
+  bool redrives = false;           ///< an operator runs dead jobs again, and forgets some
+  core::Duration operator_max{};   ///< between two things that an operator does
   bool drains = false;             ///< the run ends with a drain instead of in peace
 };
 

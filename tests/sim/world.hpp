@@ -29,6 +29,7 @@ struct Stage {
 };
 
 class SimClient;
+class SimOperator;
 class SimWorker;
 
 struct RunReport {
@@ -62,6 +63,7 @@ class World {
   Stage stage_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
+  std::unique_ptr<SimOperator> operator_;
 };
 
 }  // namespace lanemq::sim
