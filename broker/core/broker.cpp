@@ -148,6 +148,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
   if (job.attempt == 0) {
     // Its delay is over: it stands where a job would that is submitted now.
     job.arrival = next_arrival_++;
+    if (job.timeout_stated) job.need_extra().delay = job.due - job.accepted_at;
     job.accepted_at = job.due;
   }
   enqueue(job);
@@ -259,16 +260,12 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 }
 
 void Broker::expire(Job& job, TimePoint now) {
-  // A stated timeout counts from the submit.
-  const bool still_delayed = job.state == JobState::delayed && job.attempt == 0;
-  const Duration delay = job.timeout_stated && job.extra && !still_delayed ? job.extra->delay : Duration{};
-  const std::int64_t timeout = to_ms(job.deadline - job.accepted_at + delay);
   if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
   end_with(job, JobState::expired, ErrorCode::deadline,
-           "timeout_ms (" + std::to_string(timeout) + ") was over " + where, now);
+           "timeout_ms (" + std::to_string(to_ms(job.timeout())) + ") was over " + where, now);
 }
 
 void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now) {

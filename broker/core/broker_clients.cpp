@@ -259,7 +259,6 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   if (delay.count() > 0) {
     job.state = JobState::delayed;
     job.due = now + delay;
-    job.need_extra().delay = delay;
   }
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
   job.retain_ms = static_cast<std::uint32_t>(

@@ -72,6 +72,7 @@ bool Broker::dies(const Job& job, JobState state) const {
 /// Moves what is needed to run the job again to its result. Its texts are gone from the job afterwards.
 void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
+  dead->timeout = job.timeout();
   dead->text = std::move(job.text);
   if (job.extra) {
     dead->body = std::move(job.extra->body);
@@ -80,7 +81,6 @@ void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   }
   dead->client = job.queue->client().name;
   dead->ended_at = now;
-  dead->timeout = job.deadline - job.accepted_at;
   dead->timeout_stated = job.timeout_stated;
   dead->attempts_max = job.attempts_max;
   dead->retain_ms = job.retain_ms;
@@ -122,9 +122,11 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
   if (!why) {
     const std::unique_ptr<DeadJob> taken = kept_.exhume(result);
     timers_.clear(result.extra->timer);
+    const LaneIndex submitted_lane = result.submitted_lane;
     jobs_.forget(result);
     kept_.remove(result);
     Job& job = accept(event, admission, ReplyMode::accepted, now);
+    job.submitted_lane = submitted_lane;  // so that its client finds it again after a move
     const std::size_t history = taken->history.bytes();
     if (history > 0) job.need_extra().history = std::move(taken->history);
     job.bytes += static_cast<std::uint32_t>(history);

@@ -63,7 +63,7 @@ struct Job final : Record {
   struct Extra {
     std::optional<wire::Cost> cost;  ///< as the client stated it
     Blob body;                       ///< where too large for `text`
-    Duration delay{};                ///< that it was submitted with
+    Duration delay{};                ///< before accepted_at, of its stated timeout
     std::vector<std::unique_ptr<Waiter>> waiters;
     History history;                 ///< of its attempts
     std::unique_ptr<Orphan> orphan;  ///< set where its client wants it cancelled when it is gone itself
@@ -122,6 +122,8 @@ struct Job final : Record {
   /// What it counts for where jobs share: its tokens, or one where they are not counted.
   std::int64_t cost() const { return std::max<std::int64_t>(std::int64_t{input_tokens} + output_tokens, 1); }
   bool ended() const { return state >= JobState::succeeded; }
+  /// From the submit on where it was stated, else from the end of its delay.
+  Duration timeout() const { return deadline - accepted_at + (extra ? extra->delay : Duration{}); }
   Stream& stream() const;
   std::string_view id() const { return text.get(JobText::id); }
   /// A client knows it by its id: it chose the id, or was told it.

@@ -91,10 +91,38 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
   job.ended_at = now_;
   job.code = code;
   job.answer = answer;
-  const bool died = code != "result" && code != "cancelled" && !draining_ && options_.dead_max > 0;
-  if (died && job.retain.count() > 0) job.retain = std::max(job.retain, options_.dead_retain);
+  job.dead = code != "result" && code != "cancelled" && !draining_ && options_.dead_max > 0 &&
+             job.retain.count() > 0;
+  if (job.dead) job.retain = std::max(job.retain, options_.dead_retain);
   deadlines_.erase({job.deadline, &job});
   ended_.push_back(&job);
+}
+
+/// Those whose own delay is over are queued behind all that are queued, in the order of their time.
+void Auditor::queue_delayed() {
+  std::vector<ModelJob*> due;
+  std::erase_if(delays_, [&](ModelJob* job) {
+    if (!job->in_own_delay()) return true;
+    if (job->delay_over > now_) return false;
+    // Within the tick the broker may or may not have looked: ask it.
+    const core::Record* const record = broker_.jobs().find(job->id);
+    if (record == nullptr || record->result() != nullptr) return false;
+    if (record->job()->state == core::JobState::delayed) {
+      if (job->delay_over + kTick <= now_) violated(job->name() + " is delayed for too long");
+      return false;
+    }
+    due.push_back(job);
+    return true;
+  });
+  std::sort(due.begin(), due.end(), ByAge());
+  for (ModelJob* job : due) {
+    ModelStream& stream = stream_of(*job);
+    stream.waiting.erase(job);
+    job->serial = next_serial_++;
+    job->state = ModelJob::State::queued;
+    job->queued_at = now_;
+    stream.waiting.insert(job);
+  }
 }
 
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
@@ -113,7 +141,10 @@ void Auditor::expire_silently() {
 
 void Auditor::step_over() {
   accept_pending();
-  if (advancing_) expire_silently();
+  if (advancing_) {
+    queue_delayed();
+    expire_silently();
+  }
   for (ModelJob* job : ending_) {
     if (!job->ended()) end(*job, job->must_end.front(), job->answer);
     job->must_end.clear();
@@ -151,6 +182,8 @@ void Auditor::step_over() {
     check_nothing_idles();
     check_wakeup();
   }
+  if (order_.due) violated("an operator's " + order_.verb + " was not answered");
+  check_kept();
   check_counters();
   check_bounds();
   ending_.clear();
@@ -161,6 +194,46 @@ void Auditor::step_over() {
   gone_.clear();
   immediate_ = 0;
   advancing_ = false;
+}
+
+/// What the broker keeps no longer was kept for its time, made way, or was purged; its id is gone.
+void Auditor::check_kept() {
+  const core::Stats& stats = broker_.stats();
+  std::size_t count = kept_count_;
+  const std::uint64_t before = goings_;
+  std::vector<ModelJob*> went;
+  for (ModelJob* job : ended_) {
+    if (!went_.insert(job).second) continue;  // it is only asked for again
+    if (job->retain.count() > 0) {
+      kept_.push_back(job);
+      ++count;
+    } else {
+      went.push_back(job);
+    }
+  }
+  kept_count_ = broker_.kept_results() + broker_.dead_jobs();
+  if (kept_count_ > count)
+    violated(std::to_string(kept_count_) + " ended jobs are kept, and not " + std::to_string(count));
+  if (kept_count_ < count) {
+    std::uint64_t reasons = stats.results_evicted + stats.dead_evicted - evicted_;
+    for (auto place = kept_.begin(); place != kept_.end();) {
+      ModelJob& job = **place;
+      const bool there = job.id.empty() || broker_.jobs().find(job.id) != nullptr;
+      place = there ? std::next(place) : kept_.erase(place);
+      if (there) continue;
+      went.push_back(&job);
+      if (job.purged || now_ >= job.ended_at + job.retain) continue;
+      if (reasons == 0) violated(job.name() + " is forgotten before its time");
+      --reasons;
+    }
+  }
+  evicted_ = stats.results_evicted + stats.dead_evicted;
+  for (ModelJob* job : went)
+    goings_ += job->id_told ? 1 : 0;
+  for (ModelJob* job : went) {
+    job->went_after = before;
+    job->went_until = goings_;
+  }
 }
 
 void Auditor::check_counters() const {

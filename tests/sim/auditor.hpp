@@ -33,12 +33,14 @@ class Auditor {
                    TimePoint now);
   void worker_unreachable(const std::string& address, TimePoint now);
   void drain_asked(TimePoint now);
+  void operator_asks(const wire::AdminQuery& query, TimePoint now);
   void running_given_up(TimePoint now);
   void advancing(TimePoint now);
 
   void noticed(const core::Notice& notice);
   void sent_to_client(const std::string& address, const wire::ClientReply& reply, std::string_view body);
   void sent_to_worker(const std::string& address, const wire::WorkerCommand& command, std::string_view body);
+  void sent_to_operator(const wire::ClientReply& reply);
   void step_over();
 
   /// Nothing is owed to anybody.
@@ -69,20 +71,41 @@ class Auditor {
   void on(const std::string& address, const wire::Fetch& fetch);
   ModelRequest& request(const std::string& address, const char* op, wire::Raw ref, std::string_view id);
   ModelJob* known(std::string_view id);
+  /// What a client that gave no name is called by, before its address.
+  static constexpr std::string_view kConnection = "connection at ";
   static std::string client_of(const std::string& address, const wire::Submit& submit);
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
   void may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client, std::size_t bytes);
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
+  void take(ModelJob& job);
   ModelStream& stream_of(const ModelJob& job);
   ModelRequest& asked_with(const std::string& address, wire::Raw ref);
   void heard_accepted(ModelRequest& asked, const wire::Accepted& accepted);
   void heard_status(ModelRequest& asked, const wire::StatusReply& status);
+  void heard_statuses(ModelRequest& asked, const wire::StatusReply& status);
   void heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code, std::string_view answer,
                  std::string_view id, std::int64_t attempts);
   void heard_refusal(ModelRequest& asked, std::string_view code);
   std::string state_of(const ModelJob& job) const;
+  std::vector<std::string> known_once(std::string_view id) const;
+
+  // ---- operators (auditor_operator.cpp)
+  /// What an operator asked in this step, and how it must be answered.
+  struct Order {
+    std::string verb, id, lane, service, client, code;
+    std::size_t limit = 0;
+    bool dry_run = false;
+    bool due = false;
+  };
+  struct Answer;
+  static Answer read(const wire::ClientReply& reply);
+  bool means(const Order& order, const ModelJob& job) const;
+  std::vector<ModelJob*> dead_jobs(const Order& order, const std::vector<std::string>& ids);
+  void heard_redriven(const Answer& answer);
+  void heard_purged(const Answer& answer);
+  bool redrive(ModelJob& dead, std::string& first_code);
 
   // ---- workers (auditor_workers.cpp)
   void on(const std::string& address, const wire::Ready& ready);
@@ -105,8 +128,10 @@ class Auditor {
   void requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max);
   void must_end(ModelJob& job, std::vector<std::string> codes);
   void end(ModelJob& job, const std::string& code, std::string_view answer);
+  void queue_delayed();
   void expire_silently();
   void check_counters() const;
+  void check_kept();
 
   // ---- bounds (auditor_bounds.cpp)
   void check_bounds() const;
@@ -177,6 +202,12 @@ class Auditor {
   std::unordered_map<std::uint64_t, ModelRequest> requests_;
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
+  std::vector<ModelJob*> delays_;             // jobs that were not queued so far
+  std::unordered_set<const ModelJob*> went_;  // that have ended
+  std::list<ModelJob*> kept_;                 // that have ended and are kept, in the order of their ends
+  std::size_t kept_count_ = 0;                // results and dead jobs that the broker had after the last step
+  std::uint64_t evicted_ = 0;                 // by then
+  std::uint64_t goings_ = 0;                  // of ids that were told, so far
   std::vector<std::size_t> waiting_, running_;  // by lane
   struct Counts {
     std::size_t waiting = 0, running = 0;
@@ -200,6 +231,7 @@ class Auditor {
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
   std::string refusal_due_;  // that a worker must hear: `stale` or `unknown_session`
   std::string refusal_address_;
+  Order order_;  // of an operator, to be answered
 };
 
 }  // namespace lanemq::sim

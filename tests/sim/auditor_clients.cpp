@@ -51,9 +51,6 @@ ModelJob* Auditor::known(std::string_view id) {
     if (!there) violated(job.name() + " is forgotten before its end");
     return &job;
   }
-  const bool over = now_ >= job.ended_at + job.retain;
-  if (!there && !over && broker_.stats().results_evicted + broker_.stats().dead_evicted == 0)
-    violated(job.name() + " is forgotten before its time");
   if (there && job.place == nullptr && now_ > job.ended_at + job.retain + 2 * kTick)
     violated(job.name() + " is kept for too long");
   return there ? &job : nullptr;
@@ -91,6 +88,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     return;
   }
   may_be_refused(asked, lane, client_of(address, submit), body.size());
+  asked.delay_ms = submit.delay_ms.value_or(0);
 
   ModelJob& job = pending_.emplace_back();
   pending_ref_ = immediate_;
@@ -103,9 +101,19 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.lane = lane;
   job.accepted_at = now_;
   job.timeout_stated = submit.timeout_ms.has_value();
-  job.deadline = now_ + (submit.timeout_ms ? Duration(std::chrono::milliseconds(*submit.timeout_ms))
-                                           : options_.lanes[lane].timeout);
+  job.timeout = submit.timeout_ms ? Duration(std::chrono::milliseconds(*submit.timeout_ms))
+                                  : options_.lanes[lane].timeout;
+  const Duration delay = std::chrono::milliseconds(submit.delay_ms.value_or(0));
+  if (delay.count() > 0) {
+    job.state = ModelJob::State::delayed;
+    job.accepted_at = job.delay_over = job.due_min = job.due_max = now_ + delay;
+  }
+  // A stated timeout counts from the submit, the lane's from the end of the delay.
+  job.deadline = (job.timeout_stated ? now_ : job.accepted_at) + job.timeout;
   job.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options_.retain;
+  job.retain_asked = job.retain;
+  job.stated_cost = submit.cost;
+  job.id_told = job.named || asked.accepted_due;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
   if (asked.terminal_due) job.submit_ref = immediate_;
   expect(job, submit.cost);
@@ -116,7 +124,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
 }
 
 std::string Auditor::client_of(const std::string& address, const wire::Submit& submit) {
-  return submit.client.empty() ? "connection at " + address : std::string(submit.client);
+  return submit.client.empty() ? std::string(kConnection) + address : std::string(submit.client);
 }
 
 const core::ClientOptions& Auditor::options_of(const std::string& client) const {
@@ -175,8 +183,22 @@ void Auditor::accept_pending() {
   jobs_.splice(jobs_.end(), pending_);
   ModelJob& job = jobs_.back();
   if (!job.named) job.id = asked.id;  // as `accepted` said it
-  job.serial = next_serial_++;
   asked.job = &job;
+  take(job);
+}
+
+/// The job waits from now on.
+void Auditor::take(ModelJob& job) {
+  // Who waits for its own delay comes behind all who are queued, in the order in which the delays are over.
+  constexpr std::uint64_t kBehindAll = std::uint64_t{1} << 62;
+  constexpr int kSerialBits = 20;
+  const std::uint64_t number = next_serial_++;
+  job.serial = number;
+  if (job.in_own_delay()) {
+    const auto over = static_cast<std::uint64_t>(job.delay_over.time_since_epoch().count());
+    job.serial = kBehindAll + (over << kSerialBits) + number;
+    delays_.push_back(&job);
+  }
   if (!job.id.empty()) by_id_[job.id] = &job;
   by_body_[job.body] = &job;
   deadlines_.emplace(job.deadline, &job);
@@ -217,15 +239,31 @@ void Auditor::on(const std::string& address, const wire::Cancel& cancel) {
 void Auditor::on(const std::string& address, const wire::StatusQuery& query) {
   ModelRequest& asked = request(address, "status", query.ref, query.id);
   asked.status_due = true;
-  const ModelJob* const job = known(query.id);
-  asked.state = job == nullptr ? "unknown" : state_of(*job);
+  const auto state = [&](std::string_view id) {
+    const ModelJob* const job = known(id);
+    return job == nullptr ? "unknown" : state_of(*job);
+  };
+  for (const std::string_view id : query.ids)
+    asked.states.emplace_back(id, state(id));
+  if (query.ids.empty()) asked.state = state(query.id);
+}
+
+/// How a fetch of an id that stands for no job is refused: the last `gone_max` that went are remembered.
+std::vector<std::string> Auditor::known_once(std::string_view id) const {
+  const auto place = by_id_.find(std::string(id));
+  if (place == by_id_.end() || !place->second->id_told) return {"not_found"};
+  const ModelJob& job = *place->second;
+  const std::uint64_t max = options_.gone_max;
+  if (job.went_after + max >= goings_) return {max == 0 ? "not_found" : "gone"};
+  if (job.went_until + max <= goings_) return {"not_found"};
+  return {"gone", "not_found"};
 }
 
 void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
   ModelRequest& asked = request(address, "fetch", fetch.ref, fetch.id);
   ModelJob* const job = known(fetch.id);
   if (job == nullptr) {
-    asked.refusals = {"not_found", "gone"};
+    asked.refusals = known_once(fetch.id);
     asked.must_refuse = asked.terminal_due = true;
     return;
   }
@@ -252,7 +290,7 @@ std::string Auditor::state_of(const ModelJob& job) const {
     case ModelJob::State::running:
       return "running";
     case ModelJob::State::delayed:
-      return "";
+      return job.in_own_delay() && now_ < job.delay_over ? "delayed" : "";
     case ModelJob::State::ended:
       break;
   }
@@ -283,6 +321,11 @@ void Auditor::sent_to_client(const std::string& address, const wire::ClientReply
     ModelRequest& asked = asked_with(address, error->ref);
     if (asked.job == nullptr && contains(asked.refusals, error->code))
       return heard_refusal(asked, error->code);
+    if (const ModelJob* job = asked.job; job != nullptr && error->code == "deadline") {
+      const std::string over = "timeout_ms (" + std::to_string(core::to_ms(job->timeout)) + ") was over";
+      if (error->message.find(over) == std::string_view::npos)
+        violated(job->name() + ": it is said that \"" + std::string(error->message) + "\", not " + over);
+    }
     return heard_end(asked, *ref_number(error->ref), std::string(error->code), body, error->id,
                      error->attempts);
   }
@@ -298,6 +341,8 @@ void Auditor::heard_refusal(ModelRequest& asked, std::string_view code) {
 void Auditor::heard_accepted(ModelRequest& asked, const wire::Accepted& accepted) {
   if (!asked.accepted_due) violated("accepted was said to who did not ask for it, or twice");
   asked.accepted_due = false;
+  if (!asked.duplicate && accepted.eta_ms.value_or(0) != asked.delay_ms)
+    violated("accepted is wrong about the delay of " + asked.id);
   if (accepted.duplicate != asked.duplicate) violated("accepted is wrong about a duplicate of " + asked.id);
   if (!asked.id.empty() && accepted.id != asked.id)
     violated("accepted speaks of another job than " + asked.id);
@@ -306,6 +351,7 @@ void Auditor::heard_accepted(ModelRequest& asked, const wire::Accepted& accepted
 
 void Auditor::heard_status(ModelRequest& asked, const wire::StatusReply& status) {
   if (!asked.status_due) violated("a status was said to who did not ask for it, or twice");
+  if (!asked.states.empty()) return heard_statuses(asked, status);
   if (status.id != asked.id) violated("a status speaks of another job than " + asked.id);
   if (asked.status_from != core::kNever && now_ < asked.status_from)
     violated("a fetch was answered too early");
@@ -313,6 +359,24 @@ void Auditor::heard_status(ModelRequest& asked, const wire::StatusReply& status)
     violated("status of " + asked.id + " says " + std::string(status.state) + ", not " + asked.state);
   if (asked.terminal_due) std::erase(asked.job->waiters, *ref_number(status.ref));
   asked.status_due = asked.terminal_due = false;
+}
+
+void Auditor::heard_statuses(ModelRequest& asked, const wire::StatusReply& status) {
+  const std::string jobs = to_json(status.jobs.bytes);
+  std::size_t at = 0;
+  const auto next = [&](const std::string& field) {
+    at = jobs.find('"' + field + "\":\"", at);
+    if (at == std::string::npos) violated("a status of many jobs lacks some of them: " + jobs);
+    at += field.size() + 4;
+    return jobs.substr(at, jobs.find('"', at) - at);
+  };
+  for (const auto& [id, state] : asked.states) {
+    if (const std::string said = next("id"); said != id)
+      violated("a status of many jobs speaks of " + said + " in the place of " + id);
+    if (const std::string said = next("state"); !state.empty() && said != state)
+      violated("a status of many jobs says of " + id + " " + said + ", not " + state);
+  }
+  asked.status_due = false;
 }
 
 void Auditor::heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code,

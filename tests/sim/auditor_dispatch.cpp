@@ -8,6 +8,7 @@
 namespace lanemq::sim {
 
 void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body) {
+  if (advancing_) queue_delayed();
   const auto found = by_body_.find(std::string(body));
   if (found == by_body_.end()) violated("a job was handed over that nobody submitted");
   ModelJob& job = *found->second;
@@ -172,7 +173,7 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
     if (other == nullptr || other == &job) continue;
     if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
       // Between clients it is a matter of what each was served.
-      if (stream.client != job.client || other->serial > job.serial) continue;
+      if (stream.client != job.client || other->serial > job.serial || other->came_with(job)) continue;
     } else if (owed || level_of(*other) >= level || at_limit(stream.client) ||
                !upstreams_[stream.service].closed || !has_place(worker, stream.service, stream.lane) ||
                lowest_level(stream) >= level ||
@@ -235,16 +236,24 @@ void Auditor::check_wakeup() {
   constexpr Duration kLate = std::chrono::milliseconds(2);
   const std::vector<Waiting> next = whoever_is_next();
   TimePoint wanted = core::kNever;
-  if (!deadlines_.empty()) wanted = std::min(wanted, deadlines_.begin()->first);
+  std::string what = "the end of a fetch";
+  if (!deadlines_.empty()) {
+    wanted = deadlines_.begin()->first;
+    what = "the deadline of " + deadlines_.begin()->second->name();
+  }
   if (!fetches_.empty() && requests_[fetches_.begin()->second].open())
     wanted = std::min(wanted, fetches_.begin()->first);
   for (const ModelStream& stream : streams_) {
     for (const ModelJob* job : stream.waiting) {
       if (job->state != ModelJob::State::delayed || job->due_max <= now_) continue;
       // How long a retry waits is the broker's draw: it may be over already.
-      const core::Record* const record = broker_.jobs().find(core::JobNumber{job->number});
+      const core::Record* const record =
+          job->number == 0 ? broker_.jobs().find(job->id) : broker_.jobs().find(core::JobNumber{job->number});
       if (record != nullptr && record->job() != nullptr && record->job()->state == core::JobState::delayed)
-        wanted = std::min(wanted, job->due_max);
+        if (job->due_max < wanted) {
+          wanted = job->due_max;
+          what = "the end of the delay of " + job->name();
+        }
     }
     if (stream.head(now_) == nullptr || at_limit(stream.client)) continue;
     TimePoint runs = surely_runs_at(stream.budgets, stream.lane, next);
@@ -254,15 +263,16 @@ void Auditor::check_wakeup() {
       const bool first = is_top(stream.lane) && upstream.trials_passed == 0;
       runs = std::max(runs, first ? upstream.top_lane_from : upstream.open_until);
     }
-    if (runs > now_ && runs < wanted && has_place(stream.service, stream.lane)) wanted = runs;
+    if (runs <= now_ || runs >= wanted || !has_place(stream.service, stream.lane)) continue;
+    wanted = runs;
+    what = "room in the budgets of " + stream.head(now_)->name();
   }
   if (wanted == core::kNever) return;
   const auto wakeup = broker_.next_wakeup();
   if (!wakeup || *wakeup > std::max(wanted, now_) + kLate)
-    violated((deadlines_.empty() ? "" : deadlines_.begin()->second->name()) +
-             ": the broker would sleep until " +
-             std::to_string(wakeup ? wakeup->time_since_epoch().count() : 0) +
-             " us although something is due at " + std::to_string(wanted.time_since_epoch().count()));
+    violated("the broker would sleep until " +
+             std::to_string(wakeup ? wakeup->time_since_epoch().count() : 0) + " us although at " +
+             std::to_string(wanted.time_since_epoch().count()) + " us comes " + what);
 }
 
 }  // namespace lanemq::sim

@@ -206,6 +206,22 @@ void BrokerHost::drain() {
   schedule_turn(scheduler_.now());
 }
 
+void BrokerHost::operate(const wire::AdminQuery& query) {
+  const core::TimePoint now = scheduler_.now();
+  Buffer header;
+  encode(query, header);
+  if (trace_ != nullptr) trace_->add(now, "> operator " + to_json(header.view()));
+  Items<wire::ClientRequest> requests;
+  if (const DecodeError* error = decoder_.decode(header.view(), {}, requests))
+    violated("not decoded: " + error->message);
+  const auto& asked = std::get<wire::AdminQuery>(requests[0]);
+  auditor_->operator_asks(asked, now);
+  const core::Origin from{.address = "operator", .envelope = {}, .peer = core::Peer::admin};
+  broker_->handle(core::AdminAsked{from, &asked}, now);
+  report();
+  schedule_turn(now);
+}
+
 void BrokerHost::give_up_running() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "give up what runs");
   auditor_->running_given_up(scheduler_.now());
@@ -243,9 +259,12 @@ void BrokerHost::report_item(const core::Send& send, std::size_t item) {
   const std::string_view header = outbox.header(send);
   const std::string address(outbox.address(send));
   if (trace_ != nullptr)
-    trace_->add(scheduler_.now(),
-                (send.peer == core::Peer::client ? "  < client " : "  < worker ") + address + " " +
-                    (item > 0 ? "item " + std::to_string(item) + " of " : std::string()) + to_json(header));
+    trace_->add(scheduler_.now(), (send.peer == core::Peer::client   ? "  < client "
+                                   : send.peer == core::Peer::worker ? "  < worker "
+                                                                     : "  < ") +
+                                      address + " " +
+                                      (item > 0 ? "item " + std::to_string(item) + " of " : std::string()) +
+                                      to_json(header));
   digest_ =
       XXH3_64bits_withSeed(header.data(), header.size(),
                            digest_ + static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count()));
@@ -259,6 +278,10 @@ void BrokerHost::report_item(const core::Send& send, std::size_t item) {
     Items<wire::ClientReply> replies;
     const std::string_view body = decode(replies);
     auditor_->sent_to_client(address, replies[item], body);
+  } else if (send.peer == core::Peer::admin) {
+    Items<wire::ClientReply> replies;
+    decode(replies);
+    auditor_->sent_to_operator(replies[item]);
   } else {
     Items<wire::WorkerCommand> commands;
     const std::string_view body = decode(commands);

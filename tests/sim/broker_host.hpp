@@ -59,6 +59,8 @@ class BrokerHost {
   /// A new broker that knows nothing. Its peers find it under their old connections, at new addresses.
   void restart();
   void drain();
+  /// An operator asks, and is heard at once.
+  void operate(const wire::AdminQuery& query);
   bool drained() const { return broker_->drained(); }
   void give_up_running();
 

@@ -128,6 +128,11 @@ bool ModelUpstream::surely_calls(bool top_lane, TimePoint now) const {
   return closed || (now > from && may_call(top_lane, now));
 }
 
+bool ModelJob::came_with(const ModelJob& other) const {
+  return queued_at != TimePoint{} && queued_at == other.queued_at &&
+         std::chrono::abs(delay_over - other.delay_over) < std::chrono::milliseconds(1);
+}
+
 std::string ModelJob::name() const {
   return "job " + (id.empty() ? "(unnamed, body " + body.substr(0, 20) + ")" : id) + " attempt " +
          std::to_string(attempt);
@@ -141,9 +146,11 @@ ModelJob* ModelStream::head(TimePoint now) const {
 
 std::vector<ModelJob*> ModelStream::candidates(TimePoint now) const {
   std::vector<ModelJob*> candidates;
+  const ModelJob* first = nullptr;
   for (ModelJob* job : waiting) {
+    if (first != nullptr && !job->came_with(*first)) break;
     if (job->may_be_queued(now)) candidates.push_back(job);
-    if (job->surely_queued(now)) break;
+    if (first == nullptr && job->surely_queued(now)) first = job;
   }
   return candidates;
 }

@@ -102,8 +102,14 @@ struct ModelJob {
   std::int64_t charged = 0;  ///< to its client, for the attempt under way or the last one
   bool counts_tokens = false;
   bool named = false, timeout_stated = false;
-  TimePoint accepted_at{}, deadline{}, ended_at{}, dispatched_at{};
-  Duration retain{};
+  TimePoint accepted_at{};  ///< or when the delay that it was submitted with is over
+  TimePoint deadline{}, ended_at{}, dispatched_at{};
+  Duration timeout{};       ///< stated, or its lane's
+  TimePoint delay_over{};   ///< of the delay that it was submitted with; the beginning of time: none
+  TimePoint queued_at{};    ///< after its delay: the turn that queued it
+  Duration retain{};        ///< from its end on
+  Duration retain_asked{};  ///< as stated, or the usual one: dead jobs are kept for longer
+  std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
 
   State state = State::queued;
@@ -119,6 +125,11 @@ struct ModelJob {
   std::vector<std::uint64_t> waiters;  ///< who else is owed it, the longest first
   std::vector<std::string> must_end;   ///< how it must end in this step: `result` or one of these codes
   std::string code, answer;            ///< how it ended
+  bool id_told = false;                ///< its client chose its id, or knows it
+  bool dead = false;                   ///< it ended so that it can run again
+  bool purged = false;                 ///< an operator had it forgotten
+  /// Where it is no longer kept: its place among all that went is above the one and at most the other.
+  std::uint64_t went_after = 0, went_until = 0;
 
   bool ended() const { return state == State::ended; }
   bool waits() const { return state == State::queued || state == State::delayed; }
@@ -127,6 +138,10 @@ struct ModelJob {
     const bool due = state == State::delayed && due_max + std::chrono::milliseconds(1) <= now;
     return (state == State::queued || due) && now < deadline;
   }
+  /// Before it was ever queued.
+  bool in_own_delay() const { return state == State::delayed && attempt == 0; }
+  /// Which of the two came first is not known: one turn queued both, after delays that were over in one tick.
+  bool came_with(const ModelJob& other) const;
   bool may_be_queued(TimePoint now) const {
     return state == State::queued || (state == State::delayed && due_min <= now);
   }
@@ -204,10 +219,12 @@ struct ModelRequest {
   std::string address, op, id;
   ModelJob* job = nullptr;
   bool accepted_due = false, terminal_due = false, status_due = false, duplicate = false;
+  std::int64_t delay_ms = 0;             ///< of a submit
   TimePoint status_from = core::kNever;  ///< a fetch that waits: until then
   std::vector<std::string> refusals;     ///< codes it may be refused with
   bool must_refuse = false, refused = false;
-  std::string state;  ///< that a status must say; empty: any
+  std::string state;                                        ///< that a status must say; empty: any
+  std::vector<std::pair<std::string, std::string>> states;  ///< the same of many jobs, by id
 
   bool open() const { return accepted_due || terminal_due || status_due; }
 };

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
-#include <vector>
 
 #include "broker/core/time.hpp"
 
@@ -27,8 +26,8 @@ class Random {
   /// True so many times in a thousand.
   bool per_mille(std::uint64_t times) { return below(1000) < times; }
   bool percent(std::uint64_t times) { return below(100) < times; }
-  template <class T>
-  const T& pick(const std::vector<T>& from) {
+  template <class List>
+  const auto& pick(const List& from) {
     return from[below(from.size())];
   }
   template <class T>

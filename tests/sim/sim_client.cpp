@@ -5,6 +5,8 @@ namespace lanemq::sim {
 namespace {
 
 constexpr std::size_t kRecentTasksMax = 60;
+/// Of one status; so many always fit into its answer.
+constexpr std::size_t kIdsMax = 20;
 /// Longer than any timeout of a run: on a connection that stands the answer comes before.
 constexpr auto kAskAgainAfter = std::chrono::seconds(70);
 
@@ -25,8 +27,13 @@ void SimClient::connect() {
 void SimClient::reconnect() {
   stage_.host.disconnect(link_);
   connect();
-  for (const auto& [ref, task] : std::exchange(pending_, {}))
-    if (!task.id.empty()) submit(task, true);
+  for (const auto& [ref, asked] : std::exchange(pending_, {})) {
+    if (asked.task.id.empty()) continue;
+    if (stage_.random.percent(70))
+      submit(asked.task, true);
+    else
+      fetch(asked.task);
+  }
 }
 
 void SimClient::vanish() {
@@ -94,6 +101,9 @@ Task SimClient::new_task() {
     task.timeout_ms = random.between(1, random.one_of({20, 500, 5000}));
   if (swarm.forgetful && random.percent(50)) task.retain_ms = random.between(0, random.one_of({0, 20, 2000}));
   if (random.percent(10)) task.attempts_max = random.between(1, 5);
+  // Whose id nobody is told cannot be followed through its delay.
+  if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
+    task.delay_ms = random.between(0, core::to_ms(swarm.submit_delay_max));
   if (!task.id.empty()) {
     stage_.recent_tasks.push_back(task);
     if (stage_.recent_tasks.size() > kRecentTasksMax) stage_.recent_tasks.pop_front();
@@ -103,7 +113,7 @@ Task SimClient::new_task() {
 
 void SimClient::submit(const Task& task, bool remember) {
   const std::uint64_t ref = stage_.next_ref++;
-  if (remember) pending_[ref] = task;
+  if (remember) pending_[ref] = {.task = task};
   Buffer ref_bytes;
   wire::Submit message;
   message.service = task.service;
@@ -113,12 +123,24 @@ void SimClient::submit(const Task& task, bool remember) {
   if (!task.client.empty()) message.client = task.client;
   if (!task.reply.empty()) message.reply = task.reply;
   message.timeout_ms = task.timeout_ms;
+  message.delay_ms = task.delay_ms;
   message.retain_ms = task.retain_ms;
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
   message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);
   say(message, task.body);
+}
+
+void SimClient::fetch(const Task& task) {
+  const std::uint64_t ref = stage_.next_ref++;
+  pending_[ref] = {.task = task, .fetched = true};
+  Buffer ref_bytes;
+  wire::Fetch message;
+  message.id = task.id;
+  message.wait_ms = stage_.random.one_of<std::int64_t>({0, 20, 3000});
+  message.ref = number_ref(ref, ref_bytes);
+  say(message);
 }
 
 void SimClient::submit_again(bool with_other_body) {
@@ -142,8 +164,15 @@ void SimClient::ask() {
   const std::string id = some_id();
   if (stage_.random.percent(50)) {
     wire::StatusQuery query;
-    query.id = id;
     query.ref = ref;
+    if (stage_.random.percent(60)) {
+      query.id = id;
+      return say(query);
+    }
+    std::vector<std::string> ids(stage_.random.below(kIdsMax) + 1);
+    for (std::string& one : ids)
+      one = some_id();
+    query.ids = {ids.begin(), ids.end()};
     return say(query);
   }
   wire::Fetch fetch;
@@ -178,20 +207,28 @@ void SimClient::heard_one(const wire::ClientReply& reply, std::string_view body)
   if (const auto* result = std::get_if<wire::JobResult>(&reply)) {
     heard_result(ref_number(result->ref).value_or(0), body);
   } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
-    pending_.erase(ref_number(error->ref).value_or(0));
+    const auto asked = pending_.extract(ref_number(error->ref).value_or(0));
+    const bool forgotten = error->code == "gone" || error->code == "not_found";
+    if (!asked.empty() && asked.mapped().fetched && forgotten) submit(asked.mapped().task, true);
+  } else if (const auto* status = std::get_if<wire::StatusReply>(&reply)) {
+    // A fetch has waited in vain.
+    const auto asked = pending_.extract(ref_number(status->ref).value_or(0));
+    if (!asked.empty()) submit(asked.mapped().task, true);
   } else if (const auto* accepted = std::get_if<wire::Accepted>(&reply)) {
     const auto place = pending_.find(ref_number(accepted->ref).value_or(0));
-    if (place != pending_.end() && place->second.reply == "accepted") pending_.erase(place);
+    if (place != pending_.end() && place->second.task.reply == "accepted") pending_.erase(place);
   }
 }
 
 void SimClient::heard_result(std::uint64_t ref, std::string_view answer) {
   const auto place = pending_.find(ref);
   if (place == pending_.end()) return;
-  const bool right = answer == "A:" + place->second.body;
+  const std::string& body = place->second.task.body;
+  // Who fetches hears how the id's job ended, which somebody may have taken for another job.
+  const bool right = answer == "A:" + body || place->second.fetched;
   if (!right && !(stage_.swarm.lies > 0 && answer == "lie"))
     violated("a client heard \"" + std::string(answer.substr(0, 40)) + "\" when it asked \"" +
-             place->second.body.substr(0, 40) + "\"");
+             body.substr(0, 40) + "\"");
   pending_.erase(place);
 }
 

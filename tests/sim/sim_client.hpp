@@ -27,6 +27,7 @@ class SimClient {
   void act();
   Task new_task();
   void submit(const Task& task, bool remember);
+  void fetch(const Task& task);
   void submit_again(bool with_other_body);
   void ask();
   void heard(const std::string& header, const std::string& body);
@@ -41,7 +42,11 @@ class SimClient {
   std::size_t favourite_lane_ = 0;  // of the moment: lanes are busy and idle by turns
   Link link_;
   Decoder decoder_;
-  std::map<std::uint64_t, Task> pending_;  // by ref
+  struct Pending {
+    Task task;
+    bool fetched = false;  ///< asked for with a fetch, since it was submitted before
+  };
+  std::map<std::uint64_t, Pending> pending_;  // by ref
 };
 
 }  // namespace lanemq::sim

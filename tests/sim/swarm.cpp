@@ -122,15 +122,15 @@ void draw_options(Random& random, core::Options& options) {
   if (random.percent(10)) options.memory_max = static_cast<std::size_t>(random.between(2000, 60000));
   if (random.percent(10)) {
     options.clients_idle_max = random.below(3);
-    // A connection that is forgotten while a cancelled job of its client still runs is another client next
-    // time.
+    // A connection that is forgotten while a job of its client still runs, which was cancelled or is run
+    // again by an operator, is another client next time.
     for (core::ClientOptions& client : options.clients)
-      if (client.name == "*") client.in_flight_max = 0;
+      if (client.name == "*") client.in_flight_max = client.depth_max = 0;
   }
   options.dead_retain = random.one_of<Duration>({milliseconds(1), milliseconds(100), seconds(60)});
   options.dead_max = random.one_of<std::size_t>({0, 3, 10000});
   if (random.percent(10)) options.dead_bytes_max = static_cast<std::size_t>(random.between(500, 50000));
-  if (random.percent(30)) options.gone_max = static_cast<std::size_t>(random.between(0, 10));
+  if (random.percent(30)) options.gone_max = random.one_of<std::size_t>({0, 1, 5, 20, 100});
   options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
 }
 
@@ -176,6 +176,8 @@ Swarm draw_swarm(Random& random) {
   swarm.nonsense = maybe(random, 20, 30);
   swarm.short_timeouts = random.percent(40);
   swarm.forgetful = random.percent(30);
+  swarm.delays = maybe(random, 40, 500);
+  swarm.submit_delay_max = random.one_of<Duration>({milliseconds(3), milliseconds(200), seconds(5)});
   swarm.retries = maybe(random, 50, 300);
   swarm.limited = maybe(random, 30, 100);
   swarm.permanents = maybe(random, 40, 200);
@@ -189,6 +191,8 @@ Swarm draw_swarm(Random& random) {
   swarm.lies = maybe(random, 30, 100);
   swarm.tells_unreachable = random.percent(60);
   swarm.drains = random.percent(25);
+  swarm.redrives = random.percent(40);
+  swarm.operator_max = random.one_of<Duration>({milliseconds(20), milliseconds(300), seconds(3)});
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
   swarm.options.breaker = random.percent(90);

@@ -36,6 +36,8 @@ struct Swarm {
   // Weights of what a client does besides new submits, in per mille of its requests.
   int duplicates = 0, conflicts = 0, cancels = 0, queries = 0, unnamed = 0, nonsense = 0;
   bool short_timeouts = false, forgetful = false;
+  int delays = 0;                     ///< per mille of jobs that are to wait before they are queued
+  core::Duration submit_delay_max{};  ///< for so long at most
 
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
@@ -47,6 +49,8 @@ struct Swarm {
   bool tells_unreachable = false;  ///< the transport notices when it sends to nobody
   core::Duration outage{};         ///< of every upstream, after twice as long of health; 0: none
   bool outages_refuse = false;     ///< there is no connection at all then
+  bool redrives = false;           ///< an operator runs dead jobs again, and forgets some
+  core::Duration operator_max{};   ///< between two things that an operator does
   bool drains = false;             ///< the run ends with a drain instead of in peace
 };
 

@@ -2,6 +2,7 @@
 #include "tests/sim/world.hpp"
 
 #include "tests/sim/sim_client.hpp"
+#include "tests/sim/sim_operator.hpp"
 #include "tests/sim/sim_worker.hpp"
 
 namespace lanemq::sim {
@@ -32,6 +33,7 @@ RunReport World::run() {
     workers_.push_back(std::make_unique<SimWorker>(stage_));
   for (int i = 0; i < swarm_.clients; ++i)
     clients_.push_back(std::make_unique<SimClient>(stage_, i));
+  operator_ = std::make_unique<SimOperator>(stage_);
   start_trouble();
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
   }

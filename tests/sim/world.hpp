@@ -13,7 +13,7 @@ namespace lanemq::sim {
 /// What a client asked to be done, as it goes over the wire, again and again if need be.
 struct Task {
   std::string id, service, lane, model, client, body, reply;
-  std::optional<std::int64_t> timeout_ms, retain_ms, attempts_max;
+  std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
 };
 
@@ -29,6 +29,7 @@ struct Stage {
 };
 
 class SimClient;
+class SimOperator;
 class SimWorker;
 
 struct RunReport {
@@ -62,6 +63,7 @@ class World {
   Stage stage_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
+  std::unique_ptr<SimOperator> operator_;
 };
 
 }  // namespace lanemq::sim

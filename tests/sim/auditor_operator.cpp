@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+
+#include <lanemq/codec.hpp>
+
+#include "tests/sim/auditor.hpp"
+
+// What operators ask, and what follows from it.
+
+namespace lanemq::sim {
+
+/// An answer to an operator, as far as it is looked at.
+struct Auditor::Answer {
+  std::string refused;  ///< with that code; empty: it was not
+  std::string json;
+  std::vector<std::string> ids;
+
+  std::int64_t number(std::string_view field) const {
+    const std::string name = '"' + std::string(field) + "\":";
+    const std::size_t place = json.find(name);
+    std::int64_t value = -1;
+    if (place != std::string::npos)
+      std::from_chars(json.data() + place + name.size(), json.data() + json.size(), value);
+    return value;
+  }
+  bool has(std::string_view text) const { return json.find(text) != std::string::npos; }
+};
+
+Auditor::Answer Auditor::read(const wire::ClientReply& reply) {
+  Answer answer;
+  if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
+    answer.refused = error->code;
+    return answer;
+  }
+  const auto* document = std::get_if<wire::AdminReply>(&reply);
+  if (document == nullptr) violated("an operator heard what the auditor does not know");
+  answer.json = to_json(document->document.bytes);
+  std::size_t at = answer.json.find("\"ids\":[");
+  if (at == std::string::npos) return answer;
+  at = answer.json.find('[', at) + 1;
+  while (answer.json[at] == '"') {
+    const std::size_t end = answer.json.find('"', at + 1);
+    answer.ids.push_back(answer.json.substr(at + 1, end - at - 1));
+    at = end + 1 + (answer.json[end + 1] == ',' ? 1 : 0);
+  }
+  return answer;
+}
+
+void Auditor::operator_asks(const wire::AdminQuery& query, TimePoint now) {
+  now_ = now;
+  order_ = {.verb = std::string(query.verb),
+            .id = std::string(query.id),
+            .lane = std::string(query.lane),
+            .service = std::string(query.service),
+            .client = std::string(query.client),
+            .code = std::string(query.code),
+            .limit = static_cast<std::size_t>(query.limit.value_or(0)),
+            .dry_run = query.dry_run,
+            .due = true};
+}
+
+void Auditor::sent_to_operator(const wire::ClientReply& reply) {
+  if (!order_.due) violated("an operator was answered who asked nothing");
+  order_.due = false;
+  const Answer answer = read(reply);
+  if (order_.verb == "redrive") return heard_redriven(answer);
+  if (order_.verb == "purge") return heard_purged(answer);
+  violated("the run asked as an operator what the auditor does not know");
+}
+
+// ---- dead jobs ----------------------------------------------------------------------------------------
+
+bool Auditor::means(const Order& order, const ModelJob& job) const {
+  return job.dead && (order.id.empty() || order.id == job.id) &&
+         (order.lane.empty() || order.lane == options_.lanes[job.lane].name) &&
+         (order.service.empty() || order.service == job.service) &&
+         (order.client.empty() || order.client == job.client) &&
+         (order.code.empty() || order.code == job.code);
+}
+
+/// The dead jobs that an answer is about: of those that were meant the oldest, as many as there may be.
+std::vector<ModelJob*> Auditor::dead_jobs(const Order& order, const std::vector<std::string>& ids) {
+  std::vector<ModelJob*> meant, found;
+  bool unknown = false;
+  for (ModelJob* job : kept_) {
+    if (!means(order, *job)) continue;
+    meant.push_back(job);
+    unknown = unknown || job->id.empty();
+  }
+  TimePoint latest{};
+  for (const std::string& id : ids) {
+    auto place = std::find_if(meant.begin(), meant.end(), [&](const ModelJob* job) { return job->id == id; });
+    // An id that nobody was told is learned from the answer, but not of which job it is.
+    if (place == meant.end() && unknown) continue;
+    if (place == meant.end()) violated(order.verb + " of " + id + ", which is not dead or was not meant");
+    if ((*place)->ended_at < latest) violated(order.verb + " of " + id + " after a job that died later");
+    latest = (*place)->ended_at;
+    found.push_back(*place);
+  }
+  if (ids.size() > order.limit) violated(order.verb + " of more jobs than its limit");
+  const bool all = ids.size() < order.limit;
+  for (ModelJob* job : meant) {
+    if (job->id.empty() || std::find(found.begin(), found.end(), job) != found.end()) continue;
+    if (all || job->ended_at < latest) violated(order.verb + " leaves out " + job->name());
+  }
+  return found;
+}
+
+void Auditor::heard_redriven(const Answer& answer) {
+  const std::vector<ModelJob*> dead = dead_jobs(order_, answer.ids);
+  if (!answer.refused.empty()) {
+    if (order_.id.empty() || answer.refused != "not_found")
+      violated("a redrive was refused with " + answer.refused);
+    return;
+  }
+  const std::int64_t count = answer.number("redriven"), refused = answer.number("refused");
+  if (count + refused != static_cast<std::int64_t>(answer.ids.size()))
+    violated("a redrive counts " + std::to_string(count + refused) + " jobs, and names others");
+  if (order_.dry_run) {
+    if (refused != 0) violated("a dry run refuses a job");
+    return;
+  }
+  std::string first_code;
+  std::int64_t unknown = static_cast<std::int64_t>(answer.ids.size() - dead.size()), runs = 0;
+  for (ModelJob* job : dead)
+    runs += redrive(*job, first_code) ? 1 : 0;
+  for (const std::string& id : answer.ids) {
+    if (unknown == 0) break;
+    const core::Record* const record = broker_.jobs().find(id);
+    const bool known = std::any_of(dead.begin(), dead.end(), [&](ModelJob* job) { return job->id == id; });
+    if (known || record == nullptr || record->result() != nullptr) continue;
+    ModelJob* const job = by_body_.at(std::string(record->job()->body().bytes()));
+    job->id = id;
+    runs += redrive(*job, first_code) ? 1 : 0;
+  }
+  if (runs != count)
+    violated("a redrive says that it runs " + std::to_string(count) + " jobs again, and runs " +
+             std::to_string(runs));
+  if (unknown == 0 && !first_code.empty() && !answer.has("\"code\":\"" + first_code + '"'))
+    violated("a redrive does not say " + first_code);
+}
+
+/// The broker has tried to run it again; returns whether it does.
+bool Auditor::redrive(ModelJob& dead, std::string& first_code) {
+  const core::Record* const record = broker_.jobs().find(dead.id);
+  if (record == nullptr) violated(dead.name() + " is gone instead of run again");
+  ModelRequest asked;
+  may_be_refused(asked, dead.lane, dead.client, dead.body.size());
+  if (!asked.must_refuse && unsatisfiable(dead)) {
+    asked.refusals.emplace_back("unsatisfiable");
+    asked.must_refuse = true;
+  }
+  if (dead.place != nullptr) {
+    asked.refusals = {"conflict"};
+    asked.must_refuse = true;
+  }
+  if (record->result() != nullptr) {
+    // What was run again before it in this step may have made the room.
+    const bool room_changed =
+        order_.limit > 1 && (options_.jobs_max < 1000 || options_.memory_max < 1'000'000);
+    if (asked.refusals.empty() && !room_changed)
+      violated(dead.name() + " is refused to run again for no reason");
+    if (first_code.empty() && asked.must_refuse && asked.refusals.size() == 1) first_code = asked.refusals[0];
+    return false;
+  }
+  if (asked.must_refuse)
+    violated(dead.name() + " runs again although it must be refused with " + asked.refusals[0]);
+
+  std::erase(kept_, &dead);
+  --kept_count_;
+  ModelJob& job = jobs_.emplace_back();
+  job.id = dead.id;
+  job.named = job.id_told = true;
+  job.service = dead.service;
+  job.model = dead.model;
+  job.client = dead.client;
+  job.body = dead.body;
+  job.lane = dead.lane;
+  job.stated_cost = dead.stated_cost;
+  job.accepted_at = now_;
+  job.timeout_stated = dead.timeout_stated;
+  job.timeout = job.timeout_stated ? dead.timeout : options_.lanes[job.lane].timeout;
+  job.deadline = now_ + job.timeout;
+  job.retain = job.retain_asked = dead.retain_asked;
+  job.attempts_max = dead.attempts_max;
+  // Nothing keeps its connection: if that is forgotten, the next jobs from there are of another client.
+  if (forgets_clients() && job.client.starts_with(kConnection)) job.client += " again";
+  expect(job, job.stated_cost);
+  take(job);
+  return true;
+}
+
+void Auditor::heard_purged(const Answer& answer) {
+  const std::vector<ModelJob*> dead = dead_jobs(order_, answer.ids);
+  if (!answer.refused.empty()) {
+    if (order_.id.empty() || answer.refused != "not_found")
+      violated("a purge was refused with " + answer.refused);
+    return;
+  }
+  if (answer.number("purged") != static_cast<std::int64_t>(answer.ids.size()))
+    violated("a purge counts " + std::to_string(answer.number("purged")) + " jobs, and names others");
+  if (order_.dry_run) return;
+  for (ModelJob* job : dead) {
+    job->purged = true;
+    if (broker_.jobs().find(job->id) != nullptr) violated(job->name() + " was purged and is there");
+  }
+}
+
+}  // namespace lanemq::sim
