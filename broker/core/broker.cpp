@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t kCacheLine = 64;
 /// Of a kept result: what is read when it is forgotten.
 constexpr std::size_t kResultLines = 2;
+/// How much that has come due one turn takes: some 2 ms of work. The rest is for the next turns, which come
+/// at once, so that whoever else wants something is served in between.
+constexpr std::size_t kDueInATurn = 1000;
 
 }  // namespace
 
@@ -74,10 +77,13 @@ void Broker::handle(const Event& event, TimePoint now) {
 
 void Broker::advance(TimePoint now) {
   // Expire before dispatch, so that a place that is freed is used in the same turn.
-  while (Timer* timer = timers_.pop_due(now))
+  std::size_t due = 0;
+  for (Timer* timer = nullptr; due < kDueInATurn && (timer = timers_.pop_due(now)) != nullptr; ++due)
     fire(*timer, now);
-  while (KeptResult* const oldest = kept_.oldest()) {
-    if (oldest->due > now) break;
+  behind_ = due == kDueInATurn;
+  for (due = 0; due < kDueInATurn; ++due) {
+    KeptResult* const oldest = kept_.oldest();
+    if (oldest == nullptr || oldest->due > now) break;
     forget(*oldest);
   }
   dispatch(now);
@@ -380,6 +386,7 @@ void Broker::forget(KeptResult& result) {
 
 void Broker::dispatch(TimePoint now) {
   dispatched_at_ = now;
+  overdue_left_ = kDueInATurn;
   for (const std::size_t budget : budgets_.take_eased())
     parking_.ease(budget);
   parking_.wake(now);
@@ -485,8 +492,14 @@ Stream* Broker::next_in(LaneIndex level, TimePoint now) {
 /// Returns that job, null when there is none.
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (Stream* const next = next_in(level, now)) {
-    if (const Granted owed = shares_ ? owed_before(*next, now) : Granted{}) return hand_over(owed, now);
-    if (const Granted granted = ask(*next, As::usual, now)) return hand_over(granted, now);
+    Granted granted = shares_ ? owed_before(*next, now) : Granted{};
+    if (!granted) granted = ask(*next, As::usual, now);
+    if (!granted) continue;
+    if (!behind_ || now < granted.job->deadline) return hand_over(granted, now);
+    // Its timer is among those that are left for the next turns: so is what comes behind it.
+    if (overdue_left_ == 0) return nullptr;
+    --overdue_left_;
+    expire(*granted.job, now);
   }
   return nullptr;
 }

@@ -57,6 +57,7 @@ class Broker {
   /// Something happened. Never dispatches: that is advance()'s.
   void handle(const Event& event, TimePoint now);
   /// Brings everything up to `now`: expires, wakes, then hands out what can run. The only place that does.
+  /// Of very much that comes due at once it does a part: next_wakeup() is then over already.
   void advance(TimePoint now);
   /// When advance() wants to be called even if nothing happens.
   std::optional<TimePoint> next_wakeup() const;
@@ -295,6 +296,8 @@ class Broker {
   std::uint64_t next_arrival_ = 1;
   std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
+  bool behind_ = false;           // more has come due than this turn has done
+  std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
   bool trial_made_ = false;               // a job was handed over to try an upstream that failed
   std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+
 namespace lanemq::core {
 namespace {
 
@@ -27,7 +28,41 @@ void detach(Timer& timer) {
   timer.previous = timer.next = nullptr;
 }
 
+/// Appends all timers of one list to another. Requires: it is not empty.
+void splice(Timer& head, Timer& from) {
+  from.next->previous = head.previous;
+  head.previous->next = from.next;
+  from.previous->next = &head;
+  head.previous = from.previous;
+  make_empty(from);
+}
+
 }  // namespace
+
+void TimerWheel::Level::mark(std::uint64_t number) {
+  const std::uint64_t slot = number % kSlots;
+  occupied[slot / 64] |= std::uint64_t{1} << (slot % 64);
+}
+
+void TimerWheel::Level::unmark(std::uint64_t number) {
+  const std::uint64_t slot = number % kSlots;
+  occupied[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
+}
+
+std::optional<std::uint64_t> TimerWheel::Level::next_after(std::uint64_t number) const {
+  const std::uint64_t here = number % kSlots, bit = here % 64;
+  // Around the ring: the first word is looked at twice, for what is behind `here` and for what is before it.
+  for (std::size_t i = 0; i <= occupied.size(); ++i) {
+    const std::uint64_t word = (here / 64 + i) % occupied.size();
+    std::uint64_t bits = occupied[word];
+    if (i == 0) bits &= ~std::uint64_t{1} << bit;
+    if (i == occupied.size()) bits &= (std::uint64_t{1} << bit) - 1;
+    if (bits == 0) continue;
+    const std::uint64_t slot = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+    return number + (slot - here) % kSlots;
+  }
+  return std::nullopt;
+}
 
 TimerWheel::TimerWheel() {
   for (Level& level : levels_)
@@ -54,45 +89,37 @@ void TimerWheel::clear(Timer& timer) {
 }
 
 void TimerWheel::link(Timer& timer) {
-  // The level is that of the highest byte in which the time differs from now: below it, slots are exact
-  // enough.
-  const std::uint64_t difference = (timer.tick ^ current_) | 1;
-  const int level = std::min((63 - std::countl_zero(difference)) / kSlotBits, kLevels - 1);
-  const std::size_t slot = timer.tick >> (level * kSlotBits) & (kSlots - 1);
+  // The lowest level whose ring reaches so far. Above the lowest that is never the slot that passes, nor the
+  // next one: these are being emptied.
+  int level = 0;
+  while (level < kLevels - 1 && slot_of(timer.tick, level) - slot_of(current_, level) >= kSlots)
+    ++level;
   Level& place = levels_[static_cast<std::size_t>(level)];
-  append(place.slots[slot], timer);
-  place.occupied[slot / 64] |= std::uint64_t{1} << (slot % 64);
+  const std::uint64_t slot = slot_of(timer.tick, level);
+  append(place.head(slot), timer);
+  place.mark(slot);
 }
 
+/// When the next slot begins that may hold timers.
 std::optional<std::uint64_t> TimerWheel::next_tick() const {
   std::optional<std::uint64_t> best;
   for (int level = 0; level < kLevels; ++level) {
-    const int shift = level * kSlotBits;
-    const std::uint64_t here = current_ >> shift & (kSlots - 1);
-    const auto& occupied = levels_[static_cast<std::size_t>(level)].occupied;
-    for (std::uint64_t word = here / 64; word < 4; ++word) {
-      std::uint64_t bits = occupied[word];
-      if (word == here / 64) bits &= ~std::uint64_t{0} << (here % 64);
-      if (bits == 0) continue;
-      const std::uint64_t slot = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-      const std::uint64_t base = current_ >> shift >> kSlotBits << kSlotBits << shift;
-      const std::uint64_t tick = base + (slot << shift);
-      if (!best || tick < *best) best = tick;
-      break;
-    }
+    const auto slot = levels_[static_cast<std::size_t>(level)].next_after(slot_of(current_, level));
+    if (!slot) continue;
+    const std::uint64_t tick = *slot << (level * kLevelBits);
+    if (!best || tick < *best) best = tick;
   }
   return best;
 }
 
-void TimerWheel::cascade() {
-  for (int level = kLevels - 1; level >= 0; --level) {
-    const int shift = level * kSlotBits;
-    if ((current_ & ((std::uint64_t{1} << shift) - 1)) != 0) continue;  // not at the start of a slot there
-    const std::size_t slot = current_ >> shift & (kSlots - 1);
+/// Empties the slots that begin now: what is due is taken out, and what has not been moved ahead is moved.
+void TimerWheel::enter_slots() {
+  for (int level = kLevels - 1; level > 0; --level) {
+    const std::uint64_t slot = slot_of(current_, level);
+    if (slot << (level * kLevelBits) != current_) continue;
     Level& place = levels_[static_cast<std::size_t>(level)];
-    Timer& head = place.slots[slot];
-    place.occupied[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
-    while (!is_empty(head)) {
+    place.unmark(slot);
+    for (Timer& head = place.head(slot); !is_empty(head);) {
       Timer& timer = *head.next;
       detach(timer);
       if (timer.tick <= current_)
@@ -100,6 +127,25 @@ void TimerWheel::cascade() {
       else
         link(timer);
     }
+  }
+  Level& lowest = levels_[0];
+  lowest.unmark(current_);
+  if (Timer& head = lowest.head(current_); !is_empty(head)) splice(due_, head);
+}
+
+void TimerWheel::move_ahead() {
+  std::size_t left = kMovedAhead;
+  for (int level = 1; level < kLevels; ++level) {
+    Level& place = levels_[static_cast<std::size_t>(level)];
+    const std::uint64_t slot = slot_of(current_, level) + 1;
+    Timer& head = place.head(slot);
+    for (; !is_empty(head); --left) {
+      if (left == 0) return;
+      Timer& timer = *head.next;
+      detach(timer);
+      link(timer);
+    }
+    place.unmark(slot);
   }
 }
 
@@ -110,10 +156,12 @@ Timer* TimerWheel::pop_due(TimePoint now) {
     const auto tick = next_tick();
     if (!tick || *tick > now_tick) {
       current_ = std::max(current_, now_tick);
+      move_ahead();
       return nullptr;
     }
-    current_ = std::max(current_, *tick);
-    cascade();
+    current_ = *tick;
+    enter_slots();
+    move_ahead();
   }
   Timer& timer = *due_.next;
   detach(timer);
@@ -122,10 +170,20 @@ Timer* TimerWheel::pop_due(TimePoint now) {
 }
 
 std::optional<TimePoint> TimerWheel::next_wakeup() const {
-  if (!is_empty(due_)) return TimePoint(Duration(static_cast<std::int64_t>(current_) * 1000));
-  const auto tick = next_tick();
-  if (!tick) return std::nullopt;
-  return TimePoint(Duration(static_cast<std::int64_t>(*tick) * 1000));
+  const auto at = [](std::uint64_t tick) {
+    return TimePoint(Duration(static_cast<std::int64_t>(tick) * 1000));
+  };
+  if (!is_empty(due_)) return at(current_);
+  std::optional<std::uint64_t> best;
+  for (int level = 0; level < kLevels; ++level) {
+    const auto slot = levels_[static_cast<std::size_t>(level)].next_after(slot_of(current_, level));
+    if (!slot) continue;
+    // Above the lowest level timers are moved down while the slot before theirs passes.
+    const std::uint64_t tick =
+        level == 0 ? *slot : std::max((*slot - 1) << (level * kLevelBits), current_ + 1);
+    if (!best || tick < *best) best = tick;
+  }
+  return best ? std::optional(at(*best)) : std::nullopt;
 }
 
 }  // namespace lanemq::core

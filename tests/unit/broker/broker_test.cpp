@@ -376,6 +376,35 @@ TEST(Broker, sleeps_when_there_is_nothing_to_wait_for) {
   EXPECT_TRUE(bench.broker_.next_wakeup());
 }
 
+TEST(Broker, what_comes_due_at_once_is_done_in_several_turns_and_nothing_overdue_starts) {
+  constexpr int kJobs = 8000;
+  Options options = small_options();
+  options.lanes[1].depth_max = kJobs;
+  Bench bench(options);
+  for (int i = 0; i < kJobs; ++i)
+    bench.submit("overdue-" + std::to_string(i));
+  const Lane& lane = *bench.broker_.lanes()[1];
+
+  bench.now_ += lane.options().timeout;
+  bench.worker(1);
+
+  EXPECT_EQ(bench.handed_over(), "none");
+  EXPECT_GT(lane.counters.failed, 0u);
+  EXPECT_GT(lane.queued, 1000u);
+  EXPECT_LE(*bench.broker_.next_wakeup(), bench.now_);
+  bench.submit("urgent", "", "critical");
+  EXPECT_EQ(bench.handed_over(), "urgent");
+  bench.result("urgent");
+  EXPECT_GT(lane.queued, 0u);
+  for (int turns = 0; lane.queued > 0; ++turns) {
+    ASSERT_LT(turns, 10);
+    bench.turn();
+    EXPECT_EQ(bench.handed_over(), "none");
+  }
+  EXPECT_EQ(lane.counters.failed, std::uint64_t{kJobs});
+  EXPECT_GT(*bench.broker_.next_wakeup(), bench.now_);
+}
+
 TEST(Broker, ids_that_it_makes_tell_the_time_and_differ) {
   Options options = small_options();
   options.wall_ms = 1'700'000'000'000;
