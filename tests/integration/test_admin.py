@@ -152,7 +152,7 @@ class Pauses(harness.Case):
 
 
 class Settings(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.concurrency=1")
+    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms", "--set", "budget.api.concurrency=1")
 
     def test_a_limit_that_is_changed_holds_until_the_next_reload(self):
         worker, client, operator = self.room.worker(capacity=4), self.room.client(), self.room.operator()
@@ -182,14 +182,12 @@ class Drain(harness.Case):
 
 
 class Commands(harness.Case):
-    arguments = ("--set", "heartbeat=200ms", "--set", "budget.api.concurrency=8", "--set", "budget.api.keys=k1,k2")
+    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms", "--set", "budget.api.concurrency=8", "--set", "budget.api.keys=k1,k2")
 
     def lanemq(self, *arguments, **environment):
         """Exit code, stdout and stderr of a command that knows the operators' endpoint alone."""
-        variables = {**os.environ, "LANEMQ_ADMIN": self.room.broker.admin, **environment}
-        variables.pop("LANEMQ_BROKER", None)
-        done = subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True,
-                              timeout=harness.PATIENCE, env=variables)
+        variables = [f"{name}={value}" for name, value in {"LANEMQ_ADMIN": self.room.broker.admin, **environment}.items()]
+        done = self.room.run("env", "-u", "LANEMQ_BROKER", *variables, harness.program("lanemq"), *arguments)
         return done.returncode, done.stdout, done.stderr
 
     def does(self, *arguments):
@@ -263,6 +261,33 @@ class Commands(harness.Case):
         self.assertIn("--admin or LANEMQ_ADMIN", errors)
         self.assertEqual(self.lanemq("pause", "lane")[0], 2)
         self.assertEqual(self.lanemq("limits", "set", "api")[0], 2)
+
+    def test_dead_jobs_are_shown_run_again_and_forgotten(self):
+        client, worker = self.room.client(), self.room.worker(name="w1", capacity=4)
+        for name in ("a", "b", "c"):
+            client.submit(id=name, model="m" if name == "a" else "n", body=name.encode(), attempts_max=1)
+            worker.hand_in(worker.get("job"), "error", **{"class": "permanent"}, code="400", message="no")
+            client.get("error")
+        self.assertEqual([row[:2] for row in self.rows("dead")],
+                         [["DEAD", "JOB"], ["a", "upstream_rejected"], ["b", "upstream_rejected"], ["c", "upstream_rejected"]])
+        self.assertEqual(self.does("dead", "--code", "deadline"), "no dead\n")
+        shown = self.does("job", "a")
+        self.assertRegex(shown, r"(?m)^ATTEMPT +worker +ago +ran +class +code +message$")
+        self.assertRegex(shown, r"(?m)^1 +w1 +\S+ +\S+ +permanent +400 +no$")
+        self.assertEqual(self.lanemq("redrive")[0], 2)
+        self.assertEqual(self.lanemq("purge", "a", "--all")[0], 2)
+        self.assertEqual(self.does("redrive", "--model", "n", "--dry-run"), "would be: 2 jobs run again: b c\n")
+        self.assertEqual(self.does("redrive", "--model", "n"), "2 jobs run again: b c\n")
+        for name in (b"b", b"c"):
+            job = worker.get("job")
+            self.assertEqual(job.body, name)
+            worker.echo(job)
+        self.assertEqual(client.ask("fetch", {"id": "c", "wait_ms": 10000}, expect="result").body, b"c")
+        code, _, errors = self.lanemq("redrive", "b")
+        self.assertEqual(code, 1)
+        self.assertIn("no dead job has id", errors)
+        self.assertEqual(json.loads(self.does("purge", "--all", "--json"))["purged"], 1)
+        self.assertEqual(self.does("dead"), "no dead\n")
 
     def test_top_prints_one_picture_where_there_is_no_terminal(self):
         self.room.worker(name="w1")
