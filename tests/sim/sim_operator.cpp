@@ -30,10 +30,10 @@ void SimOperator::look_at_dead() {
   query.verb = random.percent(80) ? "redrive" : "purge";
   query.dry_run = random.percent(10);
   query.limit = random.between(1, random.one_of<std::int64_t>({1, 3, kIdsShown}));
-  if (random.percent(60) && !stage_.recent_tasks.empty()) query.id = random.pick(stage_.recent_tasks).id;
-  if (random.percent(20)) query.lane = random.pick(swarm.options.lanes).name;
-  if (random.percent(20)) query.service = random.pick(swarm.services);
-  if (random.percent(20)) query.client = random.one_of<const char*>({"k1", "k2", "k3"});
+  if (random.percent(30) && !stage_.recent_tasks.empty()) query.id = random.pick(stage_.recent_tasks).id;
+  if (random.percent(8)) query.lane = random.pick(swarm.options.lanes).name;
+  if (random.percent(8)) query.service = random.pick(swarm.services);
+  if (random.percent(8)) query.client = random.one_of<const char*>({"k1", "k2", "k3"});
   if (random.percent(20))
     query.code = random.one_of<const char*>({"deadline", "worker_lost", "upstream_failed"});
   stage_.host.operate(query);
