@@ -192,6 +192,8 @@ Swarm draw_swarm(Random& random) {
   swarm.tells_unreachable = random.percent(60);
   swarm.drains = random.percent(25);
   swarm.redrives = random.percent(50);
+  swarm.pauses = random.percent(30);
+  swarm.moves = random.percent(30);
   swarm.operator_max = random.one_of<Duration>({milliseconds(10), milliseconds(100), seconds(1)});
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
