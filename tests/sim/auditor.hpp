@@ -94,7 +94,9 @@ class Auditor {
   // ---- operators (auditor_operator.cpp)
   /// What an operator asked in this step, and how it must be answered.
   struct Order {
-    std::string verb, id, lane, service, client, code;
+    std::string verb, what, name, id, lane, service, client, code;
+    std::vector<std::string> refusals;  ///< codes with which it may be refused
+    bool must_refuse = false;
     std::size_t limit = 0;
     bool dry_run = false;
     bool due = false;
@@ -103,6 +105,12 @@ class Auditor {
   static Answer read(const wire::ClientReply& reply);
   bool means(const Order& order, const ModelJob& job) const;
   std::vector<ModelJob*> dead_jobs(const Order& order, const std::vector<std::string>& ids);
+  void asked_to_move();
+  void asked_to_pause();
+  void heard_paused(const Answer& answer, bool pause);
+  void heard_moved(const Answer& answer);
+  bool is_paused(const std::string& what, const std::string& name) const;
+  bool is_paused(const ModelStream& stream) const;
   void heard_redriven(const Answer& answer);
   void heard_purged(const Answer& answer);
   bool redrive(ModelJob& dead, std::string& first_code);
@@ -209,11 +217,13 @@ class Auditor {
   std::uint64_t evicted_ = 0;                 // by then
   std::uint64_t goings_ = 0;                  // of ids that were told, so far
   std::vector<std::size_t> waiting_, running_;  // by lane
+  std::vector<std::int64_t> moved_in_;          // likewise: jobs, less those that were moved out
   struct Counts {
     std::size_t waiting = 0, running = 0;
     std::uint64_t times_at_limit = 0;
   };
   std::map<std::string, Counts> clients_;
+  std::set<std::pair<std::string, std::string>> paused_;  // by operators: what, and its name
   struct Owed {
     std::int64_t low = 0, high = 0;  ///< what it surely is, and what it may be
   };

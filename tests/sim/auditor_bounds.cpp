@@ -24,9 +24,10 @@ void Auditor::check_bounds() const {
   const std::size_t referred = broker_.jobs().size() * (1 + kWaitersMax);
   at_most("connections", broker_.connections().size(), referred + options_.clients_idle_max + 1,
           "jobs, waiters and clients_idle_max");
-  at_most("clients", broker_.clients().size(),
-          broker_.jobs().size() + broker_.connections().size() + options_.clients_idle_max + 1,
-          "jobs, connections and clients_idle_max");
+  at_most(
+      "clients", broker_.clients().size(),
+      broker_.jobs().size() + broker_.connections().size() + options_.clients_idle_max + paused_.size() + 1,
+      "jobs, connections, pauses and clients_idle_max");
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     const std::int64_t running = broker_.budgets().all()[i].quota.concurrency().running();
     if (running != budgets_[i].running)

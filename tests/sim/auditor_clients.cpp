@@ -73,7 +73,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
 
   if (ModelJob* job = submit.id.empty() ? nullptr : known(submit.id)) {
     if (job->service != submit.service || job->model != submit.model || job->body != body ||
-        job->lane != lane) {
+        job->submitted_lane != lane) {
       asked.refusals = {"conflict"};
       asked.must_refuse = asked.terminal_due = true;
       return;
@@ -98,7 +98,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.model = submit.model;
   job.client = client_of(asked.address, submit);
   job.body = body;
-  job.lane = lane;
+  job.lane = job.submitted_lane = lane;
   job.accepted_at = now_;
   job.timeout_stated = submit.timeout_ms.has_value();
   job.timeout = submit.timeout_ms ? Duration(std::chrono::milliseconds(*submit.timeout_ms))

@@ -37,6 +37,8 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
       (offer.timeout_ms && *offer.timeout_ms > std::max<std::int64_t>(core::to_ms(job.deadline - now_), 1)))
     violated(job.name() + ": its worker was told a wrong timeout_ms");
 
+  if (is_paused(stream_of(job)) || is_paused("client", job.client))
+    violated(job.name() + " was handed over although an operator has paused it");
   check_place(job, *worker);
   check_order(job, *worker);
   check_trial(job);
@@ -80,7 +82,8 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
 /// Whether a job of the same service waits in a lower lane, perhaps for a retry.
 bool Auditor::lower_waits(const ModelStream& stream) const {
   return std::any_of(streams_.begin(), streams_.end(), [&](const ModelStream& other) {
-    return other.lane > stream.lane && other.service == stream.service && !other.waiting.empty();
+    return other.lane > stream.lane && other.service == stream.service && !other.waiting.empty() &&
+           !is_paused(other);
   });
 }
 
@@ -95,7 +98,7 @@ void Auditor::check_trial(const ModelJob& handed_over) {
   const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     if (stream.lane <= job.lane || stream.service != job.service || stream.head(now_) == nullptr) continue;
-    if (at_limit(stream.client) || !has_place(stream.service, stream.lane)) continue;
+    if (at_limit(stream.client) || is_paused(stream) || !has_place(stream.service, stream.lane)) continue;
     // Nobody saves what the lower lane needs, at whichever level.
     if (surely_runs_at(stream.budgets, options_.lanes.size(), next) == now_)
       violated(job.name() + " was handed over to try its upstream although a lower lane has a job for that");
@@ -152,7 +155,9 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
   return worker.reserved() || free_general(service) > held_for_higher(service, lane);
 }
 
+/// It may have no more jobs at workers, or an operator has paused it.
 bool Auditor::at_limit(const std::string& client) const {
+  if (is_paused("client", client)) return true;
   const std::size_t most = options_of(client).in_flight_max;
   const auto place = clients_.find(client);
   return most > 0 && place != clients_.end() && place->second.running >= most;
@@ -170,7 +175,7 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
   const bool owed = may_be_owed(job);
   for (const ModelStream& stream : streams_) {
     const ModelJob* const other = stream.head(now_);
-    if (other == nullptr || other == &job) continue;
+    if (other == nullptr || other == &job || is_paused(stream)) continue;
     if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
       // Between clients it is a matter of what each was served.
       if (stream.client != job.client || other->serial > job.serial || other->came_with(job)) continue;
@@ -194,7 +199,7 @@ bool Auditor::has_place(const std::string& service, std::size_t lane) const {
 std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
   std::vector<Waiting> next;
   for (const ModelStream& stream : streams_) {
-    if (stream.waiting.empty() || at_limit(stream.client)) continue;
+    if (stream.waiting.empty() || at_limit(stream.client) || is_paused(stream)) continue;
     for (const ModelJob* job : stream.candidates(now_)) {
       next.push_back({&stream, level_of(*job), claim_of(*job)});
       // What is owed to its lane may be saved before all others, what is held for them included.
@@ -222,7 +227,9 @@ void Auditor::check_nothing_idles() {
   const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     const ModelJob* const job = stream.head(now_);
-    if (job == nullptr || at_limit(stream.client) || !has_place(stream.service, stream.lane)) continue;
+    if (job == nullptr || at_limit(stream.client) || is_paused(stream) ||
+        !has_place(stream.service, stream.lane))
+      continue;
     const ModelUpstream& upstream = upstreams_[stream.service];
     if (!upstream.surely_calls(is_top(stream.lane), now_) || (!upstream.closed && lower_waits(stream)))
       continue;
@@ -255,7 +262,7 @@ void Auditor::check_wakeup() {
           what = "the end of the delay of " + job->name();
         }
     }
-    if (stream.head(now_) == nullptr || at_limit(stream.client)) continue;
+    if (stream.head(now_) == nullptr || at_limit(stream.client) || is_paused(stream)) continue;
     TimePoint runs = surely_runs_at(stream.budgets, stream.lane, next);
     if (const ModelUpstream& upstream = upstreams_[stream.service]; !upstream.closed) {
       // Whoever is under way decides, or a lower lane goes first.

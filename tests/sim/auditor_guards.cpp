@@ -71,7 +71,7 @@ void Auditor::check_shares(const ModelJob& job) {
   if (may_be_owed(job)) return;
   for (const ModelStream& stream : streams_) {
     if (stream.service != job.service || stream.lane <= job.lane || stream.head(now_) == nullptr) continue;
-    if (options_.lanes[stream.lane].share_min == 0 || at_limit(stream.client)) continue;
+    if (options_.lanes[stream.lane].share_min == 0 || at_limit(stream.client) || is_paused(stream)) continue;
     const std::int64_t owed = owed_[{job.service, stream.lane}].low;
     std::int64_t most = 0;
     for_next_of(stream, [&](const ModelJob& next) { most = std::max(most, next.cost); });
@@ -102,7 +102,7 @@ void Auditor::share_out(const ModelJob& job) {
         least = least == 0 ? next->cost : std::min(least, next->cost);
         most = std::max(most, next->cost);
       }
-      surely = surely || (stream.head(now_) != nullptr && !at_limit(stream.client));
+      surely = surely || (stream.head(now_) != nullptr && !at_limit(stream.client) && !is_paused(stream));
     }
     if (most == 0) continue;
     owed.low = std::min(owed.low + (surely ? job.cost * share : 0), 2000 * least);

@@ -50,23 +50,129 @@ Auditor::Answer Auditor::read(const wire::ClientReply& reply) {
 void Auditor::operator_asks(const wire::AdminQuery& query, TimePoint now) {
   now_ = now;
   order_ = {.verb = std::string(query.verb),
+            .what = std::string(query.what),
+            .name = std::string(query.name),
             .id = std::string(query.id),
             .lane = std::string(query.lane),
             .service = std::string(query.service),
             .client = std::string(query.client),
             .code = std::string(query.code),
+            .refusals = {},
             .limit = static_cast<std::size_t>(query.limit.value_or(0)),
             .dry_run = query.dry_run,
             .due = true};
+  if (order_.verb == "move") asked_to_move();
+  if (order_.what == "service") asked_to_pause();
 }
 
 void Auditor::sent_to_operator(const wire::ClientReply& reply) {
   if (!order_.due) violated("an operator was answered who asked nothing");
   order_.due = false;
   const Answer answer = read(reply);
+  if (!answer.refused.empty() && order_.id.empty() &&
+      std::find(order_.refusals.begin(), order_.refusals.end(), answer.refused) == order_.refusals.end())
+    violated(order_.verb + " was refused with " + answer.refused);
+  if (order_.verb == "pause" || order_.verb == "resume") return heard_paused(answer, order_.verb == "pause");
+  if (order_.verb == "move") return heard_moved(answer);
   if (order_.verb == "redrive") return heard_redriven(answer);
   if (order_.verb == "purge") return heard_purged(answer);
   violated("the run asked as an operator what the auditor does not know");
+}
+
+// ---- pauses and moves ---------------------------------------------------------------------------------
+
+bool Auditor::is_paused(const std::string& what, const std::string& name) const {
+  return !paused_.empty() && paused_.count({what, name}) != 0;
+}
+
+/// But for its client.
+bool Auditor::is_paused(const ModelStream& stream) const {
+  if (paused_.empty()) return false;
+  if (is_paused("lane", options_.lanes[stream.lane].name) || is_paused("service", stream.service))
+    return true;
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((stream.budgets >> i & 1) != 0 && is_paused("budget", budgets_[i].options.name)) return true;
+  return false;
+}
+
+/// A service has to be known; anything else of a run is.
+void Auditor::asked_to_pause() {
+  if (broker_.workers().services().contains(order_.name)) return;
+  order_.refusals = {"not_found"};
+  order_.must_refuse = true;
+}
+
+void Auditor::heard_paused(const Answer& answer, bool pause) {
+  if (answer.refused.empty() == order_.must_refuse)
+    violated("a " + order_.verb + " of " + order_.name + " was refused, or was not");
+  if (order_.must_refuse) return;
+  const bool changes = is_paused(order_.what, order_.name) != pause;
+  if (answer.has("\"changed\":true") != changes)
+    violated("a " + order_.verb + " of " + order_.name + " is wrong about what it changes");
+  if (!changes || order_.dry_run) return;
+  if (order_.what == "client") ++clients_[order_.name].times_at_limit;
+  if (pause)
+    paused_.emplace(order_.what, order_.name);
+  else
+    paused_.erase({order_.what, order_.name});
+}
+
+void Auditor::asked_to_move() {
+  const ModelJob* const job = known(order_.id);
+  const std::size_t lane = lane_index(order_.lane);
+  order_.must_refuse = true;
+  if (job == nullptr) {
+    order_.refusals = {"not_found"};
+  } else if (!job->waits()) {
+    order_.refusals = {"conflict"};
+  } else if (job->lane == lane) {
+    order_.must_refuse = false;
+  } else if (waiting_[lane] >= options_.lanes[lane].depth_max) {
+    order_.refusals = {"lane_full"};
+  } else {
+    order_.must_refuse = false;
+    // How many bytes it has, with its history, the broker knows.
+    if (options_.lanes[lane].bytes_max > 0) order_.refusals = {"lane_full"};
+    ModelJob there;
+    there.service = job->service;
+    there.model = job->model;
+    there.body = job->body;
+    there.client = job->client;
+    there.lane = lane;
+    expect(there, job->stated_cost);
+    if (!unsatisfiable(there)) return;
+    order_.refusals.emplace_back("unsatisfiable");
+    order_.must_refuse = true;
+  }
+}
+
+void Auditor::heard_moved(const Answer& answer) {
+  if (answer.refused.empty()) {
+    if (order_.must_refuse)
+      violated("a move of " + order_.id + " was not refused with " + order_.refusals[0]);
+  } else {
+    if (std::find(order_.refusals.begin(), order_.refusals.end(), answer.refused) == order_.refusals.end())
+      violated("a move of " + order_.id + " was refused with " + answer.refused);
+    return;
+  }
+  ModelJob& job = *by_id_.at(order_.id);
+  const std::size_t lane = lane_index(order_.lane);
+  if (answer.has("\"changed\":true") != (job.lane != lane)) violated("a move is wrong about what it changes");
+  if (job.lane == lane || order_.dry_run) return;
+  ModelStream& left = stream_of(job);
+  left.waiting.erase(&job);
+  if (left.turns.witness == &job) left.turns.witness = nullptr;
+  --waiting_[job.lane];
+  --moved_in_[job.lane];
+  job.lane = lane;
+  job.budgets = 0;
+  job.expected = {};
+  job.cost = 1;
+  job.counts_tokens = false;
+  expect(job, job.stated_cost);
+  ++waiting_[job.lane];
+  ++moved_in_[job.lane];
+  stream_of(job).waiting.insert(&job);
 }
 
 // ---- dead jobs ----------------------------------------------------------------------------------------
@@ -177,6 +283,7 @@ bool Auditor::redrive(ModelJob& dead, std::string& first_code) {
   job.client = dead.client;
   job.body = dead.body;
   job.lane = dead.lane;
+  job.submitted_lane = dead.submitted_lane;
   job.stated_cost = dead.stated_cost;
   job.accepted_at = now_;
   job.timeout_stated = dead.timeout_stated;

@@ -221,7 +221,8 @@ void Auditor::forget(ModelWorker& worker) {
 }
 
 void Auditor::noticed(const core::Notice& notice) {
-  if (notice.kind == core::Notice::Kind::worker_ready) return;
+  using Kind = core::Notice::Kind;
+  if (notice.kind == Kind::worker_ready || notice.kind == Kind::changed_by_operator) return;
   const bool opened = notice.kind == core::Notice::Kind::upstream_opened;
   if (opened || notice.kind == core::Notice::Kind::upstream_closed) {
     const auto due =

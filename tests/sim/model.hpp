@@ -96,6 +96,7 @@ struct ModelJob {
   std::string id, service, model, body;
   std::string client;  ///< as the submit named it, or else a connection
   std::size_t lane = 0;
+  std::size_t submitted_lane = 0;  ///< before an operator moved it
   BudgetMask budgets = 0;
   core::Amounts expected;    ///< as stated; nothing where no budget counts it
   std::int64_t cost = 1;     ///< what it counts for where jobs share: tokens, or one where nobody counts them

@@ -5,17 +5,23 @@
 
 namespace lanemq::sim {
 
-/// An operator: runs dead jobs again, or has them forgotten.
+/// An operator: runs dead jobs again, or has them forgotten, pauses things for a while, moves jobs.
 class SimOperator {
  public:
   explicit SimOperator(Stage& stage);
+  /// Nothing stays paused.
+  void settle();
 
  private:
   void think();
   void act();
   void look_at_dead();
+  void pause_something();
+  void resume(std::size_t which);
+  void move_job();
 
   Stage& stage_;
+  std::vector<std::pair<std::string, std::string>> paused_;  // what, and its name
 };
 
 }  // namespace lanemq::sim

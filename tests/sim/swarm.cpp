@@ -191,8 +191,10 @@ Swarm draw_swarm(Random& random) {
   swarm.lies = maybe(random, 30, 100);
   swarm.tells_unreachable = random.percent(60);
   swarm.drains = random.percent(25);
-  swarm.redrives = random.percent(40);
-  swarm.operator_max = random.one_of<Duration>({milliseconds(20), milliseconds(300), seconds(3)});
+  swarm.redrives = random.percent(50);
+  swarm.pauses = random.percent(30);
+  swarm.moves = random.percent(30);
+  swarm.operator_max = random.one_of<Duration>({milliseconds(10), milliseconds(100), seconds(1)});
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
   swarm.options.breaker = random.percent(90);

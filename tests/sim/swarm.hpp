@@ -44,14 +44,15 @@ struct Swarm {
 
   // Which faults there are.
   bool crashes = false, stalls = false, reconnects = false, leaves = false, vanishing_clients = false;
-  bool restarts = false;           ///< of the broker, which forgets everything
-  int lies = 0;                    ///< per mille of what workers say
-  bool tells_unreachable = false;  ///< the transport notices when it sends to nobody
-  core::Duration outage{};         ///< of every upstream, after twice as long of health; 0: none
-  bool outages_refuse = false;     ///< there is no connection at all then
-  bool redrives = false;           ///< an operator runs dead jobs again, and forgets some
-  core::Duration operator_max{};   ///< between two things that an operator does
-  bool drains = false;             ///< the run ends with a drain instead of in peace
+  bool restarts = false;               ///< of the broker, which forgets everything
+  int lies = 0;                        ///< per mille of what workers say
+  bool tells_unreachable = false;      ///< the transport notices when it sends to nobody
+  core::Duration outage{};             ///< of every upstream, after twice as long of health; 0: none
+  bool outages_refuse = false;         ///< there is no connection at all then
+  bool redrives = false;               ///< an operator runs dead jobs again, and forgets some
+  bool pauses = false, moves = false;  ///< or pauses and resumes, or moves jobs to other lanes
+  core::Duration operator_max{};       ///< between two things that an operator does
+  bool drains = false;                 ///< the run ends with a drain instead of in peace
 };
 
 Swarm draw_swarm(Random& random);

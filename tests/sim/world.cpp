@@ -38,6 +38,7 @@ RunReport World::run() {
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
   }
   stage_.healing = true;
+  operator_->settle();
   if (swarm_.drains)
     finish_by_drain();
   else
