@@ -121,9 +121,10 @@ class Honest:
 
 
 def measure(room, answers, rate, rounds):
-    """The honest client's p50 and p99 by kind of round; the resident bytes at the start, the most that there were, and
-    the most held back at the end of a round; the stats."""
-    room.start_broker(*(word for name, value in (RESULTS | CLIENT).items() for word in ("--set", f"{name}={value // MIB}MiB")))
+    """The honest client's p50 and p99 by kind of round; the resident bytes at the start, the most that there were,
+    and the most held back at the end of a round; the stats."""
+    settings = [f"{name}={value // MIB}MiB" for name, value in (RESULTS | CLIENT).items()]
+    room.start_broker(*(word for setting in settings for word in ("--set", setting)))
     start_worker(room, "large")
     start_worker(room, "quick")
     honest = Honest(room)
@@ -166,7 +167,8 @@ def main():
     bound = at_start + sum(RESULTS.values()) + 2 * sum(CLIENT.values()) + SPARE
     print(f"p99 with the lazy client / with one that reads: median {statistics.median(ratios):.2f} "
           f"({ratios[0]:.2f} to {ratios[-1]:.2f})")
-    print(f"broker: {most / MIB:.0f} MiB at most, {at_start / MIB:.0f} MiB at its start, {bound / MIB:.0f} MiB allowed; "
+    print(f"broker: {most / MIB:.0f} MiB at most, {at_start / MIB:.0f} MiB at its start, "
+          f"{bound / MIB:.0f} MiB allowed; "
           f"{stats['counters']['sends_dropped_slow']} answers not sent, {held_back / MIB:.0f} MiB held back")
     failed = stats["lanes"]["normal"]["failed"]
     return 0 if most <= bound and failed == 0 else 1
