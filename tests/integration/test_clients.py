@@ -2,6 +2,7 @@
 """What a client asks and is told: sockets, envelopes, bodies, refs, ids, and requests that are refused."""
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -509,6 +510,65 @@ class Absent(harness.Case):
             if f"job-{number}" not in delivered:
                 answer = other.ask("fetch", {"id": f"job-{number}"}, expect="result")
                 self.assertEqual(len(answer.body), len(body))
+
+
+class AbsentWithinBounds(harness.Case):
+    """What the broker keeps for clients that do not read, or come and go, is what its bounds say: scripts/bench
+    slow-reader and churn are the same with more of them."""
+
+    arguments = None
+    MIB = 1 << 20
+
+    def start(self, **bounds):
+        self.room.start_broker(*(word for name, value in bounds.items() for word in ("--set", f"{name}={value}")))
+
+    def test_answers_for_a_client_that_does_not_read_stay_within_their_bounds(self):
+        self.start(results_bytes_max="8MiB", client_large_bytes_max="4MiB", client_backlog_bytes_max="4MiB")
+        worker, other = self.room.worker(), self.room.client()
+        lazy = self.room.client(options=((zmq.RCVHWM, 1), (zmq.RCVBUF, 4096)))
+        self.room.peers.remove(lazy)  # nobody reads it
+        self.addCleanup(lazy.socket.close)
+        count, body = 1500, bytes(64 << 10)
+        before = most = self.room.broker.resident_bytes()
+
+        for number in range(count):
+            lazy.submit(body=body)
+            worker.echo(worker.get("job"))
+            most = max(most, self.room.broker.resident_bytes())
+            if number % 50 == 0:
+                other.submit(body=b"quick", lane="critical")
+                worker.echo(worker.get("job"))
+                self.assertEqual(other.get("result").body, b"quick")
+
+        counters = self.room.stats()["counters"]
+        self.assertGreater(counters["sends_dropped_slow"], count // 2)
+        self.assertTrue(0 < counters["backlog_bytes"] <= 4 * self.MIB, counters)
+        self.assertLess(most - before, (8 + 4 + 4) * self.MIB + 32 * self.MIB)  # of 94 that were for it
+
+    def test_clients_that_connect_submit_and_leave_leave_nothing(self):
+        self.start(results_max=100, gone_max=100, clients_idle_max=100)
+        worker = self.room.worker()
+        sockets = lambda: len(os.listdir(f"/proc/{self.room.broker.pid}/fd"))
+        at_first = sockets()
+
+        def come_and_go(clients):
+            for number in range(clients):
+                client = self.room.client()
+                client.submit(reply="result" if number % 2 else "both")
+                if not number % 2:
+                    client.get("accepted")
+                    client.close()  # without its answer
+                worker.echo(worker.get("job"))
+                if number % 2:
+                    client.get("result")
+                    client.close()
+
+        come_and_go(1000)
+        before = self.room.broker.resident_bytes()
+        come_and_go(2000)
+
+        self.assertLess(self.room.broker.resident_bytes() - before, 2000 * 2048)
+        harness.wait_until(lambda: sockets() <= at_first, "the end of the last connection")
 
 
 if __name__ == "__main__":

@@ -121,6 +121,37 @@ TEST(TimerWheel, a_loop_that_follows_its_wakeups_is_a_tick_late_at_most) {
   }
 }
 
+TEST(TimerWheel, more_timers_than_are_moved_ahead_in_a_tick_fire_on_time_all_the_same) {
+  for (const bool follows_wakeups : {true, false}) {
+    TimerWheel wheel;
+    std::vector<Timer> timers(10 * TimerWheel::kMovedAhead);
+    // All in one slot of the second level, 256 ms wide, or in one of the third.
+    for (const Duration begin : {Duration(milliseconds(1024)), Duration(milliseconds(1 << 18))}) {
+      const auto due_of = [&](const Timer& timer) {
+        return TimePoint(begin + milliseconds((&timer - timers.data()) % 256));
+      };
+      TimePoint now = wheel.next_wakeup().value_or(TimePoint{});
+      for (Timer& timer : timers)
+        wheel.set(timer, due_of(timer));
+      // One that is cleared while others of its slot have been moved.
+      if (follows_wakeups) now = *wheel.next_wakeup();
+      ASSERT_EQ(wheel.pop_due(now), nullptr);
+      wheel.clear(timers.front());
+      wheel.clear(timers.back());
+
+      std::size_t fired = 0;
+      while (wheel.size() > 0) {
+        now = follows_wakeups ? *wheel.next_wakeup() : now + milliseconds(7);
+        for (Timer* timer = nullptr; (timer = wheel.pop_due(now)) != nullptr; ++fired) {
+          ASSERT_GE(now, due_of(*timer));
+          ASSERT_LT(now - due_of(*timer), follows_wakeups ? TimerWheel::kTick : Duration(milliseconds(7)));
+        }
+      }
+      EXPECT_EQ(fired, timers.size() - 2);
+    }
+  }
+}
+
 TEST(TimerWheel, moving_a_timer_leaves_one) {
   TimerWheel wheel;
   Timer timer;
