@@ -130,7 +130,7 @@ void draw_options(Random& random, core::Options& options) {
   options.dead_retain = random.one_of<Duration>({milliseconds(1), milliseconds(100), seconds(60)});
   options.dead_max = random.one_of<std::size_t>({0, 3, 10000});
   if (random.percent(10)) options.dead_bytes_max = static_cast<std::size_t>(random.between(500, 50000));
-  if (random.percent(30)) options.gone_max = random.one_of<std::size_t>({0, 1, 5, 20, 100});
+  if (random.percent(60)) options.gone_max = random.one_of<std::size_t>({0, 2, 5, 12});
   options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
 }
 
