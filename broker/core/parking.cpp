@@ -142,8 +142,8 @@ void Parking::ask_first_ones() {
       // One that may not start is asked when it may, as those are that never waited here.
       if (can_start(stream)) {
         ask(stream);
-        // What is owed to a lane is handed over when a job of its service has its turn: whoever is behind it is
-        // asked as well, so that this is not the turn of the lane to which it is owed.
+        // What is owed to a lane is handed over when a job of its service has its turn: whoever is behind it
+        // is asked as well, so that this is not the turn of the lane to which it is owed.
         if (!stream.parked_.rank.is_owed()) ++asked;
       } else {
         take_out(stream);
