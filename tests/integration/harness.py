@@ -25,6 +25,9 @@ PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), 
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 # A worker that is silent for three of these is lost, so a busy machine may hold up a test for no longer.
 HEARTBEAT_MS = 500 if PATIENCE <= 20 else 1000
+# A sanitizer keeps a shadow of what a program touches, several bytes for each: bounds of resident memory are so many
+# times as wide for one.
+MEMORY_FACTOR = 1 if PATIENCE <= 20 else 5
 INLINE_MAX = 4096
 
 # `batch`: how many came in the same message; 0 where it was no array.
