@@ -134,7 +134,7 @@ int serve(Config config, const std::function<Config()>& read) {
   }
   require_port(config.server.admin);
   require_admin_local(config.server.admin);
-  auto store = lanemq::io::open_store(config.store);
+  auto store = lanemq::io::open_store({.specification = config.store});
   if (!store) throw ConfigError(store.error().message);
   for (const std::string& key : config.without_effect)
     lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",

@@ -138,11 +138,6 @@ bool Server::turn() {
     gone->clear();
   }
   broker_.advance(now_);
-  if (const auto committed = store_->commit(); !committed) {
-    log_event(LogLevel::error, "store.failed", {{"reason", committed.error().message}});
-    stop_now_ = true;
-    return true;
-  }
   send_all(now_);
   log_notices();
   now_ = now();
