@@ -215,8 +215,10 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
 template <class Change>
 void Budgets::for_quotas(const Reservation& reservation, Change change) {
   const Set& set = sets_[reservation.set];
-  for (const std::size_t i : set.budgets)
+  for (const std::size_t i : set.budgets) {
+    budgets_[i].unsaved = true;
     change(budgets_[i].quota, i);
+  }
   if (reservation.key != Reservation::kNoKey) change(account_of(reservation), set.pool);
 }
 

@@ -15,6 +15,8 @@
 
 namespace lanemq::core {
 
+struct StoredEntry;
+
 /// The limits that one party upstream counts together: those of a budget, or those of one account whose keys
 /// the budget has.
 class Quota {
@@ -56,6 +58,13 @@ class Quota {
   void cut(TimePoint now);
   void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
+
+  /// For Budgets::save() and restore(); `name` is put in front of the limits'.
+  void save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const;
+  void restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
+               TimePoint now);
+  /// One that ran before a restart runs still.
+  void adopt() { concurrency_.take(); }
 
   /// Other limits count from now on; what was taken stays taken.
   void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
