@@ -24,6 +24,13 @@ void check_names(const std::vector<T>& entries, const std::string& what) {
   }
 }
 
+/// What stands for names is as long as a name at most.
+void check_length(const std::string& text, const std::string& what) {
+  if (text.size() > limits::name_bytes_max)
+    throw ConfigError(what + " has " + std::to_string(text.size()) + " bytes; at most " +
+                      std::to_string(limits::name_bytes_max));
+}
+
 void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window, const std::string& where) {
   for (const RateOptions& rate : rates) {
     if (rate.limit == 0) throw ConfigError(where + " has a capacity for " + rate.name + " but no limit");
@@ -87,13 +94,19 @@ void check_config(const Config& config) {
       throw ConfigError(place("budget." + budget.name) + "budget \"" + budget.name +
                         "\" has no limits; write limits = { requests_per_minute = 500 }");
     const std::string where = place("budget." + budget.name) + "budget \"" + budget.name + '"';
+    check_length(budget.service, where + ": match.service");
+    check_length(budget.model, where + ": match.model");
+    check_length(budget.client, where + ": match.client");
+    check_length(budget.lane, where + ": match.lane");
     check_rates(budget.rates, budget.window, where);
     if (budget.keys.size() > core::Budgets::kKeysMax)
       throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +
                         std::to_string(core::Budgets::kKeysMax));
     check_names(budget.keys, where + ": key");
-    for (const KeyOptions& key : budget.keys)
+    for (const KeyOptions& key : budget.keys) {
       check_rates(key.rates, budget.window, where + ": key \"" + key.name + '"');
+      check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
+    }
   }
   if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
   if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
