@@ -266,6 +266,11 @@ class Commands(harness.Case):
         self.assertIn("budget api key k2: requests_per_minute is 60 until",
                       self.does("limits", "set", "api", "requests_per_minute", "60", "--key", "k2"))
         self.assertEqual(json.loads(self.does("limits", "--json"))["budgets"]["api"]["concurrency"]["limit"], 4)
+        self.assertEqual(self.rows("limits", "--budget", "ap?", "--key", "*2")[1][:3], ["api/k2", "requests_per_minute", "60"])
+        self.assertEqual(self.does("limits", "--state", "spent"), "no such budget or key has limits\n")
+        every = json.loads(self.does("limits", "--json", "--service", "echo"))
+        self.assertEqual((every["budgets"]["api"]["concurrency"]["limit"], list(every["keys"]["api"])), (4, ["k1", "k2"]))
+        self.assertEqual(every, json.loads(self.does("limits", "--json")))
         self.assertIn("lane batch: depth_max is 5 until", self.does("lanes", "set", "batch", "depth_max", "5"))
         client.submit(id="b", service="nobody")
         client.status("b")

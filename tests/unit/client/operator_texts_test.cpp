@@ -126,6 +126,29 @@ TEST(LimitsTable, has_a_line_for_each_key) {
   EXPECT_THAT(*table, ContainsRegex("\napi/k2 .*spent, 0 running"));
 }
 
+TEST(LimitsTable, is_the_same_of_what_operators_are_told) {
+  const auto document = limits_of_rows(
+      R"({"budgets":[{"name":"api","service":"s","window":"bucket","limits":{)"
+      R"("concurrency":{"level":3,"capacity":4,"limit":4}},"paused_ms":900,"paused":true},)"
+      R"({"name":"api","key":"k1","state":"active","running":1,"jobs":9,"weight":2,"limits":{}},)"
+      R"({"name":"other","key":"k2","state":"spent","running":0,"jobs":2,"limits":{}}]})");
+
+  ASSERT_TRUE(document);
+  EXPECT_EQ(
+      *document,
+      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"paused_ms":900}},"keys":{)"
+      R"("api":{"k1":{"state":"active","running":1,"jobs":9}},)"
+      R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}}})");
+  const auto table = limits_table(*document, false);
+  ASSERT_TRUE(table);
+  EXPECT_THAT(*table, ContainsRegex("\napi +concurrency +4 +3 +- +1 +900ms"));
+  EXPECT_THAT(*table, ContainsRegex("\napi/k1 .*active, 1 running"));
+  EXPECT_THAT(*table, ContainsRegex("\nother/k2 .*spent, 0 running"));
+  EXPECT_EQ(limits_table(*limits_of_rows(R"({"budgets":[]})"), false, "none\n"), "none\n");
+  for (const char* text : {"", "[]", R"({"budgets":{}})", R"({"budgets":[{"name":7}]})"})
+    EXPECT_EQ(limits_of_rows(text), std::nullopt) << text;
+}
+
 TEST(LimitsTable, has_a_line_for_each_limit) {
   const auto table = limits_table(kDocument, false);
 
