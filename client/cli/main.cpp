@@ -183,11 +183,12 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
       chosen.asks_either_socket = function != fetch;
       chosen.command = [&chosen, function] { return function(chosen.common, chosen.query); };
     });
+    if (function != fetch)
+      command->add_flag("--json", chosen.query.json, "The job's status as JSON, in one line");
     return command;
   };
   add("status", "Say where a job is", status);
-  add("explain", "Say in a sentence what a job waits for and what would help", explain)
-      ->add_flag("--json", chosen.query.json, "The same as JSON");
+  add("explain", "Say in a sentence what a job waits for and what would help", explain);
   add("cancel", "Cancel a job", cancel);
   add("fetch", "Get the answer of a job that was submitted before", fetch)
       ->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")

@@ -109,6 +109,23 @@ TEST(Explanation, is_json_too) {
               HasSubstr(R"("error":{"code":"x"})"));
 }
 
+TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
+  EXPECT_EQ(status_json({.id = "j1",
+                         .state = "queued",
+                         .lane = "normal",
+                         .attempts = 1,
+                         .position = 3,
+                         .eta = milliseconds(5),
+                         .blocked_by = "lane normal"}),
+            R"({"id":"j1","state":"queued","lane":"normal","attempts":1,"position":3,)"
+            R"("blocked_by":"lane normal","eta_ms":5})"
+            "\n");
+  EXPECT_EQ(status_json({.id = "j1", .state = "unknown"}), R"({"id":"j1","state":"unknown","attempts":0})"
+                                                           "\n");
+  EXPECT_EQ(status_json({.id = "\xff", .state = "failed", .attempts = 2, .error_json = R"({"code":"x"})"}),
+            "{\"id\":\"\uFFFD\",\"state\":\"failed\",\"attempts\":2,\"error\":{\"code\":\"x\"}}\n");
+}
+
 constexpr const char* kDocument =
     R"({"lanes":{},"budgets":{
         "api":{"requests_per_minute":{"level":7,"capacity":50,"limit":1600},
