@@ -195,6 +195,7 @@ class Broker {
   void list_services(const AdminAsked& event);
   void list_workers(const AdminAsked& event, TimePoint now);
   void list_clients(const AdminAsked& event);
+  void list_budgets(const AdminAsked& event, TimePoint now);
   void list_pauses(const AdminAsked& event, TimePoint now);
   void pause(const AdminAsked& event, TimePoint now);
   void resume(const AdminAsked& event);

@@ -23,6 +23,8 @@ namespace lanemq {
   X(services, "", "from limit", "list the services that jobs or workers named")                        \
   X(workers, "", "service from limit", "list the workers")                                             \
   X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                  \
+  X(budgets, "", "name key service client model lane state from limit",                                \
+    "list the budgets, each before its keys, with what is left of their limits")                       \
   X(dead, "", "id lane service client model code from limit", "list the dead jobs, the oldest first")  \
   X(redrive, "", "id lane service client model code from limit dry_run", "run dead jobs again")        \
   X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")             \
