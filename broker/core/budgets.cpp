@@ -328,15 +328,16 @@ void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
 }
 
 bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
+  const Set& set = sets_[reservation.set];
   if (reservation.key != Reservation::kNoKey) {
-    account_of(reservation).pause(until, now);
+    if (account_of(reservation).pause(until, now)) ease(set.pool);
     return true;
   }
   bool any = false;
-  for (const std::size_t i : sets_[reservation.set].budgets) {
+  for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = true;
-    budgets_[i].quota.pause(until, now);
+    if (budgets_[i].quota.pause(until, now)) ease(i);
   }
   return any;
 }
