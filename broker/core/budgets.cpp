@@ -56,6 +56,12 @@ std::string Obstacle::name() const {
   return name + " " + (rate != nullptr ? rate->name() : "concurrency");
 }
 
+std::string Obstacle::too_large(const Amounts& amounts) const {
+  return "the job costs about " + std::to_string(amounts.of(rate->resource())) + ", and budget " + name() +
+         " is " + std::to_string(rate->limit()) +
+         " in all; send less, or raise the limit if the upstream allows it";
+}
+
 Budgets::Budgets(const std::vector<BudgetOptions>& options) {
   for (const BudgetOptions& budget : options)
     budgets_.emplace_back(budget);
