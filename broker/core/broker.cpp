@@ -53,6 +53,10 @@ void Broker::apply_guards() {
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
   }
+  // What a lane was owed is not kept for a time when it has a share again: nobody counts in between.
+  for (const auto& [name, service] : workers_.services())
+    for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane)
+      if (options_.lanes[lane].share_min == 0) service->owed[lane] = 0;
   for (std::size_t i = 0; i < budgets_.all().size(); ++i)
     parking_.set_width(i, std::max<std::size_t>(budgets_.all()[i].accounts.size(), 1));
 }
@@ -561,6 +565,11 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
     wake_at = std::min(wake_at, shortage.until);
   }
   if (stalls_.empty()) return {&head, claim};
+  // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
+  if (const Obstacle limit = budgets_.unsatisfiable(stream.budgets(), claim.amounts)) {
+    end_with(head, JobState::failed, ErrorCode::unsatisfiable, limit.too_large(claim.amounts), now);
+    return {};
+  }
   const Duration boost_after = options_.lanes[head.lane].boost_after;
   if (boost_after.count() > 0 && !owed && rank.level > 1)
     wake_at =

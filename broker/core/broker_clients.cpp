@@ -153,12 +153,7 @@ std::optional<Refusal> Broker::too_large_for(BudgetSet budgets, std::string_view
     budgets_.cut_output(budgets, estimate.amounts);
   const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts);
   if (!limit) return std::nullopt;
-  return Refusal{ErrorCode::unsatisfiable,
-                 "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
-                     ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
-                     " in all; send less, or raise the limit if the upstream allows it",
-                 {},
-                 "budget " + limit.name()};
+  return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
 }
 
 /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the

@@ -86,6 +86,8 @@ struct Obstacle {
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
   std::string name() const;
+  /// For people, why what costs that can never have it. Requires: unsatisfiable() found this limit.
+  std::string too_large(const Amounts& amounts) const;
 };
 
 /// Everything that is somebody else's quota. All or nothing: a job takes from every budget that matches it or

@@ -49,8 +49,10 @@ class Quota {
   /// there may be room now for one that had none.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
 
-  /// The upstream asks for a pause; it is only ever lengthened.
-  void pause(TimePoint until, TimePoint now);
+  /// The upstream asks for a pause; it is only ever lengthened. True if it is: what a claim waits for may
+  /// come earlier than when_affordable() said, since a pause pays debts back faster than the time after an
+  /// earlier one.
+  bool pause(TimePoint until, TimePoint now);
   /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
   /// True if there may be more room now.
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
