@@ -136,9 +136,6 @@ int serve(Config config, const std::function<Config()>& read) {
   require_admin_local(config.server.admin);
   auto store = lanemq::io::open_store({.specification = config.store});
   if (!store) throw ConfigError(store.error().message);
-  for (const std::string& key : config.without_effect)
-    lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",
-                          {{"key", key}, {"reason", "understood, but this version does not enforce it"}});
   raise_descriptor_limit();
   const int signals = loop_signals();
   // libzmq takes the routing ids it makes from rand(): they must not be guessable.
