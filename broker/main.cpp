@@ -220,6 +220,9 @@ int main(int argc, char** argv) {
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
+  } catch (const lanemq::io::StoreError& error) {
+    std::cerr << "lanemq-broker: the store cannot be read: " << error.what() << "\n";
+    return lanemq::io::kExitStoreFailed;
   } catch (const zmq::error_t& error) {
     std::cerr << "lanemq-broker: cannot bind: " << error.what()
               << "; choose free endpoints with --clients, --workers and --admin\n";

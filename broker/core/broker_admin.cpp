@@ -7,6 +7,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/core/check.hpp"
 #include "broker/core/document_page.hpp"
+#include "broker/core/quota_document.hpp"
 
 // What operators ask for, and what they change. admin_table.hpp lists the verbs.
 
@@ -35,6 +36,12 @@ bool passes(std::string_view wanted, std::string_view name) {
 std::optional<JobState> state_named(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(JobState::expired); ++i)
     if (name_of(static_cast<JobState>(i)) == name) return static_cast<JobState>(i);
+  return std::nullopt;
+}
+
+std::optional<Key::State> key_state_named(std::string_view name) {
+  for (const Key::State state : {Key::State::active, Key::State::draining, Key::State::spent})
+    if (name_of(state) == name) return state;
   return std::nullopt;
 }
 
@@ -90,6 +97,8 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return list_workers(event, now);
     case AdminVerb::clients:
       return list_clients(event);
+    case AdminVerb::budgets:
+      return list_budgets(event, now);
     case AdminVerb::dead:
       return list_dead(event, now);
     case AdminVerb::redrive:
@@ -110,6 +119,10 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return change_limit(event, now);
     case AdminVerb::lane:
       return change_lane(event);
+    case AdminVerb::backup:
+      // What has files answers before.
+      return refuse(event.from, event.fields->ref, {},
+                    {ErrorCode::bad_request, "there is no store to back up", {}});
   }
 }
 
@@ -265,6 +278,82 @@ void Broker::list_clients(const AdminAsked& event) {
   answer(event, list("clients", page, place < clients_.places() ? std::optional(place) : std::nullopt));
 }
 
+namespace {
+
+/// Whether a pattern of a budget lets through what was asked for; what was not asked for passes all.
+bool applies(const std::string& pattern, std::string_view name) {
+  return name.empty() || pattern.empty() || glob_match(pattern, name);
+}
+
+/// Whether it is named so, and jobs such as the query says take from it.
+bool is_asked_for(const BudgetOptions& budget, const wire::AdminQuery& fields) {
+  return passes(fields.name, budget.name) && applies(budget.service, fields.service) &&
+         applies(budget.client, fields.client) && applies(budget.model, fields.model) &&
+         applies(budget.lane, fields.lane);
+}
+
+void add_quota(DocumentMap& row, Quota& quota, TimePoint now) {
+  DocumentMap limits;
+  add_limits(limits, quota, now);
+  row.map("limits", limits);
+  add_pause(row, quota, now);
+}
+
+DocumentMap budget_row(Budget& budget, TimePoint now) {
+  const BudgetOptions& options = budget.options;
+  DocumentMap row;
+  row.text("name", options.name).text_if_any("service", options.service);
+  row.text_if_any("model", options.model).text_if_any("client", options.client);
+  row.text_if_any("lane", options.lane);
+  row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
+  add_quota(row, budget.quota, now);
+  if (budget.paused) row.flag("paused", true);
+  return row;
+}
+
+DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
+  Account& account = budget.accounts[key.account];
+  DocumentMap row;
+  row.text("name", budget.options.name).text("key", key.name).text("state", name_of(key.state));
+  row.integer("running", key.running).integer("jobs", static_cast<std::int64_t>(key.given));
+  row.integer("weight", key.weight);
+  if (account.name != key.name) row.text("quota_group", account.name);
+  add_quota(row, account.quota, now);
+  return row;
+}
+
+}  // namespace
+
+/// A budget and each of its keys have a place in one list, as in the stats.
+void Broker::list_budgets(const AdminAsked& event, TimePoint now) {
+  const wire::AdminQuery& fields = *event.fields;
+  const std::optional<Key::State> state = key_state_named(fields.state);
+  if (!fields.state.empty() && !state)
+    return refuse(event.from, fields.ref, {},
+                  bad_question("field \"state\" must be active, draining or spent: that of a key"));
+  const bool keys_alone = state || !fields.key.empty();
+  const auto from = static_cast<std::size_t>(fields.from);
+  DocumentPage page(fields.limit);
+  std::size_t first = 0;  // the place of a budget
+  for (Budget& budget : budgets_.all()) {
+    const std::size_t end = first + 1 + budget.keys.size();
+    const bool asked_for = is_asked_for(budget.options, fields);
+    for (std::size_t place = std::max(first, from); place < end; ++place) {
+      if (page.full() || place - from >= kPlacesPerPage) return answer(event, list("budgets", page, place));
+      if (!asked_for) continue;
+      if (place == first) {
+        if (!keys_alone) page.add(budget_row(budget, now));
+        continue;
+      }
+      const Key& key = budget.keys[place - first - 1];
+      if (passes(fields.key, key.name) && (!state || key.state == *state))
+        page.add(key_row(budget, key, now));
+    }
+    first = end;
+  }
+  answer(event, list("budgets", page, std::nullopt));
+}
+
 // ---- one job ------------------------------------------------------------------------------------------
 
 void Broker::show_job(const AdminAsked& event, TimePoint now) {
@@ -364,7 +453,7 @@ std::optional<Refusal> Broker::not_there(PauseKind kind, std::string_view name) 
     case PauseKind::budget:
       for (const Budget& budget : budgets_.all())
         if (budget.options.name == name) return std::nullopt;
-      message = "no budget \"" + std::string(name) + "\" is configured; the op stats shows those that are";
+      message = "no budget \"" + std::string(name) + "\" is configured; do \"budgets\" lists those that are";
       break;
   }
   return Refusal{ErrorCode::not_found, std::move(message), {}};
@@ -564,9 +653,12 @@ void Broker::move_job(const AdminAsked& event) {
     Service& service = job.stream().service();
     const std::string_view model = job.text.get(JobText::model);
     const BudgetSet budgets = budgets_.match(service.name, model, client.name, lane->options().name);
-    Estimate estimate;
-    if (const auto why = too_large_for(budgets, model, job.text.get(JobText::client), job.body(),
-                                       job.extra ? job.extra->cost : std::nullopt, estimate))
+    Estimate estimate{.amounts = job.expected(), .raw_input = job.raw_input};
+    // One whose body is on disk costs what it was taken to cost when it came.
+    if (const auto why = job.body_stored
+                             ? std::nullopt
+                             : too_large_for(budgets, model, job.text.get(JobText::client), job.body(),
+                                             job.extra ? job.extra->cost : std::nullopt, estimate))
       return refused(*why);
     if (!fields.dry_run) {
       Stream& stream = lane->stream(service, budgets);
@@ -580,6 +672,7 @@ void Broker::move_job(const AdminAsked& event) {
       job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
       job.raw_input = estimate.raw_input;
       enqueue(job);
+      write_changed(job);
       note_change(event, "job", fields.id, from + " to " + lane->options().name);
     }
   }

@@ -30,7 +30,7 @@ struct Rank {
   }
   bool is_owed() const { return turn < 0; }
 
-  auto operator<=>(const Rank&) const = default;
+  auto operator<=>(const Rank&) const = default;  // NOLINT(modernize-use-nullptr): the 0 that < compares with
 };
 
 /// A budget at which a stream waits.

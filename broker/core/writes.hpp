@@ -26,11 +26,11 @@ struct Write {
     erase_result,   ///< number
     put_note,       ///< name (in place of the state), record; replaces the note of that name
   };
-  Kind kind;
-  std::uint64_t number = 0;                                  ///< below 2^63; none of a note
-  std::uint64_t renamed = 0;                                 ///< of rename_job alone
-  std::uint32_t state_begin = 0, record_begin = 0, end = 0;  ///< in Writes' bytes
-  Blob body;
+  Kind kind = Kind::put_note;
+  std::uint64_t number = 0;                                                  ///< below 2^63; none of a note
+  std::uint64_t renamed = 0;                                                 ///< of rename_job alone
+  std::uint32_t state_begin = 0, record_begin = 0, body_begin = 0, end = 0;  ///< in Writes' bytes
+  Blob body;  ///< where it owns its bytes; else they are in Writes', too
 };
 
 /// What a turn wants kept, in order: all of it or nothing. Owns everything that it names, so that another
@@ -45,24 +45,41 @@ class Writes {
 
   /// What changes of a job, or a note's name.
   std::string_view state(const Write& write) const { return part(write.state_begin, write.record_begin); }
-  std::string_view record(const Write& write) const { return part(write.record_begin, write.end); }
+  std::string_view record(const Write& write) const { return part(write.record_begin, write.body_begin); }
+  std::string_view body(const Write& write) const {
+    return write.body.empty() ? part(write.body_begin, write.end) : write.body.bytes();
+  }
   /// What it holds in memory, bodies included.
   std::size_t bytes() const { return bytes_.size() + body_bytes_ + items_.size() * sizeof(Write); }
 
   /// Begins a write. Whoever adds it writes its state (or a note's name) to buffer(), says end_of_state(),
-  /// writes its record, and says end_of_record(), as far as it has them.
+  /// writes its record, says end_of_record(), and sets its body, as far as it has them.
   Write& add(Write::Kind kind, std::uint64_t number) {
-    const auto here = static_cast<std::uint32_t>(bytes_.size());
-    items_.push_back(
-        {.kind = kind, .number = number, .state_begin = here, .record_begin = here, .end = here, .body = {}});
-    return items_.back();
+    Write& write = items_.emplace_back();
+    write.kind = kind;
+    write.number = number;
+    write.state_begin = write.record_begin = write.body_begin = write.end = here();
+    return write;
   }
   Buffer& buffer() { return bytes_; }
-  void end_of_state() { items_.back().record_begin = items_.back().end = here(); }
-  void end_of_record() { items_.back().end = here(); }
-  void set_body(Blob body) {
+  void end_of_state() {
+    Write& write = items_.back();
+    write.record_begin = write.body_begin = write.end = here();
+  }
+  void end_of_record() {
+    Write& write = items_.back();
+    write.body_begin = write.end = here();
+  }
+  /// Shares a body that owns its bytes, copies any other.
+  void set_body(const Blob& body) {
+    Write& write = items_.back();
+    if (!body.owns()) {
+      bytes_.write(body.bytes().data(), body.size());
+      write.end = here();
+      return;
+    }
     body_bytes_ += body.size();
-    items_.back().body = std::move(body);
+    write.body = body;
   }
 
   void clear() {

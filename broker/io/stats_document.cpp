@@ -7,6 +7,8 @@
 
 #include <lanemq/version.hpp>
 
+#include "broker/core/quota_document.hpp"
+
 namespace lanemq::io {
 namespace {
 
@@ -69,35 +71,22 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
   out.text("lost").integer(signed_of(broker.stats().workers_lost));
 }
 
-std::size_t quota_entries(const core::Quota& quota, core::TimePoint now) {
-  return quota.rates().size() + (quota.concurrency().configured() > 0 ? 1 : 0) +
-         (now < quota.paused_until() ? 1 : 0);
+/// What is left of each limit of a budget, and the pause.
+core::DocumentMap budget_map(core::Budget& budget, core::TimePoint now) {
+  core::DocumentMap map;
+  add_limits(map, budget.quota, now);
+  add_pause(map, budget.quota, now);
+  return map;
 }
 
-/// The entries of a map: each limit, and the pause.
-void write_quota(DocumentWriter& out, core::Quota& quota, core::TimePoint now) {
-  for (core::RateLimit& rate : quota.rates()) {
-    out.text(rate.name()).map(3);
-    out.text("level").integer(rate.available(now));
-    out.text("capacity").integer(rate.capacity());
-    out.text("limit").integer(rate.limit());
-  }
-  if (const core::ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0) {
-    out.text("concurrency").map(3);
-    out.text("level").integer(concurrency.limit() - concurrency.running());
-    out.text("capacity").integer(concurrency.limit());
-    out.text("limit").integer(concurrency.configured());
-  }
-  if (now < quota.paused_until()) out.text("paused_ms").integer(core::to_ms(quota.paused_until() - now));
-}
-
-void write_key(DocumentWriter& out, core::Budget& budget, const core::Key& key, core::TimePoint now) {
+core::DocumentMap key_map(core::Budget& budget, const core::Key& key, core::TimePoint now) {
+  core::DocumentMap map;
+  map.text("state", core::name_of(key.state)).integer("running", key.running);
+  map.integer("jobs", signed_of(key.given));
   core::Quota& quota = budget.accounts[key.account].quota;
-  out.map(3 + quota_entries(quota, now));
-  out.text("state").text(core::name_of(key.state));
-  out.text("running").integer(key.running);
-  out.text("jobs").integer(signed_of(key.given));
-  write_quota(out, quota, now);
+  add_limits(map, quota, now);
+  add_pause(map, quota, now);
+  return map;
 }
 
 /// Those of all budgets, and behind each its keys, that one document has room for.
@@ -106,19 +95,16 @@ class LimitsPage {
   LimitsPage(core::Budgets& budgets, std::size_t from, core::TimePoint now) : next_(from) {
     std::size_t place = 0;
     for (core::Budget& budget : budgets.all()) {
-      add(place++, [&](DocumentWriter& out) {
-        budgets_.emplace_back();
-        out.text(budget.options.name).map(quota_entries(budget.quota, now));
-        write_quota(out, budget.quota, now);
-        return &budgets_.back();
-      });
+      add(
+          place++, budget.options.name, [&] { return budget_map(budget, now); },
+          [&] { return &budgets_.emplace_back(); });
       for (const core::Key& key : budget.keys)
-        add(place++, [&](DocumentWriter& out) {
-          if (keys_.empty() || keys_.back().first != &budget) keys_.push_back({&budget, {}});
-          out.text(key.name);
-          write_key(out, budget, key, now);
-          return &keys_.back().second.emplace_back();
-        });
+        add(
+            place++, key.name, [&] { return key_map(budget, key, now); },
+            [&] {
+              if (keys_.empty() || keys_.back().first != &budget) keys_.push_back({&budget, {}});
+              return &keys_.back().second.emplace_back();
+            });
     }
     more_ = next_ < place;
   }
@@ -140,13 +126,13 @@ class LimitsPage {
  private:
   static constexpr std::size_t kEntriesMax = 48, kBytesMax = 6000;
 
-  template <class Write>
-  void add(std::size_t place, Write write) {
+  template <class Describe, class Room>
+  void add(std::size_t place, std::string_view name, Describe describe, Room room) {
     if (place != next_ || entries_ >= kEntriesMax || bytes_ >= kBytesMax) return;
     scratch_.clear();
-    DocumentWriter out(scratch_);
-    std::string* const entry = write(out);
-    *entry = scratch_.view();
+    DocumentWriter(scratch_).text(name);
+    describe().write_to(scratch_);
+    *room() = scratch_.view();
     bytes_ += scratch_.size();
     ++entries_;
     ++next_;
@@ -193,6 +179,8 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
       {"jobs_requeued_missing", stats.jobs_requeued_missing},
+      {"jobs_adopted", stats.jobs_adopted},
+      {"bodies_read", stats.bodies_read},
       {"jobs_failed_retry_budget", stats.jobs_failed_retry_budget},
       {"upstreams_opened", stats.upstreams_opened},
       {"outcomes_stale", stats.outcomes_stale},

@@ -69,11 +69,12 @@ struct BenchOptions {
 struct JobQuery {
   std::string id;
   std::int64_t wait_ms = 0;  ///< of fetch
-  bool json = false;         ///< of explain
+  bool json = false;         ///< not of fetch
 };
 
 struct LimitsOptions {
   bool json = false;
+  std::optional<AdminRequest> filter;  ///< none: all of them
 };
 
 /// What an operator asks for.

@@ -142,6 +142,24 @@ Explanation state_of(const JobStatus& status) {
   return {.what = "is " + printable(status.state) + ".", .help = {}};
 }
 
+using Document = nlohmann::ordered_json;
+
+Document document_of(const JobStatus& status) {
+  Document document{{"id", status.id}, {"state", status.state}};
+  if (!status.lane.empty()) document["lane"] = status.lane;
+  document["attempts"] = status.attempts;
+  if (status.position) document["position"] = *status.position;
+  if (!status.blocked_by.empty()) document["blocked_by"] = status.blocked_by;
+  if (status.eta) document["eta_ms"] = status.eta->count();
+  if (!status.worker.empty()) document["worker"] = status.worker;
+  if (!status.error_json.empty()) document["error"] = Document::parse(status.error_json, nullptr, false);
+  return document;
+}
+
+std::string line_of(const Document& document) {
+  return document.dump(-1, ' ', false, Document::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 Explanation explain_status(const JobStatus& status) {
@@ -151,19 +169,16 @@ Explanation explain_status(const JobStatus& status) {
   return explanation;
 }
 
+std::string status_json(const JobStatus& status) {
+  return line_of(document_of(status));
+}
+
 std::string explanation_json(const JobStatus& status) {
   const Explanation explanation = explain_status(status);
-  nlohmann::ordered_json json{{"id", status.id}, {"state", status.state}};
-  if (!status.lane.empty()) json["lane"] = status.lane;
-  json["attempts"] = status.attempts;
-  if (!status.blocked_by.empty()) json["blocked_by"] = status.blocked_by;
-  if (status.eta) json["eta_ms"] = status.eta->count();
-  if (!status.worker.empty()) json["worker"] = status.worker;
-  if (!status.error_json.empty())
-    json["error"] = nlohmann::ordered_json::parse(status.error_json, nullptr, false);
-  json["what"] = explanation.what;
-  if (!explanation.help.empty()) json["help"] = explanation.help;
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  Document document = document_of(status);
+  document["what"] = explanation.what;
+  if (!explanation.help.empty()) document["help"] = explanation.help;
+  return line_of(document);
 }
 
 }  // namespace lanemq::cli

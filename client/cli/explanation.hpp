@@ -15,7 +15,10 @@ struct Explanation {
 
 Explanation explain_status(const JobStatus& status);
 
-/// As JSON, in one line: what the status says, with `what` and `help`.
+/// A job's status as JSON, in one line, by the names of the protocol; what it does not say is left out.
+std::string status_json(const JobStatus& status);
+
+/// The same with `what` and `help`.
 std::string explanation_json(const JobStatus& status);
 
 }  // namespace lanemq::cli

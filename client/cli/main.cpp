@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -182,11 +183,12 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
       chosen.asks_either_socket = function != fetch;
       chosen.command = [&chosen, function] { return function(chosen.common, chosen.query); };
     });
+    if (function != fetch)
+      command->add_flag("--json", chosen.query.json, "The job's status as JSON, in one line");
     return command;
   };
   add("status", "Say where a job is", status);
-  add("explain", "Say in a sentence what a job waits for and what would help", explain)
-      ->add_flag("--json", chosen.query.json, "The same as JSON");
+  add("explain", "Say in a sentence what a job waits for and what would help", explain);
   add("cancel", "Cancel a job", cancel);
   add("fetch", "Get the answer of a job that was submitted before", fetch)
       ->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")
@@ -241,8 +243,25 @@ void add_limits(CLI::App& app, Chosen& chosen) {
   add_setting(set, chosen, "LIMIT");
   set.add_option("--key", chosen.admin.request.key, "Of one of its keys")->type_name("KEY");
   add_dry_run(set, chosen);
-  command.callback([&chosen, &set] {
+  AdminRequest& request = chosen.admin.request;
+  const std::vector<CLI::Option*> filters{
+      command.add_option("--budget", request.name, "Of those budgets alone")->type_name("GLOB"),
+      command.add_option("--key", request.key, "Of those keys alone")->type_name("GLOB"),
+      command.add_option("--state", request.state, "Of keys that are active, draining or spent")
+          ->type_name("STATE"),
+      command.add_option("--service", request.service, "What jobs of that service take from")
+          ->type_name("NAME"),
+      command.add_option("--client", request.client, "What jobs of that client take from")->type_name("NAME"),
+      command.add_option("--model", request.model, "What jobs with that model take from")->type_name("NAME"),
+      command.add_option("--lane", request.lane, "What jobs of that lane take from")->type_name("NAME")};
+  command.callback([&chosen, &set, filters] {
     if (set.parsed()) return;
+    // Clients may see all there is; to choose is for operators.
+    if (std::any_of(filters.begin(), filters.end(), [](const auto* filter) { return filter->count() > 0; })) {
+      chosen.asks_operators_socket = true;
+      chosen.admin.request.verb = name_of(AdminVerb::budgets);
+      chosen.limits.filter = chosen.admin.request;
+    }
     chosen.asks_either_socket = true;
     chosen.command = [&chosen] { return limits(chosen.common, chosen.limits); };
   });

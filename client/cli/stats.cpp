@@ -36,6 +36,22 @@ int show_once(Client& client, const Common& common, Show show) {
   return put(*text) ? kExitDone : kExitFailed;
 }
 
+/// The limits that a filter of operators lets through, in the shape that they have in the statistics.
+int filtered_limits(Client& client, const Common& common, const LimitsOptions& options) {
+  int code = kExitDone;
+  const std::optional<std::string> rows = ask_operator(client, common, *options.filter, 0, code);
+  if (!rows) return code;
+  const std::optional<std::string> document = limits_of_rows(*rows);
+  if (!document) {
+    say("the broker's answer cannot be read");
+    return kExitFailed;
+  }
+  const std::optional<std::string> text =
+      options.json ? limits_json(*document)
+                   : limits_table(*document, output_takes_colour(), "no such budget or key has limits\n");
+  return text && put(*text) ? kExitDone : kExitFailed;
+}
+
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {
   if (options.json) return json + "\n";
   const std::optional<std::string> table = stats_table(json, output_takes_colour());
@@ -66,6 +82,7 @@ int stats(const Common& common, const StatsOptions& options) {
 
 int limits(const Common& common, const LimitsOptions& options) {
   Client client(client_options(common));
+  if (options.filter) return filtered_limits(client, common, options);
   return show_once(client, common, [&](const std::string& json) {
     return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
   });

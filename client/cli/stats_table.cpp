@@ -86,21 +86,29 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
 }
 
+void add_keys(std::vector<TableRow>& rows, const std::string& budget, const Json& keys) {
+  for (const auto& [key, state] : keys.items()) {
+    const Json& says = member(state, "state");
+    add_limits(rows, printable(budget) + "/" + printable(key),
+               (says.is_string() ? printable(says.get<std::string>()) : "?") + ", " +
+                   count(member(state, "running")) + " running",
+               state);
+  }
+}
+
 std::string budgets_table(const Json& document, bool colour) {
   std::vector<TableRow> rows{
       {"BUDGET", "limit", "allowed", "available", "burst", "in use", "paused for", "key"}};
+  const Json& budgets = member(document, "budgets");
   const Json& keys = member(document, "keys");
-  for (const auto& [name, limits] : member(document, "budgets").items()) {
+  for (const auto& [name, limits] : budgets.items()) {
     if (!limits.is_object()) continue;
     add_limits(rows, printable(name), "", limits);
-    for (const auto& [key, state] : member(keys, name.c_str()).items()) {
-      const Json& says = member(state, "state");
-      add_limits(rows, printable(name) + "/" + printable(key),
-                 (says.is_string() ? printable(says.get<std::string>()) : "?") + ", " +
-                     count(member(state, "running")) + " running",
-                 state);
-    }
+    add_keys(rows, name, member(keys, name.c_str()));
   }
+  for (const auto& [name, its_keys] : keys.items())
+    if (keys.is_object() && !budgets.contains(name))
+      add_keys(rows, name, its_keys);  // they alone were asked for
   // Most have no keys, and need no column for them.
   if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row.back().empty(); }))
     for (TableRow& row : rows)
@@ -162,11 +170,11 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
   return upstreams.empty() ? table : table + "\n" + upstreams;
 }
 
-std::optional<std::string> limits_table(std::string_view text, bool colour) {
+std::optional<std::string> limits_table(std::string_view text, bool colour, std::string_view none) {
   const Json document = Json::parse(text, nullptr, false);
   if (!member(document, "budgets").is_object()) return std::nullopt;
   const std::string table = budgets_table(document, colour);
-  return table.empty() ? "no budget is configured: workers get as much as they have places for\n" : table;
+  return table.empty() ? std::string(none) : table;
 }
 
 std::optional<std::string> limits_json(std::string_view text) {
@@ -176,6 +184,26 @@ std::optional<std::string> limits_json(std::string_view text) {
   Json limits{{"budgets", budgets}};
   if (const Json& keys = member(document, "keys"); keys.is_object()) limits["keys"] = keys;
   return limits.dump() + "\n";
+}
+
+std::optional<std::string> limits_of_rows(std::string_view text) {
+  const Json answer = Json::parse(text, nullptr, false);
+  const Json& rows = member(answer, "budgets");
+  if (!rows.is_array()) return std::nullopt;
+  Json document{{"budgets", Json::object()}, {"keys", Json::object()}};
+  for (const Json& row : rows) {
+    const Json& name = member(row, "name");
+    const Json& key = member(row, "key");
+    if (!name.is_string()) return std::nullopt;
+    Json& of = key.is_string() ? document["keys"][name.get<std::string>()][key.get<std::string>()]
+                               : document["budgets"][name.get<std::string>()];
+    of = Json::object();
+    for (const char* field : {"state", "running", "jobs"})
+      if (key.is_string()) of[field] = member(row, field);
+    if (const Json& limits = member(row, "limits"); limits.is_object()) of.update(limits);
+    if (const Json& paused = member(row, "paused_ms"); !paused.is_null()) of["paused_ms"] = paused;
+  }
+  return document.dump();
 }
 
 }  // namespace lanemq::cli

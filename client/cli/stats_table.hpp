@@ -15,11 +15,19 @@ std::optional<std::int64_t> add_stats_page(std::string& document, const std::str
 /// workers, budgets and memory. Empty: the text is no such document.
 std::optional<std::string> stats_table(std::string_view json, bool colour);
 
-/// Of the same document: a line for each limit of each budget with what can be taken of it now. Empty: the
-/// text is no such document.
-std::optional<std::string> limits_table(std::string_view json, bool colour);
+inline constexpr std::string_view kNoBudgets =
+    "no budget is configured: workers get as much as they have places for\n";
+
+/// Of the same document: a line for each limit of each budget with what can be taken of it now, or `none`.
+/// Empty: the text is no such document.
+std::optional<std::string> limits_table(std::string_view json, bool colour,
+                                        std::string_view none = kNoBudgets);
 
 /// Of the same document: its budgets alone, as one line of JSON. Empty: the text is no such document.
 std::optional<std::string> limits_json(std::string_view json);
+
+/// What operators are told of budgets (docs/protocol.md, the verb `budgets`), as a document of these: its
+/// `budgets` and `keys`. Empty: the text is no such answer.
+std::optional<std::string> limits_of_rows(std::string_view json);
 
 }  // namespace lanemq::cli

@@ -10,6 +10,7 @@
 
 #include "client/cli/broker_link.hpp"
 #include "client/cli/commands.hpp"
+#include "client/cli/explanation.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
@@ -53,7 +54,7 @@ int put_body(std::string_view body) {
   return kExitDone;
 }
 
-void say_status(const JobStatus& status) {
+std::string status_text(const JobStatus& status) {
   std::string text = status.id + " " + status.state;
   if (!status.lane.empty()) text += " lane=" + status.lane;
   if (status.attempts > 0) text += " attempts=" + std::to_string(status.attempts);
@@ -62,17 +63,18 @@ void say_status(const JobStatus& status) {
   if (!status.blocked_by.empty()) text += " blocked_by=\"" + printable(status.blocked_by) + "\"";
   if (!status.worker.empty()) text += " worker=" + printable(status.worker);
   if (!status.error_json.empty()) text += " error=" + status.error_json;
-  put(text + "\n");
+  return text + "\n";
 }
 
-int put_status(const Common& common, Client& client, std::future<Reply<JobStatus>> pending) {
+int put_status(const Common& common, Client& client, const JobQuery& query,
+               std::future<Reply<JobStatus>> pending) {
   const auto reply = wait_for(pending, client, common);
   if (!reply) return kExitUnreachable;
   if (!*reply) {
     say_error(reply->error());
     return kExitFailed;
   }
-  say_status(**reply);
+  if (!put(query.json ? status_json(**reply) : status_text(**reply))) return kExitFailed;
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
@@ -92,12 +94,12 @@ int submit(const Common& common, const SubmitOptions& options) {
 
 int status(const Common& common, const JobQuery& query) {
   Client client(client_options(common));
-  return put_status(common, client, client.status(query.id));
+  return put_status(common, client, query, client.status(query.id));
 }
 
 int cancel(const Common& common, const JobQuery& query) {
   Client client(client_options(common));
-  return put_status(common, client, client.cancel(query.id));
+  return put_status(common, client, query, client.cancel(query.id));
 }
 
 int fetch(const Common& common, const JobQuery& query) {

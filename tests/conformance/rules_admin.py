@@ -8,6 +8,17 @@ from page import pack_header, wrong_values
 from rules_clients import needs_lanes
 
 SECTION = "Operating the broker"
+BUDGETS = """
+[[budget]]
+name = "chat"
+match = { service = "chat", model = "m-*" }
+limits = { requests_per_minute = 60, concurrency = 4 }
+window = "bucket"
+
+[[budget]]
+name = "pool"
+keys = [{ name = "k1", limits = { concurrency = 2 } }, { name = "k2" }]
+"""
 GOOD = {"text": "x", "int": 1, "flag": True}
 
 
@@ -135,3 +146,31 @@ def lanes_services_workers_and_clients_are_listed(room):
     expect([(row["name"], row["running"], row["capacity"]) for row in workers], [("anna", 1, 3)], "the worker")
     mine = next(row for row in rows(room, "clients") if row["name"] == room.id("c"))
     expect((mine["waiting"], mine["running"]), (1, 1), "jobs of the client")
+
+
+@rule(SECTION, config=BUDGETS, feature="admin")
+def budgets_are_listed_before_their_keys(room):
+    """budgets: each before its keys, with the limits that the stats show; chosen by name, by key, by a key's state, or by
+    what a job is."""
+    every = [("chat", None), ("pool", None), ("pool", "k1"), ("pool", "k2")]
+
+    def listed(**filters):
+        return [(row["name"], row.get("key")) for row in rows(room, "budgets", **filters)]
+
+    for limit in (1, 3, 256):
+        expect(listed(limit=limit), every, f"the budgets and keys, {limit} at a time")
+    for filters, wanted in (({"name": "ch*"}, every[:1]), ({"key": "k?"}, every[2:]), ({"key": "k1"}, every[2:3]),
+                            ({"state": "active"}, every[2:]), ({"state": "spent"}, []), ({"service": "chat"}, every),
+                            ({"service": "chats"}, every[1:]), ({"service": "chat", "model": "m-1"}, every),
+                            ({"model": "other"}, every[1:]), ({"name": "pool", "lane": "low"}, every[1:])):  # fmt: skip
+        expect(listed(**filters), wanted, f"those of {filters}")
+    operator, shown = room.operator(), room.stats()
+    operator.ask("admin", {"do": "pause", "what": "budget", "name": "chat"}, expect="admin")
+    chat, pool, k1, _ = rows(room, "budgets")
+    expect((chat["service"], chat["model"], chat["window"]), ("chat", "m-*", "bucket"), "what budget chat matches")
+    expect((chat.get("paused"), pool.get("paused")), (True, None), "paused, of the one that is and of the other")
+    expect(chat["limits"], shown["budgets"]["chat"], "the limits of budget chat")
+    expect(pool["limits"], {}, "the limits of budget pool")
+    expect((k1["state"], k1["running"], k1["jobs"]), ("active", 0, 0), "key k1")
+    expect(k1["limits"].get("concurrency"), shown["keys"]["pool"]["k1"]["concurrency"], "the limit of key k1")
+    expect_error(operator.ask("admin", {"do": "budgets", "state": "queued"}), "bad_request", "state")

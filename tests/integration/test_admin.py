@@ -168,6 +168,30 @@ class Settings(harness.Case):
         self.assertIn("admin.limit what=budget name=api how=\"concurrency=2\" by=admin", self.room.broker.stderr())
 
 
+class Budgets(harness.Case):
+    arguments = [word for i in range(100) for word in (
+        "--set", f"budget.number-{i}.requests_per_minute={i + 1}", "--set", f"budget.number-{i}.keys=a,b,c",
+        "--set", f"budget.number-{i}.match.service=service-{i % 10}")]
+
+    def entries(self, **filters):
+        found, start, operator = [], 0, self.room.operator()
+        while start is not None:
+            answer = operator.ask("admin", {"do": "budgets", "from": start, **filters}, expect="admin").fields
+            self.assertLessEqual(len(answer["budgets"]), filters.get("limit", 100))
+            found += [(row["name"], row.get("key")) for row in answer["budgets"]]
+            start = answer.get("next")
+        return found
+
+    def test_many_come_in_pages_and_each_once_and_filters_choose(self):
+        everything = [(f"number-{i}", key) for i in range(100) for key in (None, "a", "b", "c")]
+        self.assertEqual(self.entries(), everything)
+        self.assertEqual(self.entries(limit=7), everything)
+        self.assertEqual(self.entries(name="number-7*", key="b", limit=4),
+                         [(f"number-{i}", "b") for i in (7, *range(70, 80))])
+        self.assertEqual(self.entries(service="service-3", name="number-1*"), everything[13 * 4:14 * 4])
+        self.assertEqual(self.entries(state="spent"), [])
+
+
 class Drain(harness.Case):
     def test_a_worker_that_is_drained_is_taken_back(self):
         worker, client, operator = self.room.worker(name="w1", capacity=2), self.room.client(), self.room.operator()
@@ -242,6 +266,11 @@ class Commands(harness.Case):
         self.assertIn("budget api key k2: requests_per_minute is 60 until",
                       self.does("limits", "set", "api", "requests_per_minute", "60", "--key", "k2"))
         self.assertEqual(json.loads(self.does("limits", "--json"))["budgets"]["api"]["concurrency"]["limit"], 4)
+        self.assertEqual(self.rows("limits", "--budget", "ap?", "--key", "*2")[1][:3], ["api/k2", "requests_per_minute", "60"])
+        self.assertEqual(self.does("limits", "--state", "spent"), "no such budget or key has limits\n")
+        every = json.loads(self.does("limits", "--json", "--service", "echo"))
+        self.assertEqual((every["budgets"]["api"]["concurrency"]["limit"], list(every["keys"]["api"])), (4, ["k1", "k2"]))
+        self.assertEqual(every, json.loads(self.does("limits", "--json")))
         self.assertIn("lane batch: depth_max is 5 until", self.does("lanes", "set", "batch", "depth_max", "5"))
         client.submit(id="b", service="nobody")
         client.status("b")

@@ -196,6 +196,38 @@ class Explain(harness.Case):
         self.assertEqual(lanemq("explain").returncode, 2)
 
 
+class Status(harness.Case):
+    def does(self, *arguments):
+        run = self.room.run(harness.program("lanemq"), "--broker", self.room.broker.clients, *arguments)
+        self.assertEqual(run.stderr, "")
+        return run.returncode, run.stdout
+
+    def facts(self, *arguments):
+        code, text = self.does(*arguments, "--json")
+        self.assertEqual(text.count("\n"), 1, text)
+        return code, json.loads(text)
+
+    def test_is_a_line_for_people_or_json_by_the_names_of_the_protocol(self):
+        worker, client = self.room.worker(name="anna"), self.room.client()
+        for name, service in (("runs", "echo"), ("waits", "nobody")):
+            client.submit(service=service, id=name)
+        client.settled()
+        worker.get("job")
+
+        def told(name):
+            return {"attempts": 0, **{field: value for field, value in client.status(name).items() if field != "ref"}}
+
+        self.assertEqual(self.facts("status", "runs"), (0, told("runs")))
+        waits = self.facts("status", "waits")
+        self.assertEqual(waits, (0, told("waits")))
+        self.assertEqual((waits[1]["state"], waits[1]["blocked_by"]), ("queued", "no worker nobody"))
+        self.assertRegex(self.does("status", "waits")[1], '^waits queued .*blocked_by="no worker nobody"\n$')
+        self.assertEqual(self.facts("cancel", "waits"), (0, told("waits")))
+        self.assertEqual(told("waits")["error"]["code"], "cancelled")
+        self.assertEqual(self.facts("status", "ghost"), (1, {"id": "ghost", "state": "unknown", "attempts": 0}))
+        self.assertEqual(self.facts("cancel", "ghost"), (1, {"id": "ghost", "state": "unknown", "attempts": 0}))
+
+
 class ManyLimits(harness.Case):
     arguments = [word for i in range(100) for word in (
         "--set", f"budget.number-{i}.requests_per_minute={i + 1}", "--set", f"budget.number-{i}.keys=a,b,c")]

@@ -23,6 +23,8 @@ namespace lanemq {
   X(services, "", "from limit", "list the services that jobs or workers named")                        \
   X(workers, "", "service from limit", "list the workers")                                             \
   X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                  \
+  X(budgets, "", "name key service client model lane state from limit",                                \
+    "list the budgets, each before its keys, with what is left of their limits")                       \
   X(dead, "", "id lane service client model code from limit", "list the dead jobs, the oldest first")  \
   X(redrive, "", "id lane service client model code from limit dry_run", "run dead jobs again")        \
   X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")             \
@@ -32,7 +34,8 @@ namespace lanemq {
   X(drain, "name", "dry_run", "hand over no job to a worker, or to all workers of that name")          \
   X(move, "id lane", "dry_run", "put a job that waits into another lane, at the place of its arrival") \
   X(limit, "name setting value", "key dry_run", "change a limit of a budget, or of one of its keys")   \
-  X(lane, "name setting value", "dry_run", "change a setting of a lane")
+  X(lane, "name setting value", "dry_run", "change a setting of a lane")                               \
+  X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")
 
 enum class AdminVerb : unsigned char {
 #define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,

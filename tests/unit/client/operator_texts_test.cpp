@@ -109,6 +109,23 @@ TEST(Explanation, is_json_too) {
               HasSubstr(R"("error":{"code":"x"})"));
 }
 
+TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
+  EXPECT_EQ(status_json({.id = "j1",
+                         .state = "queued",
+                         .lane = "normal",
+                         .attempts = 1,
+                         .position = 3,
+                         .eta = milliseconds(5),
+                         .blocked_by = "lane normal"}),
+            R"({"id":"j1","state":"queued","lane":"normal","attempts":1,"position":3,)"
+            R"("blocked_by":"lane normal","eta_ms":5})"
+            "\n");
+  EXPECT_EQ(status_json({.id = "j1", .state = "unknown"}), R"({"id":"j1","state":"unknown","attempts":0})"
+                                                           "\n");
+  EXPECT_EQ(status_json({.id = "\xff", .state = "failed", .attempts = 2, .error_json = R"({"code":"x"})"}),
+            "{\"id\":\"\uFFFD\",\"state\":\"failed\",\"attempts\":2,\"error\":{\"code\":\"x\"}}\n");
+}
+
 constexpr const char* kDocument =
     R"({"lanes":{},"budgets":{
         "api":{"requests_per_minute":{"level":7,"capacity":50,"limit":1600},
@@ -124,6 +141,29 @@ TEST(LimitsTable, has_a_line_for_each_key) {
   ASSERT_TRUE(table);
   EXPECT_THAT(*table, ContainsRegex("\napi/k1 +requests_per_minute +500 +5 +50 +- +- +active, 1 running"));
   EXPECT_THAT(*table, ContainsRegex("\napi/k2 .*spent, 0 running"));
+}
+
+TEST(LimitsTable, is_the_same_of_what_operators_are_told) {
+  const auto document = limits_of_rows(
+      R"({"budgets":[{"name":"api","service":"s","window":"bucket","limits":{)"
+      R"("concurrency":{"level":3,"capacity":4,"limit":4}},"paused_ms":900,"paused":true},)"
+      R"({"name":"api","key":"k1","state":"active","running":1,"jobs":9,"weight":2,"limits":{}},)"
+      R"({"name":"other","key":"k2","state":"spent","running":0,"jobs":2,"limits":{}}]})");
+
+  ASSERT_TRUE(document);
+  EXPECT_EQ(
+      *document,
+      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"paused_ms":900}},"keys":{)"
+      R"("api":{"k1":{"state":"active","running":1,"jobs":9}},)"
+      R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}}})");
+  const auto table = limits_table(*document, false);
+  ASSERT_TRUE(table);
+  EXPECT_THAT(*table, ContainsRegex("\napi +concurrency +4 +3 +- +1 +900ms"));
+  EXPECT_THAT(*table, ContainsRegex("\napi/k1 .*active, 1 running"));
+  EXPECT_THAT(*table, ContainsRegex("\nother/k2 .*spent, 0 running"));
+  EXPECT_EQ(limits_table(*limits_of_rows(R"({"budgets":[]})"), false, "none\n"), "none\n");
+  for (const char* text : {"", "[]", R"({"budgets":{}})", R"({"budgets":[{"name":7}]})"})
+    EXPECT_EQ(limits_of_rows(text), std::nullopt) << text;
 }
 
 TEST(LimitsTable, has_a_line_for_each_limit) {

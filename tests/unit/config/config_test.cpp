@@ -213,6 +213,20 @@ TEST(Config, what_is_wrong_with_a_key_is_named) {
       HasSubstr("say different limits"));
 }
 
+TEST(Config, patterns_and_groups_are_as_long_as_names) {
+  const std::string fits(128, 'a'), too_long(129, 'a');
+  const auto budget = [](const std::string& match, const std::string& group) {
+    return "[[budget]]\nname = \"b\"\nmatch = { " + match + " }\nkeys = [{ name = \"k\", quota_group = \"" +
+           group + "\" }]\n";
+  };
+
+  EXPECT_EQ(error_of(budget("service = \"" + fits + '"', fits)), "no error");
+  for (const std::string key : {"service", "model", "client", "lane"})
+    EXPECT_THAT(error_of(budget(key + " = \"" + too_long + '"', fits)),
+                HasSubstr(":1:1: budget \"b\": match." + key + " has 129 bytes; at most 128"));
+  EXPECT_THAT(error_of(budget("", too_long)), HasSubstr("key \"k\": quota_group has 129 bytes; at most 128"));
+}
+
 TEST(Config, what_only_the_whole_can_tell_names_its_line_too) {
   EXPECT_THAT(
       error_of(

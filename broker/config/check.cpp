@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the whole configuration can tell.
+#include <algorithm>
+#include <span>
+
+#include "broker/config/settings.hpp"
+
+namespace lanemq {
+namespace config {
+namespace {
+
+using core::BudgetOptions;
+using core::ClientOptions;
+using core::KeyOptions;
+using core::LaneOptions;
+using core::RateOptions;
+
+template <class T>
+void check_names(const std::vector<T>& entries, const std::string& what) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].name.empty() || entries[i].name.size() > limits::name_bytes_max)
+      throw ConfigError("a " + what + " has no name, or one of more than 128 bytes");
+    refuse_twice(std::span(entries).first(i), what, entries[i].name);
+  }
+}
+
+/// What stands for names is as long as a name at most.
+void check_length(const std::string& text, const std::string& what) {
+  if (text.size() > limits::name_bytes_max)
+    throw ConfigError(what + " has " + std::to_string(text.size()) + " bytes; at most " +
+                      std::to_string(limits::name_bytes_max));
+}
+
+void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window, const std::string& where) {
+  for (const RateOptions& rate : rates) {
+    if (rate.limit == 0) throw ConfigError(where + " has a capacity for " + rate.name + " but no limit");
+    if (rate.limit > 1'000'000'000) throw ConfigError(where + ": " + rate.name + " is over 1000000000");
+    const std::int64_t most =
+        window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
+    if (rate.capacity > most)
+      throw ConfigError(where + ": capacity of " + rate.name + " is " + std::to_string(rate.capacity) +
+                        "; at most " + std::to_string(most) +
+                        " here (half the limit where window = \"sliding\")");
+  }
+}
+
+}  // namespace
+}  // namespace config
+
+using namespace config;
+
+void check_config(const Config& config) {
+  const auto& lanes = config.core.lanes;
+  // Where the file says it, if it does.
+  const auto place = [&](const std::string& key) {
+    const auto known = config.places.find(key);
+    return known == config.places.end() ? std::string() : known->second + ": ";
+  };
+  check_names(lanes, "lane");
+  check_names(config.core.budgets, "budget");
+  check_names(config.core.clients, "client");
+  for (const ClientOptions& client : config.core.clients) {
+    const bool known = client.lane_max.empty() ||
+                       std::any_of(lanes.begin(), lanes.end(),
+                                   [&](const LaneOptions& lane) { return lane.name == client.lane_max; });
+    if (!known)
+      throw ConfigError(place("clients." + client.name) + "clients." + client.name +
+                        ".lane_max: there is no lane \"" + client.lane_max + '"');
+  }
+  if (lanes.empty() || lanes.size() > core::kLanesMax)
+    throw ConfigError("there are " + std::to_string(lanes.size()) + " lanes; there must be 1 to " +
+                      std::to_string(core::kLanesMax));
+  const auto defaults =
+      std::count_if(lanes.begin(), lanes.end(), [](const LaneOptions& lane) { return lane.is_default; });
+  if (defaults != 1)
+    throw ConfigError("there are " + std::to_string(defaults) +
+                      " default lanes; mark exactly one with default = true");
+  int reserves = 0, shares = 0;
+  for (const LaneOptions& lane : lanes) {
+    if (lane.timeout.count() == 0)
+      throw ConfigError(place("lane." + lane.name + ".timeout") + "lane." + lane.name +
+                        ".timeout is 0; a job needs some time");
+    reserves += lane.reserve;
+    shares += lane.share_min;
+    if (reserves > 1000)
+      throw ConfigError(place("lane." + lane.name + ".reserve") + "lane." + lane.name +
+                        ".reserve: the reserves of all lanes add up to more than 1");
+    if (shares > 1000)
+      throw ConfigError(place("lane." + lane.name + ".share_min") + "lane." + lane.name +
+                        ".share_min: the shares of all lanes add up to more than 1");
+  }
+  for (const BudgetOptions& budget : config.core.budgets) {
+    if (budget.rates.empty() && budget.concurrency == 0 && budget.keys.empty())
+      throw ConfigError(place("budget." + budget.name) + "budget \"" + budget.name +
+                        "\" has no limits; write limits = { requests_per_minute = 500 }");
+    const std::string where = place("budget." + budget.name) + "budget \"" + budget.name + '"';
+    check_length(budget.service, where + ": match.service");
+    check_length(budget.model, where + ": match.model");
+    check_length(budget.client, where + ": match.client");
+    check_length(budget.lane, where + ": match.lane");
+    check_rates(budget.rates, budget.window, where);
+    if (budget.keys.size() > core::Budgets::kKeysMax)
+      throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +
+                        std::to_string(core::Budgets::kKeysMax));
+    check_names(budget.keys, where + ": key");
+    for (const KeyOptions& key : budget.keys) {
+      check_rates(key.rates, budget.window, where + ": key \"" + key.name + '"');
+      check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
+    }
+  }
+  if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
+  if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
+}
+
+}  // namespace lanemq

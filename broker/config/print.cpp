@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration as a file.
+#include "broker/config/settings.hpp"
+#include "broker/config/values.hpp"
+
+namespace lanemq {
+namespace config {
+namespace {
+
+using core::BudgetOptions;
+using core::ClientOptions;
+using core::KeyOptions;
+using core::LaneOptions;
+using core::RateOptions;
+
+/// `limits = { ... }` and `capacity = { ... }`, as far as there are any.
+std::vector<std::string> show_limits(const std::vector<RateOptions>& rates, std::int64_t concurrency) {
+  std::string limit, capacity;
+  const auto add = [](std::string& list, const std::string& name, std::int64_t value) {
+    list += (list.empty() ? "" : ", ") + name + " = " + std::to_string(value);
+  };
+  for (const RateOptions& rate : rates) {
+    add(limit, rate.name, rate.limit);
+    if (rate.capacity > 0) add(capacity, rate.name, rate.capacity);
+  }
+  if (concurrency > 0) add(limit, "concurrency", concurrency);
+  std::vector<std::string> parts;
+  if (!limit.empty()) parts.push_back("limits = { " + limit + " }");
+  if (!capacity.empty()) parts.push_back("capacity = { " + capacity + " }");
+  return parts;
+}
+
+std::string show_key(const KeyOptions& key) {
+  std::string text = "{ name = \"" + key.name + '"';
+  if (key.weight != 1) text += ", weight = " + std::to_string(key.weight);
+  if (!key.quota_group.empty()) text += ", quota_group = \"" + key.quota_group + '"';
+  if (key.draining) text += ", draining = true";
+  for (const std::string& part : show_limits(key.rates, key.concurrency))
+    text += ", " + part;
+  return text + " }";
+}
+
+}  // namespace
+}  // namespace config
+
+using namespace config;
+
+std::string print_config(const Config& config) {
+  std::string out = "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n";
+  for (const OptionRow& row : option_table()) {
+    const bool bare = row.unit == "count" || row.unit == "switch";
+    const std::string value = row.get(config);
+    out += "\n# " + std::string(row.sentence) + "\n" + std::string(row.key) + " = " +
+           (bare ? value : '"' + value + '"') + "\n";
+  }
+  out += "\n# Lanes, highest first. Naming any lane replaces the whole set.\n";
+  for (const LaneOptions& lane : config.core.lanes) {
+    out += "\n[[lane]]\nname = \"" + lane.name + "\"\ntimeout = \"" + show(lane.timeout) +
+           "\"\ndepth_max = " + std::to_string(lane.depth_max) + "\n";
+    if (lane.bytes_max > 0) out += "bytes_max = \"" + show_size(lane.bytes_max) + "\"\n";
+    if (lane.reserved_slots > 0) out += "reserved_slots = " + std::to_string(lane.reserved_slots) + "\n";
+    if (lane.reserve > 0) out += "reserve = " + show_share(lane.reserve) + "\n";
+    if (lane.share_min > 0) out += "share_min = " + show_share(lane.share_min) + "\n";
+    if (lane.boost_after.count() > 0) out += "boost_after = \"" + show(lane.boost_after) + "\"\n";
+    if (lane.is_default) out += "default = true\n";
+  }
+  if (config.core.clients.empty())
+    out +=
+        "\n# Whom jobs are for, by name or glob:\n# [clients.\"team-a*\"]\n# weight = 4\n# in_flight_max = "
+        "20\n"
+        "# depth_max = 1000\n# lane_max = \"normal\"\n";
+  for (const ClientOptions& client : config.core.clients) {
+    out += "\n[clients.\"" + client.name + "\"]\nweight = " + std::to_string(client.weight) + "\n";
+    if (client.in_flight_max > 0) out += "in_flight_max = " + std::to_string(client.in_flight_max) + "\n";
+    if (client.depth_max > 0) out += "depth_max = " + std::to_string(client.depth_max) + "\n";
+    if (!client.lane_max.empty()) out += "lane_max = \"" + client.lane_max + "\"\n";
+  }
+  if (config.core.budgets.empty())
+    out +=
+        "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n# match = { "
+        "service = \"openai\" }\n"
+        "# limits = { requests_per_minute = 500, tokens_per_minute = 30000, concurrency = 40 }\n# window = "
+        "\"sliding\"   # or "
+        "\"bucket\"\n";
+  for (const BudgetOptions& budget : config.core.budgets) {
+    out += "\n[[budget]]\nname = \"" + budget.name + "\"\n";
+    std::string match;
+    const std::pair<const char*, const std::string*> patterns[] = {{"service", &budget.service},
+                                                                   {"model", &budget.model},
+                                                                   {"client", &budget.client},
+                                                                   {"lane", &budget.lane}};
+    for (const auto& [key, value] : patterns)
+      if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";
+    if (!match.empty()) out += "match = { " + match + " }\n";
+    for (const std::string& part : show_limits(budget.rates, budget.concurrency))
+      out += part + "\n";
+    if (!budget.keys.empty()) {
+      out += "keys = [\n";
+      for (const KeyOptions& key : budget.keys)
+        out += "  " + show_key(key) + ",\n";
+      out += "]\n";
+    }
+    if (budget.output == core::OutputCount::bound) out += "output = \"max_tokens\"\n";
+    out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
+           "\"\n";
+  }
+  return out;
+}
+
+}  // namespace lanemq

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may change without a restart: by a file that is read again, and by an operator.
+#include <algorithm>
+#include <tuple>
+
+#include "broker/config/settings.hpp"
+
+namespace lanemq {
+namespace config {
+namespace {
+
+using core::BudgetOptions;
+using core::KeyOptions;
+using core::LaneOptions;
+
+void edit_lane(Config& config, LaneOptions& lane, const std::string& setting, const std::string& text) {
+  const LaneOptions before = lane;
+  set_lane_key(lane, setting, text, config);
+  if (!config.without_effect.empty()) throw ConfigError("understood, but without effect in this version");
+  if (lane.reserved_slots != before.reserved_slots || lane.is_default != before.is_default)
+    throw ConfigError("needs a restart; change it in the file");
+}
+
+/// `requests_per_minute`, `concurrency` or `capacity.requests_per_minute`, of a budget or one of its keys.
+template <class Limited>
+void edit_limit(Limited& limited, const std::string& setting, const std::string& text) {
+  constexpr std::string_view kCapacity = "capacity.";
+  if (setting.starts_with(kCapacity)) return set_capacity(limited, setting.substr(kCapacity.size()), text);
+  set_limit(limited, setting, text);
+}
+
+/// The limits of a key are those of its whole group.
+void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
+              const std::string& text) {
+  const auto key = std::find_if(budget.keys.begin(), budget.keys.end(),
+                                [&](const KeyOptions& other) { return other.name == name; });
+  if (key == budget.keys.end())
+    throw ConfigError("the budget has no key of that name; lanemq limits shows them");
+  for (KeyOptions& other : budget.keys)
+    if (&other == &*key || (!key->quota_group.empty() && other.quota_group == key->quota_group))
+      edit_limit(other, setting, text);
+}
+
+}  // namespace
+}  // namespace config
+
+using namespace config;
+
+Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold) {
+  Config config = running;
+  for (const OptionRow& row : option_table()) {
+    if (row.get(wanted) == row.get(running)) continue;
+    if (row.key == "log_level")
+      config.log_level = wanted.log_level;
+    else
+      cold.emplace_back(row.key);
+  }
+  const auto same_names = [](const auto& a, const auto& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return x.name == y.name; });
+  };
+  if (same_names(running.core.lanes, wanted.core.lanes)) {
+    for (std::size_t i = 0; i < running.core.lanes.size(); ++i) {
+      const LaneOptions& before = running.core.lanes[i];
+      LaneOptions& lane = config.core.lanes[i] = wanted.core.lanes[i];
+      if (lane.reserved_slots != before.reserved_slots)
+        cold.push_back("lane." + lane.name + ".reserved_slots");
+      if (lane.is_default != before.is_default) cold.push_back("lane." + lane.name + ".default");
+      lane.reserved_slots = before.reserved_slots;
+      lane.is_default = before.is_default;
+    }
+  } else {
+    cold.emplace_back("lane (their names and order)");
+  }
+  for (BudgetOptions& budget : config.core.budgets) {
+    const auto place = std::find_if(wanted.core.budgets.begin(), wanted.core.budgets.end(),
+                                    [&](const BudgetOptions& other) { return other.name == budget.name; });
+    if (place == wanted.core.budgets.end()) {
+      cold.push_back("budget." + budget.name + " (it is gone)");
+      continue;
+    }
+    if (std::tie(budget.service, budget.model, budget.client, budget.lane) !=
+        std::tie(place->service, place->model, place->client, place->lane))
+      cold.push_back("budget." + budget.name + ".match");
+    if (budget.window != place->window) cold.push_back("budget." + budget.name + ".window");
+    if (budget.output != place->output) cold.push_back("budget." + budget.name + ".output");
+    budget.rates = place->rates;
+    budget.concurrency = place->concurrency;
+    budget.keys = place->keys;
+  }
+  for (const BudgetOptions& budget : wanted.core.budgets)
+    if (std::none_of(running.core.budgets.begin(), running.core.budgets.end(),
+                     [&](const BudgetOptions& other) { return other.name == budget.name; }))
+      cold.push_back("budget." + budget.name + " (it is new)");
+  config.core.clients = wanted.core.clients;
+  return config;
+}
+
+Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit) {
+  const std::string name(edit.name), key(edit.key), setting(edit.setting), text(edit.value);
+  const bool of_lane = edit.of == core::OptionEdit::Of::lane;
+  std::string what = (of_lane ? "lane " : "budget ") + name;
+  if (!key.empty()) what += " key " + key;
+  try {
+    Config config;
+    config.core = running;
+    if (of_lane) {
+      for (LaneOptions& lane : config.core.lanes)
+        if (lane.name == name) edit_lane(config, lane, setting, text);
+    } else {
+      for (BudgetOptions& budget : config.core.budgets)
+        if (budget.name == name)
+          key.empty() ? edit_limit(budget, setting, text) : edit_key(budget, key, setting, text);
+    }
+    check_config(config);
+    return config.core;
+  } catch (const ConfigError& error) {
+    return failure(ErrorCode::bad_request, what + " " + setting + ": " + error.what());
+  }
+}
+
+}  // namespace lanemq

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/quota_document.hpp"
+
+namespace lanemq::core {
+namespace {
+
+DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t limit) {
+  DocumentMap map;
+  map.integer("level", level).integer("capacity", capacity).integer("limit", limit);
+  return map;
+}
+
+}  // namespace
+
+void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
+  for (RateLimit& rate : quota.rates())
+    map.map(rate.name(), limit_map(rate.available(now), rate.capacity(), rate.limit()));
+  if (const ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0)
+    map.map("concurrency", limit_map(concurrency.limit() - concurrency.running(), concurrency.limit(),
+                                     concurrency.configured()));
+}
+
+void add_pause(DocumentMap& map, const Quota& quota, TimePoint now) {
+  if (now < quota.paused_until()) map.integer("paused_ms", to_ms(quota.paused_until() - now));
+}
+
+}  // namespace lanemq::core

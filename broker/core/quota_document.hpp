@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "broker/core/document_page.hpp"
+#include "broker/core/quota.hpp"
+#include "broker/core/time.hpp"
+
+namespace lanemq::core {
+
+/// Adds a map for each limit under its name: what can be taken now (`level`), at most at once (`capacity`),
+/// and what is allowed (`limit`). Up to 13 entries.
+void add_limits(DocumentMap& map, Quota& quota, TimePoint now);
+/// Adds `paused_ms`, what is left of its upstream's pause, where there is one.
+void add_pause(DocumentMap& map, const Quota& quota, TimePoint now);
+
+}  // namespace lanemq::core
