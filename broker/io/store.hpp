@@ -17,6 +17,8 @@
 
 namespace lanemq::io {
 
+class Disk;
+
 /// How a store is.
 enum class StoreCondition : std::uint8_t {
   good,
@@ -91,6 +93,8 @@ class Store {
 struct StoreOptions {
   std::string specification;              ///< `memory` or `sqlite:PATH`
   std::size_t reserve_bytes = 64u << 20;  ///< of disk, kept back so that running work can finish
+  std::string vfs{};     ///< tests: the name of SQLite's file system layer; empty: the system's
+  Disk* disk = nullptr;  ///< tests: what is free, instead of the system's; outlives the store
 };
 
 /// The store that the specification names; an error says what is known, or why it cannot be opened and what
