@@ -136,6 +136,7 @@ void Stage::restart(Words words) {
   const bool back = clock.starts_with('-');
   const core::Duration jump = (back ? -1 : 1) * parse_duration(back ? clock.substr(1) : clock);
   options_.wall_ms += core::to_ms(jump);
+  clock_set_ += jump;
   waiting_.clear();
   written_ = committed_;
   uncommitted_ = false;
@@ -143,7 +144,7 @@ void Stage::restart(Words words) {
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
   if (!options_.store_durable) return;
-  broker_->restore_clock(jump);
+  broker_->restore_clock(clock_set_);
   committed_.restore(*broker_, now_);
   turn();
 }
@@ -231,8 +232,9 @@ void Stage::happen(Words words) {
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
-    throw TranscriptError("events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
-                          "\"");
+    throw TranscriptError(
+        "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
+        "\"");
   if (!together_) turn();
 }
 

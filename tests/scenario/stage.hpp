@@ -68,8 +68,9 @@ class Stage {
   std::vector<std::string> beats_due_;
   std::vector<Words> sent_;
   bool crashed_ = false, commits_ = true;
+  core::Duration clock_set_{};  // of the wall clock, since the store began
   StoreModel written_, committed_;
-  bool uncommitted_ = false;    // written_ is ahead
+  bool uncommitted_ = false;   // written_ is ahead
   std::vector<Sent> waiting_;  // for the disk
 };
 

@@ -51,6 +51,7 @@ struct Describer {
     op("accepted");
     id(message.id);
     add(words, "lane", message.lane);
+    if (message.durable) words.add("durable", "true");
     if (message.duplicate) words.add("duplicate", "true");
     add(words, "position", message.position, 0);
     add(words, "ref", message.ref);
@@ -297,6 +298,8 @@ std::string client_frame(Words words, const Names& names) {
     message.timeout_ms = fields.number("timeout_ms");
     message.delay_ms = fields.number("delay_ms");
     message.orphan = fields.text("orphan");
+    if (const std::string_view durable = fields.text("durable"); !durable.empty())
+      message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");
     message.retain_ms = fields.number("retain_ms");
     const wire::Cost cost{.input_tokens = fields.number("input_tokens"),

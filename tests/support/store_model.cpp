@@ -39,7 +39,8 @@ void StoreModel::apply(const core::Writes& writes) {
         require(jobs_.erase(write.number) == 1, "an end of no job", write.number);
         break;
       case core::Write::Kind::insert_result:
-        require(results_.emplace(write.number, Result{record, body}).second, "there is a result", write.number);
+        require(results_.emplace(write.number, Result{record, body}).second, "there is a result",
+                write.number);
         break;
       case core::Write::Kind::erase_result:
         require(results_.erase(write.number) == 1, "an end of no result", write.number);
@@ -57,8 +58,8 @@ core::Broker::Restored StoreModel::restore(core::Broker& broker, core::TimePoint
   for (const auto& [number, job] : jobs_) {
     const bool here = job.body.size() <= kBodyReadMax;
     require(broker.restore_job(number, job.state, job.record,
-                               here ? std::optional<std::string_view>(job.body) : std::nullopt, job.body.size(),
-                               now));
+                               here ? std::optional<std::string_view>(job.body) : std::nullopt,
+                               job.body.size(), now));
   }
   for (const auto& [number, result] : results_)
     require(broker.restore_result(number, result.record, Blob::copy(result.body), now));

@@ -10,8 +10,8 @@
 
 namespace lanemq {
 
-/// What a durable store holds, as maps; for tests of what the core writes and reads back. Strict: a write that
-/// does not fit what is there throws std::logic_error. A copy is what was committed at its time.
+/// What a durable store holds, as maps; for tests of what the core writes and reads back. Strict: a write
+/// that does not fit what is there throws std::logic_error. A copy is what was committed at its time.
 class StoreModel {
  public:
   struct Job {
@@ -26,8 +26,8 @@ class StoreModel {
   static constexpr std::size_t kBodyReadMax = 1024;
 
   void apply(const core::Writes& writes);
-  /// Tells a new broker all of it, as an adapter does, and restored(). Throws std::logic_error where it cannot
-  /// read something.
+  /// Tells a new broker all of it, as an adapter does, and restored(). Throws std::logic_error where it
+  /// cannot read something.
   core::Broker::Restored restore(core::Broker& broker, core::TimePoint now) const;
   std::optional<Blob> body(std::uint64_t number) const;
 
