@@ -18,6 +18,7 @@ struct Config {
   core::Options core = core::default_options();
   io::ServerOptions server;
   std::string store = "memory";
+  std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
   std::string log_level = "info";
   bool insecure = false;
   /// Where the file says something that is only checked as a whole: `lane.NAME`, `lane.NAME.KEY`,

@@ -18,14 +18,17 @@
 #include "broker/config.hpp"
 #include "broker/io/log.hpp"
 #include "broker/io/server.hpp"
+#include "broker/io/store_check.hpp"
 
 namespace {
 
 using lanemq::Config;
 using lanemq::ConfigError;
+using lanemq::io::StoreOptions;
 
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotBind = 3;
+constexpr int kExitStoreUnusable = 4;
 
 /// Descriptors that a broker with thousands of connections needs; fewer are worth a warning.
 constexpr rlim_t kDescriptorsWanted = 65536;
@@ -119,6 +122,22 @@ std::optional<lanemq::core::Options> reload(Config& running, const std::function
   }
 }
 
+StoreOptions store_options(const Config& config) {
+  return {.specification = config.store, .reserve_bytes = config.store_reserve};
+}
+
+/// A store that is not known is a mistake in the configuration.
+[[noreturn]] void refuse_store(const lanemq::Error& error) {
+  if (error.code == lanemq::ErrorCode::bad_request) throw ConfigError(error.message);
+  throw lanemq::io::StoreError(error.message);
+}
+
+void check_store(const Config& config) {
+  const auto summary = lanemq::io::check_store(store_options(config));
+  if (!summary) refuse_store(summary.error());
+  std::cout << lanemq::io::to_text(*summary);
+}
+
 int serve(Config config, const std::function<Config()>& read) {
   if (!lanemq::io::set_log_level(config.log_level))
     throw ConfigError("log_level \"" + config.log_level +
@@ -134,8 +153,8 @@ int serve(Config config, const std::function<Config()>& read) {
   }
   require_port(config.server.admin);
   require_admin_local(config.server.admin);
-  auto store = lanemq::io::open_store({.specification = config.store});
-  if (!store) throw ConfigError(store.error().message);
+  auto store = lanemq::io::open_store(store_options(config));
+  if (!store) refuse_store(store.error());
   raise_descriptor_limit();
   const int signals = loop_signals();
   // libzmq takes the routing ids it makes from rand(): they must not be guessable.
@@ -162,7 +181,7 @@ int main(int argc, char** argv) {
       "lanemq-broker: queues AI jobs in priority lanes and hands them to workers under one shared quota."};
   std::string config_path, clients, workers, admin, store, log_level;
   std::vector<std::string> assignments;
-  bool insecure = false, print = false, check = false;
+  bool insecure = false, print = false, check = false, check_the_store = false;
   app.add_option("--config", config_path, "Read this TOML file")->type_name("FILE.toml");
   app.add_option("--clients", clients,
                  "Where clients connect (default tcp://127.0.0.1:5570; port * picks one)")
@@ -173,7 +192,9 @@ int main(int argc, char** argv) {
                  "Where operators connect, of this machine alone (default: ipc in $RUNTIME_DIRECTORY, else\n"
                  "tcp://127.0.0.1:5572)")
       ->type_name("ENDPOINT");
-  app.add_option("--store", store, "Where accepted jobs are kept: memory")->type_name("STORE");
+  app.add_option("--store", store,
+                 "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker)")
+      ->type_name("STORE");
   app.add_option("--log-level", log_level, "debug, info, warn, error or off")->type_name("LEVEL");
   app.add_option(
          "--set", assignments,
@@ -183,10 +204,13 @@ int main(int argc, char** argv) {
   app.add_flag("--insecure", insecure, "Allow endpoints beyond this machine without encryption or keys");
   app.add_flag("--print-config", print, "Print the configuration in force, with comments, and exit");
   app.add_flag("--check", check, "Check the configuration and exit");
+  app.add_flag("--check-store", check_the_store,
+               "Read the store from end to end, say what it holds, and exit");
   app.set_version_flag("--version", std::string("lanemq-broker ") + lanemq::kVersion);
   app.footer(
       "Precedence: defaults < file < environment (LANEMQ_KEY) < flags and --set.\n"
-      "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind.\n"
+      "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
+      "74 the store has failed.\n"
       "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, clients.\n"
       "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.");
   try {
@@ -213,13 +237,14 @@ int main(int argc, char** argv) {
     const Config config = read();
     if (print) std::cout << lanemq::print_config(config);
     if (print || check) return 0;
+    if (check_the_store) return check_store(config), 0;
     return serve(config, read);
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
   } catch (const lanemq::io::StoreError& error) {
-    std::cerr << "lanemq-broker: the store cannot be read: " << error.what() << "\n";
-    return lanemq::io::kExitStoreFailed;
+    std::cerr << "lanemq-broker: " << error.what() << "\n";
+    return kExitStoreUnusable;
   } catch (const zmq::error_t& error) {
     std::cerr << "lanemq-broker: cannot bind: " << error.what()
               << "; choose free endpoints with --clients, --workers and --admin\n";

@@ -186,6 +186,27 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
   }
 }
 
+/// `store = "sqlite:PATH"` in other words.
+void read_store(const std::string& path, const toml::table& table, Config& config) {
+  std::string kind, file;
+  for (const auto& [key, value] : table) {
+    at_place(path, value, "store." + std::string(key.str()), [&, k = std::string(key.str()), &v = value] {
+      if (k == "kind")
+        kind = text_of(v);
+      else if (k == "path")
+        file = text_of(v);
+      else if (k == "reserve")
+        set_option("store_reserve", text_of(v), config);
+      else
+        unknown_key("key of the store", k, {"kind", "path", "reserve"});
+    });
+  }
+  if (kind.empty() && !file.empty()) kind = "sqlite";
+  if ((kind == "sqlite") != !file.empty() || (!kind.empty() && kind != "sqlite" && kind != "memory"))
+    throw ConfigError("a store is kind = \"sqlite\" with a path, or kind = \"memory\" without one");
+  if (!kind.empty()) config.store = kind == "memory" ? kind : "sqlite:" + file;
+}
+
 }  // namespace
 }  // namespace config
 
@@ -204,6 +225,8 @@ void load_config_file(const std::string& path, Config& config) {
         read_lanes(path, v, config);
       else if (k == "budget")
         read_budgets(path, v, config);
+      else if (k == "store" && v.is_table())
+        read_store(path, *v.as_table(), config);
       else if (k == "clients" && !v.is_string())
         read_clients(path, v, config);
       else

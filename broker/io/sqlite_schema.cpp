@@ -62,7 +62,7 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
 
 /// What can be told from outside. SQLite would make a new file of a missing or an empty one, and throw the
 /// log beside it away.
-Result<void> check_files(const std::string& path, MayCreate may_create) {
+Result<void> check_files(const std::string& path, OpenFor purpose) {
   struct stat file {
   }, log{};
   const bool exists = stat(path.c_str(), &file) == 0;
@@ -77,7 +77,7 @@ Result<void> check_files(const std::string& path, MayCreate may_create) {
         path,
         std::string(exists ? "it is empty" : "it is missing") + " but its log " + log_path + " is there",
         "put both back, restore a backup, or move the log away to begin with an empty store");
-  if (!exists && may_create == MayCreate::no)
+  if (!exists && purpose == OpenFor::checking)
     return unusable(path, "there is no such file", "name the broker's file with --store sqlite:PATH");
   return {};
 }
@@ -166,16 +166,16 @@ std::string what_to_do_when_damaged(const std::string& path) {
          "-wal away to begin with an empty store; keep them, sqlite3's .recover may get jobs out of them";
 }
 
-Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_create,
-                                         const std::string& vfs, std::span<const char* const> steps) {
+Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose, const std::string& vfs,
+                                         std::span<const char* const> steps) {
   if (vfs.empty()) {
-    if (const auto usable = check_files(path, may_create); !usable) return tl::unexpected(usable.error());
-    if (may_create == MayCreate::yes)
+    if (const auto usable = check_files(path, purpose); !usable) return tl::unexpected(usable.error());
+    if (purpose == OpenFor::serving)
       if (const auto made = make_file(path); !made) return tl::unexpected(made.error());
   }
   using sqlite::Database;
   auto database = Database::open(
-      path, may_create == MayCreate::yes ? Database::Mode::create : Database::Mode::existing, vfs);
+      path, purpose == OpenFor::serving ? Database::Mode::create : Database::Mode::existing, vfs);
   if (!database) return unusable(path, database.error());
   if (const auto done = set_up(*database); !done) return unusable(path, done.error());
 
@@ -188,7 +188,7 @@ Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_
 
   // A crash while the file was made leaves one without tables.
   const bool is_new = *application == 0 && *version == 0 && *tables == 0;
-  if (is_new && may_create == MayCreate::no)
+  if (is_new && purpose == OpenFor::checking)
     return unusable(path, "it is empty", "name the broker's file with --store sqlite:PATH");
   if (!is_new && *application != kApplicationId)
     return unusable(path, "it is a database of another program",
@@ -200,6 +200,15 @@ Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_
                         ", this one knows " + std::to_string(newest) + ")",
                     "start the newer version, or restore a backup that this one has written");
 
+  if (purpose == OpenFor::checking) {
+    if (*version < newest)
+      return unusable(
+          path, "an older version of the broker has written it (schema " + std::to_string(*version) + ")",
+          "check it with that version, or start this one, which brings it to schema " +
+              std::to_string(newest));
+    sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    return std::move(*database);
+  }
   if (is_new)
     if (const auto done = database->execute("PRAGMA auto_vacuum=INCREMENTAL"); !done)
       return unusable(path, done.error());

@@ -27,12 +27,14 @@ inline constexpr std::int64_t kApplicationId = 0x4C4D5131;
 /// The steps from an empty file to this version's, and from each older version: step i makes version i + 1.
 std::span<const char* const> schema_steps();
 
-/// Whether a file may be made where there is none.
-enum class MayCreate : std::uint8_t { no, yes };
+enum class OpenFor : std::uint8_t {
+  serving,   ///< makes the file where there is none, and brings an older one to this version
+  checking,  ///< changes nothing
+};
 
-/// Opens the file for one connection alone, and brings it to this version. An error says what is wrong and
+/// Opens the file for one connection alone. An error says what is wrong and
 /// what to do; nothing that was there is ever replaced.
-Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_create,
+Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose,
                                          const std::string& vfs = {},
                                          std::span<const char* const> steps = schema_steps());
 

@@ -71,7 +71,7 @@ void SqliteStore::Queue<T>::take(std::vector<T>& incoming) {
 // ---- the loop's thread --------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const StoreOptions& options) {
-  auto opened = open_store_file(path, MayCreate::yes, options.vfs);
+  auto opened = open_store_file(path, OpenFor::serving, options.vfs);
   if (!opened) return tl::unexpected(std::move(opened.error()));
   auto database = std::make_unique<sqlite::Database>(std::move(*opened));
   auto rows = StoreRows::prepare(*database);

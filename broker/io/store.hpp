@@ -97,8 +97,11 @@ struct StoreOptions {
   Disk* disk = nullptr;  ///< tests: what is free, instead of the system's; outlives the store
 };
 
-/// The store that the specification names; an error says what is known, or why it cannot be opened and what
-/// to do.
+/// The file of a store; none: it has none.
+std::optional<std::string> path_of_store(const StoreOptions& options);
+
+/// The store that the specification names; an error says what is known (bad_request), or why it cannot be
+/// opened and what to do.
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options);
 
 }  // namespace lanemq::io

@@ -101,6 +101,19 @@ TEST(Config, an_unknown_key_is_named_with_its_place_and_what_was_meant) {
   EXPECT_THAT(error, HasSubstr("did you mean \"drain_timeout\"?"));
 }
 
+TEST(Config, a_store_is_a_key_or_a_table) {
+  EXPECT_EQ(read("store = \"sqlite:/a/b.db\"").store, "sqlite:/a/b.db");
+  const Config file = read("[store]\nkind = \"sqlite\"\npath = \"/a/b.db\"\nreserve = \"1MiB\"");
+  EXPECT_EQ(file.store, "sqlite:/a/b.db");
+  EXPECT_EQ(file.store_reserve, 1u << 20);
+  EXPECT_EQ(read("[store]\npath = \"/a/b.db\"").store, "sqlite:/a/b.db");
+  EXPECT_EQ(read("[store]\nkind = \"memory\"").store, "memory");
+  EXPECT_EQ(read("[store]\nreserve = \"1MiB\"").store, Config{}.store);
+  for (const char* wrong : {"kind = \"sqlite\"", "kind = \"floppy\"", "kind = \"memory\"\npath = \"/a\""})
+    EXPECT_THAT(error_of(std::string("[store]\n") + wrong), HasSubstr("a path"));
+  EXPECT_THAT(error_of("[store]\npth = \"/a\""), HasSubstr("did you mean \"path\""));
+}
+
 TEST(Config, a_duration_without_a_unit_is_refused) {
   EXPECT_THAT(error_of("drain_timeout = 5\n"), HasSubstr("with its unit"));
   EXPECT_THAT(set_error("drain_timeout=5"), HasSubstr("--set drain_timeout=5"));

@@ -16,8 +16,8 @@
 namespace lanemq {
 namespace {
 
-using io::MayCreate;
 using io::open_store_file;
+using io::OpenFor;
 using test::content_of;
 using test::Turn;
 using testing::AllOf;
@@ -149,7 +149,7 @@ TEST_F(StoreFile, of_an_older_version_is_brought_to_this_one_step_by_step) {
   steps.push_back("CREATE TABLE later (number INTEGER PRIMARY KEY) STRICT");
   steps.push_back("INSERT INTO later SELECT number FROM job; CREATE TABLE latest (a)");
   {
-    auto database = open_store_file(path_, MayCreate::no, {}, steps);
+    auto database = open_store_file(path_, OpenFor::serving, {}, steps);
     ASSERT_TRUE(database.has_value()) << database.error().message;
     EXPECT_EQ(database->integer("SELECT count(*) FROM later"), 1);
     EXPECT_EQ(database->integer("PRAGMA user_version"), now + 2);
@@ -163,7 +163,7 @@ TEST_F(StoreFile, keeps_its_version_when_a_step_fails) {
   std::vector<const char*> steps(io::schema_steps().begin(), io::schema_steps().end());
   steps.push_back("CREATE TABLE later (a); this is no SQL");
 
-  EXPECT_FALSE(open_store_file(path_, MayCreate::no, {}, steps).has_value());
+  EXPECT_FALSE(open_store_file(path_, OpenFor::serving, {}, steps).has_value());
 
   const auto store = open();
   ASSERT_TRUE(store.has_value()) << store.error().message;
