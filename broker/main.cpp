@@ -134,11 +134,8 @@ int serve(Config config, const std::function<Config()>& read) {
   }
   require_port(config.server.admin);
   require_admin_local(config.server.admin);
-  auto store = lanemq::io::open_store(config.store);
+  auto store = lanemq::io::open_store({.specification = config.store});
   if (!store) throw ConfigError(store.error().message);
-  for (const std::string& key : config.without_effect)
-    lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",
-                          {{"key", key}, {"reason", "understood, but this version does not enforce it"}});
   raise_descriptor_limit();
   const int signals = loop_signals();
   // libzmq takes the routing ids it makes from rand(): they must not be guessable.
@@ -220,6 +217,9 @@ int main(int argc, char** argv) {
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
+  } catch (const lanemq::io::StoreError& error) {
+    std::cerr << "lanemq-broker: the store cannot be read: " << error.what() << "\n";
+    return lanemq::io::kExitStoreFailed;
   } catch (const zmq::error_t& error) {
     std::cerr << "lanemq-broker: cannot bind: " << error.what()
               << "; choose free endpoints with --clients, --workers and --admin\n";

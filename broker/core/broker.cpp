@@ -53,6 +53,10 @@ void Broker::apply_guards() {
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
   }
+  // What a lane was owed is not kept for a time when it has a share again: nobody counts in between.
+  for (const auto& [name, service] : workers_.services())
+    for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane)
+      if (options_.lanes[lane].share_min == 0) service->owed[lane] = 0;
   for (std::size_t i = 0; i < budgets_.all().size(); ++i)
     parking_.set_width(i, std::max<std::size_t>(budgets_.all()[i].accounts.size(), 1));
 }
@@ -151,6 +155,11 @@ void Broker::fire(Timer& timer, TimePoint now) {
   LANEMQ_CHECK(job.state == JobState::delayed);
   leave_queue(job);
   job.state = JobState::queued;
+  if (job.adoptable) {
+    // Its worker is gone too, or never got it.
+    job.adoptable = false;
+    if (job.attempts > 0) --job.attempts;
+  }
   if (job.attempt == 0) {
     // Its delay is over: it stands where a job would that is submitted now.
     job.arrival = next_arrival_++;
@@ -159,6 +168,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
   }
   enqueue(job);
   set_timer(job);
+  write_changed(job);
 }
 
 void Broker::set_timer(Job& job) {
@@ -203,6 +213,7 @@ void Broker::take_place(Job& job, Worker& worker) {
 
 /// The call that the job was handed over for is over, and this is what its end says of the upstream.
 void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
+  job.body_awaited = false;
   // A job that ended before its call did may be why the call failed.
   if (options_.breaker)
     judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, job.dispatched_at, now);
@@ -251,8 +262,9 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
     --job.attempts;
     job.stream().correct(*job.queue, -job.charged);  // it was not served
   }
-  // While the broker drains nothing waits for another turn: the client hears so now, and can ask again.
-  if (draining_)
+  // While the broker drains nothing waits for another turn, but on disk: the client hears so now, and can ask
+  // again.
+  if (draining_ && !job.durable)
     return end_with(job, JobState::failed, ErrorCode::draining,
                     "the broker is stopping and the job would have to run again; submit it again in a moment",
                     now);
@@ -263,6 +275,7 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   job.state = due > now ? JobState::delayed : JobState::queued;
   enqueue(job);
   set_timer(job);
+  write_changed(job);
 }
 
 void Broker::expire(Job& job, TimePoint now) {
@@ -287,6 +300,12 @@ void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string mess
 void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(!job.ended());
+  const Outbox::Waiting waiting(outbox_, job.durable);
+  if (job.body_awaited) {
+    // Its worker has not heard of it.
+    budgets_.release(job.reservation, now);
+    leave_place(job, Verdict::unknown, now);
+  }
   const bool ran = job.state == JobState::running;
   Terminal how{.id = job.id(),
                .client_named_it = job.client_named_it,
@@ -338,13 +357,15 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
     const bool apart = died || retain != options_.retain;
-    KeptResult& result = kept_.add(job, how, std::move(ending), apart);
+    KeptResult& result = kept_.add(KeptResults::of(job), how, std::move(ending), apart);
     result.due = now + retain;
     if (apart) timers_.set(result.extra->timer, result.due);
+    write_ended(job, how, &result, died, now);
     jobs_.replace(job, &result);
     if (died) bury(job, result, now);
   } else {
     if (how.id_told) gone_.remember(how.id);
+    write_ended(job, how, nullptr, false, now);
     jobs_.replace(job, nullptr);
   }
   if (job.worker == nullptr) {
@@ -380,12 +401,14 @@ void Broker::evict_results() {
 void Broker::forget(KeptResult& result) {
   if (result.apart()) timers_.clear(result.extra->timer);
   if (result.id_told) gone_.remember(result.id());
+  write_forgotten(result);
   jobs_.forget(result);
   kept_.remove(result);
 }
 
 void Broker::dispatch(TimePoint now) {
   dispatched_at_ = now;
+  if (draining_) return;  // what is left waits on disk
   overdue_left_ = kDueInATurn;
   for (const std::size_t budget : budgets_.take_eased())
     parking_.ease(budget);
@@ -542,6 +565,11 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
     wake_at = std::min(wake_at, shortage.until);
   }
   if (stalls_.empty()) return {&head, claim};
+  // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
+  if (const Obstacle limit = budgets_.unsatisfiable(stream.budgets(), claim.amounts)) {
+    end_with(head, JobState::failed, ErrorCode::unsatisfiable, limit.too_large(claim.amounts), now);
+    return {};
+  }
   const Duration boost_after = options_.lanes[head.lane].boost_after;
   if (boost_after.count() > 0 && !owed && rank.level > 1)
     wake_at =
@@ -629,11 +657,25 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
     set_timer(service, now);
   }
 
+  write_changed(job);
+  read_ahead(job);
+  if (job.body_stored)
+    job.body_awaited = true;
+  else
+    offer(job, job.body(), now);
+  return &job;
+}
+
+/// Says to its worker what a job that was handed over is.
+void Broker::offer(Job& job, const Blob& body, TimePoint now) {
+  Worker& worker = *job.worker;
+  const Lane& lane = *lanes_[job.lane];
+  const Outbox::Waiting waiting(outbox_, job.durable);
   wire::JobOffer offer;
   offer.job = static_cast<std::uint64_t>(job.number);
   offer.attempt = job.attempt;
   offer.id = job.id();
-  if (worker.places.size() > 1) offer.service = stream.service().name;
+  if (worker.places.size() > 1) offer.service = job.stream().service().name;
   if (&lane != default_lane_) offer.lane = lane.options().name;
   const auto named = [&](JobText::Part part) {
     const std::string_view text = job.text.get(part);
@@ -649,14 +691,13 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   offer.trace.bytes = named(JobText::trace);
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
-  tell(worker, offer, job.body());
-  return &job;
+  tell(worker, offer, body);
 }
 
 void Broker::give_up_running(TimePoint now) {
   for (const auto& [number, worker] : workers_.all()) {
     for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job)) {
-      if (job->ended()) continue;
+      if (job->ended() || job->durable) continue;  // that is on disk runs on, and is adopted later
       end_with(*job, JobState::failed, ErrorCode::draining,
                "the broker is stopping and the job did not finish within drain_timeout; submit it again",
                now);

@@ -32,6 +32,7 @@
 namespace lanemq::core {
 
 class DocumentMap;
+struct StoredEntry;
 
 /// Why a request is not taken, and when to come again.
 struct Refusal {
@@ -53,6 +54,25 @@ class Broker {
   ~Broker();
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
+
+  // What was known when the broker stopped, as it had put it into the outbox's writes: notes first, then
+  // jobs, then results, then restored(). All before the first handle(). An error says what cannot be read.
+  /// By how much the wall clock jumped since: added to all times that were written. Before jobs and results.
+  void restore_clock(Duration shift) { stored_shift_ = shift; }
+  Result<void> restore_note(std::string_view name, std::string_view record);
+  /// `body`: none where it stays in the store, with `body_bytes`.
+  Result<void> restore_job(std::uint64_t number, std::string_view state, std::string_view record,
+                           std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
+  Result<void> restore_result(std::uint64_t number, std::string_view record, const Blob& body, TimePoint now);
+  /// Everything is back: jobs stand in their old order, and those that ran wait for their workers to say so.
+  struct Restored {
+    std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
+    std::size_t without_lane = 0;  ///< whose lanes are not configured any more: they are in the default one
+  };
+  Restored restored(TimePoint now);
+  /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit.
+  void write_notes();
+  bool has_notes() const;
 
   /// Something happened. Never dispatches: that is advance()'s.
   void handle(const Event& event, TimePoint now);
@@ -100,6 +120,9 @@ class Broker {
   void on(const ClientUnreachable& event, TimePoint now);
   void on(const DrainAsked& event, TimePoint now);
   void on(const OptionsChanged& event, TimePoint now);
+  void on(const BodyRead& event, TimePoint now);
+  void on(const StoreFull& event, TimePoint) { store_full_ = event.full; }
+  void on(const StoodStill& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
   std::string lane_names() const;
@@ -108,6 +131,8 @@ class Broker {
                                        Estimate& estimate);
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
+  /// Whether a body is left to the store: of those that it has, while much is in memory.
+  bool spills(std::size_t bytes, std::size_t body_bytes) const;
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
   void join(Record& known, const Submitted& event, ReplyMode mode);
@@ -119,13 +144,15 @@ class Broker {
     Service* service = nullptr;
     BudgetSet budgets{};
     Estimate estimate{};
+    bool durable = false, spilled = false;
+    std::optional<JobNumber> stored_as{};  ///< the number under which the store has it already
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   Refusal not_known(std::string_view id) const;
   Refusal not_dead(std::string_view id) const;
-  void say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
+  void say_accepted(std::string_view id, const Lane& lane, bool durable, std::optional<std::size_t> position,
                     std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
@@ -157,6 +184,8 @@ class Broker {
   // ---- operators (broker_admin.cpp)
   void on(const AdminAsked& event, TimePoint now);
   void answer(const AdminAsked& to, const DocumentMap& document);
+  void fill(Job& job, const wire::Submit& fields, std::string_view id, std::string_view envelope,
+            const Blob& body);
   static LaneIndex lane_of(const Record& record) {
     return record.is_result ? record.result()->lane : record.job()->lane;
   }
@@ -228,6 +257,27 @@ class Broker {
   void purge_dead(const AdminAsked& event);
   void add_history(DocumentMap& document, const History& history, TimePoint now) const;
 
+  // ---- what outlives the broker (broker_store.cpp)
+  std::int64_t epoch_us() const { return options_.wall_ms * 1000; }
+  std::int64_t unix_us(TimePoint when) const { return when.time_since_epoch().count() + epoch_us(); }
+  TimePoint time_of(std::int64_t stored_us) const {
+    return TimePoint(Duration(stored_us - epoch_us()) + stored_shift_);
+  }
+  void write_state(const Job& job, bool dead = false);
+  void write_note(std::string_view name, const std::vector<StoredEntry>& entries);
+  void write_numbers();
+  void write_accepted(const Job& job, const wire::Submit& fields, const Blob& body);
+  void write_renamed(const Job& job, JobNumber stored_as);
+  void write_changed(const Job& job);
+  void write_ended(const Job& job, const Terminal& how, const KeptResult* result, bool died, TimePoint now);
+  void write_forgotten(const KeptResult& result);
+  struct Restoring;
+  Restoring& restoring();
+  Lane& restored_lane(std::string_view name);
+  bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
+  void read_ahead(const Job& job);
+  static bool is_durable(const Record& record);
+
   // ---- the life of a job (broker.cpp)
   void apply_guards();
   void enqueue(Job& job);
@@ -272,6 +322,7 @@ class Broker {
   Granted owed_before(const Stream& next, TimePoint now);
   void share_out(const Job& job);
   Job* hand_over(const Granted& granted, TimePoint now);
+  void offer(Job& job, const Blob& body, TimePoint now);
 
   Options options_;
   std::mt19937_64 random_;
@@ -300,6 +351,11 @@ class Broker {
   bool behind_ = false;           // more has come due than this turn has done
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
+  bool store_full_ = false;
+  std::uint64_t generations_noted_ =
+      0;  // of job numbers: no earlier life of the broker used those from here on
+  Duration stored_shift_{};
+  std::unique_ptr<Restoring> restoring_;
   bool trial_made_ = false;               // a job was handed over to try an upstream that failed
   std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above
   bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min

@@ -119,6 +119,10 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
       return change_limit(event, now);
     case AdminVerb::lane:
       return change_lane(event);
+    case AdminVerb::backup:
+      // What has files answers before.
+      return refuse(event.from, event.fields->ref, {},
+                    {ErrorCode::bad_request, "there is no store to back up", {}});
   }
 }
 
@@ -195,6 +199,7 @@ void Broker::list_lanes(const AdminAsked& event) {
     if (options.reserved_slots > 0) row.integer("reserved_slots", signed_of(options.reserved_slots));
     if (options.reserve > 0) row.number("reserve", options.reserve / 1000.0);
     if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
+    if (options_.store_durable && options.durable) row.flag("durable", true);
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
     if (lane->paused) row.flag("paused", true);
@@ -649,9 +654,12 @@ void Broker::move_job(const AdminAsked& event) {
     Service& service = job.stream().service();
     const std::string_view model = job.text.get(JobText::model);
     const BudgetSet budgets = budgets_.match(service.name, model, client.name, lane->options().name);
-    Estimate estimate;
-    if (const auto why = too_large_for(budgets, model, job.text.get(JobText::client), job.body(),
-                                       job.extra ? job.extra->cost : std::nullopt, estimate))
+    Estimate estimate{.amounts = job.expected(), .raw_input = job.raw_input};
+    // One whose body is on disk costs what it was taken to cost when it came.
+    if (const auto why = job.body_stored
+                             ? std::nullopt
+                             : too_large_for(budgets, model, job.text.get(JobText::client), job.body(),
+                                             job.extra ? job.extra->cost : std::nullopt, estimate))
       return refused(*why);
     if (!fields.dry_run) {
       Stream& stream = lane->stream(service, budgets);
@@ -665,6 +673,7 @@ void Broker::move_job(const AdminAsked& event) {
       job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
       job.raw_input = estimate.raw_input;
       enqueue(job);
+      write_changed(job);
       note_change(event, "job", fields.id, from + " to " + lane->options().name);
     }
   }

@@ -15,6 +15,12 @@ namespace {
 /// Who may wait for one job besides its submitter.
 constexpr std::size_t kWaitersMax = 64;
 
+/// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
+/// store alone: the rest is for jobs themselves, and for results.
+constexpr std::size_t kBodiesShare = 2;
+/// Bodies below this stay in memory: reading one back takes longer than it saves.
+constexpr std::size_t kSpilledBytesMin = 512;
+
 /// Of an id that the broker makes.
 constexpr std::size_t kIdBytes = 26;
 
@@ -147,12 +153,7 @@ std::optional<Refusal> Broker::too_large_for(BudgetSet budgets, std::string_view
     budgets_.cut_output(budgets, estimate.amounts);
   const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts);
   if (!limit) return std::nullopt;
-  return Refusal{ErrorCode::unsatisfiable,
-                 "the job costs about " + std::to_string(estimate.amounts.of(limit.rate->resource())) +
-                     ", and budget " + limit.name() + " is " + std::to_string(limit.rate->limit()) +
-                     " in all; send less, or raise the limit if the upstream allows it",
-                 {},
-                 "budget " + limit.name()};
+  return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
 }
 
 /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
@@ -162,8 +163,18 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
   if (draining_)
     return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
                    std::chrono::seconds(1)};
+  to.durable = options_.store_durable && fields.durable.value_or(to.lane->options().durable);
+  if (to.durable && store_full_)
+    return Refusal{
+        ErrorCode::store_full,
+        "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
+        "submit again later, or with durable false",
+        std::chrono::seconds(1), "store_reserve"};
   if (auto why = not_allowed(*to.client, *to.lane)) return why;
-  if (auto why = no_room(*to.lane, bytes_of(event))) return why;
+  std::size_t bytes = bytes_of(event);
+  to.spilled = to.durable && spills(bytes, event.body.size());
+  if (to.spilled) bytes -= event.body.size();
+  if (auto why = no_room(*to.lane, bytes)) return why;
   to.service = workers_.service(fields.service, options_.services_max);
   if (to.service == nullptr)
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -227,6 +238,11 @@ std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
   return std::nullopt;
 }
 
+bool Broker::spills(std::size_t bytes, std::size_t body_bytes) const {
+  return body_bytes >= kSpilledBytesMin &&
+         memory_bytes() + bytes + Job::kRecordBytes > options_.memory_max / kBodiesShare;
+}
+
 /// Whether a submit says what an earlier one of the same id said. The body may be gone by now: its hash is
 /// kept.
 bool Broker::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
@@ -265,34 +281,13 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
       std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
   job.lane = job.submitted_lane = lane.index();
   job.reply = mode;
-  if (fields.cost) job.need_extra().cost = fields.cost;
+  job.durable = admission.durable;
+  job.body_stored = admission.spilled;
   if (job.client_named_it)
     job.body_hash = XXH3_64bits_withSeed(event.body.bytes().data(), event.body.size(), body_hash_seed_);
-
-  JobText::Parts parts{};
-  std::string id, extras;
-  if (!job.client_named_it) id = make_id(now);
-  parts[JobText::id] = job.client_named_it ? fields.id : id;
-  parts[JobText::envelope] = event.from.envelope;
-  parts[JobText::ref] = fields.ref.bytes;
-  parts[JobText::model] = fields.model;
-  parts[JobText::client] = fields.client;
-  parts[JobText::meta] = fields.meta.bytes;
-  parts[JobText::trace] = fields.trace.bytes;
-  if (fields.extras.count > 0) {
-    extras.push_back(static_cast<char>(fields.extras.count));
-    extras += fields.extras.bytes;
-    parts[JobText::extras] = extras;
-  }
-  const bool small = event.body.size() <= JobText::kBodyBytesMax;
-  if (small)
-    parts[JobText::body] = event.body.bytes();
-  else
-    job.need_extra().body = event.body.owned();
-  job.text.assign(parts);
-  job.bytes =
-      static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : event.body.size()));
-  bytes_ += job.bytes;
+  const std::string made = job.client_named_it ? std::string() : make_id(now);
+  fill(job, fields, job.client_named_it ? fields.id : made, event.from.envelope,
+       job.body_stored ? Blob() : event.body);
   jobs_.index(job);
 
   job.connection = admission.connection;
@@ -303,22 +298,57 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
+  if (admission.stored_as)
+    write_renamed(job, *admission.stored_as);
+  else if (job.durable)
+    write_accepted(job, fields, event.body);
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
     Origin from = event.from;
     from.grouping = &job.connection->grouping;
-    say_accepted(job.id(), lane, stream.depth(), fields.delay_ms, from, fields.ref);
+    const Outbox::Waiting waiting(outbox_, job.durable);
+    say_accepted(job.id(), lane, job.durable, stream.depth(), fields.delay_ms, from, fields.ref);
   }
   enqueue(job);
   set_timer(job);
   return job;
 }
 
+/// What of a job never changes, its body included where that is in memory.
+void Broker::fill(Job& job, const wire::Submit& fields, std::string_view id, std::string_view envelope,
+                  const Blob& body) {
+  if (fields.cost) job.need_extra().cost = fields.cost;
+  JobText::Parts parts{};
+  std::string extras;
+  parts[JobText::id] = id;
+  parts[JobText::envelope] = envelope;
+  parts[JobText::ref] = fields.ref.bytes;
+  parts[JobText::model] = fields.model;
+  parts[JobText::client] = fields.client;
+  parts[JobText::meta] = fields.meta.bytes;
+  parts[JobText::trace] = fields.trace.bytes;
+  if (fields.extras.count > 0) {
+    extras.push_back(static_cast<char>(fields.extras.count));
+    extras += fields.extras.bytes;
+    parts[JobText::extras] = extras;
+  }
+  const bool small = body.size() <= JobText::kBodyBytesMax;
+  if (small)
+    parts[JobText::body] = body.bytes();
+  else
+    job.need_extra().body = body.owned();
+  job.text.assign(parts);
+  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : body.size()));
+  bytes_ += job.bytes;
+}
+
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
 void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
   const wire::Raw ref = event.fields->ref;
+  const Outbox::Waiting waiting(outbox_, is_durable(known));
   if (mode != ReplyMode::result)
-    say_accepted(known.id(), *lane_named(event.fields->lane), std::nullopt, std::nullopt, event.from, ref);
+    say_accepted(known.id(), *lane_named(event.fields->lane), is_durable(known), std::nullopt, std::nullopt,
+                 event.from, ref);
   Job* const job = known.result() == nullptr ? known.job() : nullptr;
   if (job != nullptr && job->extra && job->extra->orphan)
     set_orphan(*job, connections_.at(event.from.address));
@@ -401,6 +431,7 @@ void Broker::cancel_orphans(Connection& connection, TimePoint now) {
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
   const wire::Cancel& fields = *event.fields;
+  const Outbox::Waiting waiting(outbox_, options_.store_durable);
   Record* record = jobs_.find(fields.id);
   if (record == nullptr) return say_unknown(fields.id, event.from, fields.ref);
   if (record->result() == nullptr) {
@@ -420,6 +451,7 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
+  const Outbox::Waiting waiting(outbox_, options_.store_durable);
   if (!fields.ids.empty()) {
     if (!fields.id.empty())
       return refuse(event.from, fields.ref, fields.id,
@@ -451,6 +483,7 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
         event.from, fields.ref, fields.id,
         bad_request("field \"from_seq\" is set: streamed answers are not in this version; leave it out"));
   if (record == nullptr) return refuse(event.from, fields.ref, fields.id, not_known(fields.id));
+  const Outbox::Waiting waiting(outbox_, is_durable(*record));
   if (const KeptResult* result = record->result())
     return say_terminal(result->terminal(), event.from, fields.ref);
   // Who waits for a job is its client.
@@ -464,7 +497,7 @@ void Broker::on(const DrainAsked&, TimePoint now) {
   if (draining_) return;
   draining_ = true;
   static constexpr char kText[] =
-      "the broker is stopping and its store does not outlive it; submit the job again in a moment";
+      "the broker is stopping and the job is not kept on disk; submit it again in a moment";
   std::vector<Job*> queued;
   const auto& clients = clients_.all();
   for (const Client* client = clients.front(); client != nullptr; client = clients.next(*client))
@@ -473,10 +506,11 @@ void Broker::on(const DrainAsked&, TimePoint now) {
   std::sort(queued.begin(), queued.end(), [](const Job* a, const Job* b) {
     return a->lane != b->lane ? a->lane < b->lane : a->arrival < b->arrival;
   });
+  for (Job* job = delayed_.front(); job != nullptr; job = delayed_.next(*job))
+    queued.push_back(job);
+  // What is on disk waits there for the broker's return.
   for (Job* job : queued)
-    end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
-  while (Job* job = delayed_.front())
-    end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
+    if (!job->durable) end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
 }
 
 // ---- answers ------------------------------------------------------------------------------------------
@@ -493,11 +527,13 @@ void Broker::refuse(const Origin& to, wire::Raw ref, std::string_view id, const 
 }
 
 /// `position`: of the job in its queue; none for one that was known before. `eta_ms`: where that is known.
-void Broker::say_accepted(std::string_view id, const Lane& lane, std::optional<std::size_t> position,
-                          std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref) {
+void Broker::say_accepted(std::string_view id, const Lane& lane, bool durable,
+                          std::optional<std::size_t> position, std::optional<std::int64_t> eta_ms,
+                          const Origin& to, wire::Raw ref) {
   wire::Accepted reply;
   reply.id = id;
   if (&lane != default_lane_) reply.lane = lane.options().name;
+  reply.durable = durable;
   reply.duplicate = !position;
   reply.position = static_cast<std::int64_t>(position.value_or(0));
   reply.eta_ms = eta_ms;
@@ -586,6 +622,7 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
+  if (job.adoptable) return {"worker that ran it before the restart", job.due};
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.due};
   if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();

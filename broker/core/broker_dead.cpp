@@ -84,6 +84,8 @@ void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   dead->timeout_stated = job.timeout_stated;
   dead->attempts_max = job.attempts_max;
   dead->retain_ms = job.retain_ms;
+  dead->body_stored = job.body_stored;
+  dead->estimate = {.amounts = job.expected(), .raw_input = job.raw_input};
   kept_.bury(result, std::move(dead));
   const std::size_t count_max = std::min(options_.dead_max, options_.jobs_max / 4);
   const std::size_t bytes_max = std::min(options_.dead_bytes_max, options_.memory_max / 4);
@@ -117,16 +119,27 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
   if (const std::string_view extras = dead->text.get(JobText::extras); !extras.empty())
     fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   const Submitted event{.from = {}, .fields = &fields, .body = dead->request()};
+  // Where it lives does not change: what is on disk stays there.
+  fields.durable = result.durable;
   Admission admission{.lane = &lane, .client = &client};
   auto why = admit(event, admission);
   if (!why) {
+    if (result.durable) {
+      admission.stored_as = result.number;
+      admission.spilled = admission.spilled || dead->body_stored;
+      if (dead->body_stored) admission.estimate = dead->estimate;
+    }
     const std::unique_ptr<DeadJob> taken = kept_.exhume(result);
     timers_.clear(result.extra->timer);
     const LaneIndex submitted_lane = result.submitted_lane;
+    const std::uint64_t hash = result.body_hash;
+    if (result.durable)
+      outbox_.writes.add(Write::Kind::erase_result, static_cast<std::uint64_t>(result.number));
     jobs_.forget(result);
     kept_.remove(result);
     Job& job = accept(event, admission, ReplyMode::accepted, now);
     job.submitted_lane = submitted_lane;  // so that its client finds it again after a move
+    job.body_hash = hash;                 // of a body that may be on disk
     const std::size_t history = taken->history.bytes();
     if (history > 0) job.need_extra().history = std::move(taken->history);
     job.bytes += static_cast<std::uint32_t>(history);

@@ -167,8 +167,15 @@ void Broker::lose(Worker& worker, TimePoint now) {
   worker.draining = true;
   workers_.update(worker);
   while (Job* job = worker.leases.front()) {
-    settle(*job, std::nullopt, now);
     const bool ended = job->ended();
+    if (job->body_awaited) {
+      // It was not sent yet: that cost nothing.
+      budgets_.release(job->reservation, now);
+      leave_place(*job, Verdict::unknown, now);
+      requeue(*job, Requeue::free, now, now);
+      continue;
+    }
+    settle(*job, std::nullopt, now);
     if (!ended) remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
@@ -202,6 +209,7 @@ void Broker::ack(Worker& worker, wire::Lease lease) {
 
 void Broker::flush_acks(Worker& worker) {
   if (worker.acks.empty()) return;
+  const Outbox::Waiting waiting(outbox_, options_.store_durable);
   wire::Acked acked;
   acked.jobs.swap(worker.acks);
   tell(worker, acked);
@@ -373,8 +381,8 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
   Worker* const worker = heard(event.address, now);
   if (worker == nullptr) return;
   worker->awaits_inventory = false;
-  check_inventory(*worker, *event.fields, now);
   workers_.update(*worker);
+  check_inventory(*worker, *event.fields, now);
 }
 
 /// Compares what a worker says it holds with what it was given. An inventory may have been long on its way,
@@ -382,6 +390,7 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
 /// not missed yet.
 void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job)) {
+    if (job->body_awaited) continue;
     const auto transfer = std::chrono::seconds(job->bytes / kLinkBytesPerSecond);
     if (now - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++job->missing;
   }
@@ -392,6 +401,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       job->missing = 0;
       continue;
     }
+    if (adopt(worker, lease, now)) continue;
     // An outcome on its way lists its job too: one that was taken before needs no cancel.
     if (record != nullptr && job == nullptr && record->result()->attempt == lease.attempt) continue;
     tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});

@@ -56,6 +56,12 @@ std::string Obstacle::name() const {
   return name + " " + (rate != nullptr ? rate->name() : "concurrency");
 }
 
+std::string Obstacle::too_large(const Amounts& amounts) const {
+  return "the job costs about " + std::to_string(amounts.of(rate->resource())) + ", and budget " + name() +
+         " is " + std::to_string(rate->limit()) +
+         " in all; send less, or raise the limit if the upstream allows it";
+}
+
 Budgets::Budgets(const std::vector<BudgetOptions>& options) {
   for (const BudgetOptions& budget : options)
     budgets_.emplace_back(budget);
@@ -215,8 +221,10 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
 template <class Change>
 void Budgets::for_quotas(const Reservation& reservation, Change change) {
   const Set& set = sets_[reservation.set];
-  for (const std::size_t i : set.budgets)
+  for (const std::size_t i : set.budgets) {
+    budgets_[i].unsaved = true;
     change(budgets_[i].quota, i);
+  }
   if (reservation.key != Reservation::kNoKey) change(account_of(reservation), set.pool);
 }
 
@@ -328,15 +336,16 @@ void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
 }
 
 bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
+  const Set& set = sets_[reservation.set];
   if (reservation.key != Reservation::kNoKey) {
-    account_of(reservation).pause(until, now);
+    if (account_of(reservation).pause(until, now)) ease(set.pool);
     return true;
   }
   bool any = false;
-  for (const std::size_t i : sets_[reservation.set].budgets) {
+  for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = true;
-    budgets_[i].quota.pause(until, now);
+    if (budgets_[i].quota.pause(until, now)) ease(i);
   }
   return any;
 }

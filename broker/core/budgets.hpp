@@ -18,6 +18,8 @@
 
 namespace lanemq::core {
 
+struct StoredEntry;
+
 /// One key of a budget's pool.
 struct Key {
   enum class State : std::uint8_t {
@@ -52,6 +54,7 @@ struct Budget {
   std::vector<Key> keys;          ///< likewise
   bool paused = false;            ///< by an operator
   bool eased = false;             ///< it is among those that may have room again
+  bool unsaved = false;           ///< what was taken of it has changed since it was last saved
 
   void add_key(const KeyOptions& key);
 };
@@ -83,6 +86,8 @@ struct Obstacle {
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
   std::string name() const;
+  /// For people, why what costs that can never have it. Requires: unsatisfiable() found this limit.
+  std::string too_large(const Amounts& amounts) const;
 };
 
 /// Everything that is somebody else's quota. All or nothing: a job takes from every budget that matches it or
@@ -166,6 +171,19 @@ class Budgets {
   /// Other limits and concurrencies of one budget and its keys count from now on; its keys stay in the states
   /// that they are in. Requires: the same names.
   void change_limits(const BudgetOptions& options, TimePoint now);
+
+  /// Those of which something was taken, given back or learned since this was asked last.
+  std::vector<const Budget*> take_unsaved();
+  bool any_unsaved() const {
+    return std::any_of(budgets_.begin(), budgets_.end(), [](const Budget& budget) { return budget.unsaved; });
+  }
+  /// What counts of a budget's past, for restore(); times as of `epoch_us`, Unix time of the time zero. Errs
+  /// on the side of the limit, by a hundredth of a period.
+  std::vector<StoredEntry> save(const Budget& budget, std::int64_t epoch_us) const;
+  /// Goes on where save() was: nothing comes back that was spent, for those limits that are still there.
+  void restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);
+  /// A reservation that was made before, and is in what was restored: but for its place among those that run.
+  Reservation adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint now);
 
   /// Whether an operator paused a budget of the set.
   bool paused(BudgetSet set) const {

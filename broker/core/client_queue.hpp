@@ -27,6 +27,8 @@ class ClientQueue {
   bool empty() const { return fresh_.empty() && returned_.empty(); }
   /// The job whose turn it is within the client, null when there is none.
   Job* oldest() const;
+  /// The one that came next after a queued job that was never handed over; null where there is none.
+  Job* after(const Job& job) const { return job.returned ? nullptr : fresh_.next(job); }
   /// Whether the job's arrival is the latest so far.
   bool comes_last(const Job& job) const { return fresh_.empty() || fresh_.back()->arrival < job.arrival; }
   /// Appends a job that has just arrived. Requires: comes_last().

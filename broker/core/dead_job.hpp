@@ -11,6 +11,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/estimates.hpp"
 #include "broker/core/job_text.hpp"
 #include "broker/core/time.hpp"
 
@@ -56,6 +57,8 @@ struct DeadJob {
   bool timeout_stated = false;  ///< else it is the lane's
   std::uint16_t attempts_max = 0;
   std::uint32_t retain_ms = 0;
+  bool body_stored = false;  ///< the request's body is in the store alone
+  Estimate estimate;         ///< of what an attempt costs
 
   Blob request() const { return body.empty() ? Blob::borrow(text.get(JobText::body)) : body; }
   /// What it counts for in the byte bounds.

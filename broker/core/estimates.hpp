@@ -19,7 +19,7 @@ namespace lanemq::core {
 /// What a job is expected to take before anybody knows.
 struct Estimate {
   Amounts amounts;
-  std::optional<std::int64_t> output_bound;  ///< as the request says
+  std::optional<std::int64_t> output_bound{};  ///< as the request says
   std::uint32_t raw_input = 0;  ///< before correction; 0: the client stated it, nothing is learned from it
 };
 

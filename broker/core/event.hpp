@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -85,14 +87,31 @@ struct ClientUnreachable {
 /// No more work: what is queued is refused, what runs may finish.
 struct DrainAsked {};
 
+/// The body of a job has been read back from the store; none: it is not there, and should be.
+struct BodyRead {
+  std::uint64_t number;
+  std::optional<Blob> body;
+};
+
+/// The disk has no more room for new jobs, or has again.
+struct StoreFull {
+  bool full;
+};
+
+/// The broker stood still for so long, stopped or starved: nobody's silence in that time counts.
+struct StoodStill {
+  Duration how_long;
+};
+
 /// The configuration was read again. What it says of lanes (by place: their names stay), of the limits and
 /// keys of budgets (by name) and of clients counts from now on, for what is queued too.
 struct OptionsChanged {
   const Options* options;
 };
 
-using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, AdminAsked,
-                           WorkerReady, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
-                           WorkerHeard, WorkerUnreachable, DrainAsked, OptionsChanged>;
+using Event =
+    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, AdminAsked, WorkerReady,
+                 OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
+                 WorkerUnreachable, DrainAsked, OptionsChanged, BodyRead, StoreFull, StoodStill>;
 
 }  // namespace lanemq::core

@@ -64,6 +64,7 @@ struct Job final : Record {
     std::optional<wire::Cost> cost;  ///< as the client stated it
     Blob body;                       ///< where too large for `text`
     Duration delay{};                ///< before accepted_at, of its stated timeout
+    std::string key;                 ///< adoptable: the key that its worker has for it
     std::vector<std::unique_ptr<Waiter>> waiters;
     History history;                 ///< of its attempts
     std::unique_ptr<Orphan> orphan;  ///< set where its client wants it cancelled when it is gone itself
@@ -84,6 +85,10 @@ struct Job final : Record {
   bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
   bool returned : 1 = false;        ///< stands among its stream's returned jobs
   bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
+  bool durable : 1 = false;         ///< it is in the store
+  bool body_stored : 1 = false;     ///< its body is there alone
+  bool body_awaited : 1 = false;    ///< running, but its worker gets it when its body has been read back
+  bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   std::uint16_t attempts_max = 0;
   LaneIndex submitted_lane = 0;  ///< part of what it was submitted with; an operator may have moved it since
   std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds

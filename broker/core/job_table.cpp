@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/job_table.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -28,31 +29,77 @@ std::string_view name_of(JobState state) {
   return "unknown";
 }
 
-Job& JobTable::create() {
-  LANEMQ_CHECK(!full());
-  if (free_places_.empty()) {
-    const std::size_t first = places_.size() * kChunk;
-    LANEMQ_CHECK(first + kChunk <= std::size_t{1} << kSlotBits);
-    places_.push_back(std::make_unique<Place[]>(kChunk));
-    for (std::size_t i = first + kChunk; i-- > first;) {
-      place(i).number = JobNumber{first_generation_ << kSlotBits | i};
-      free_places_.push_back(static_cast<std::uint32_t>(i));
-    }
-  }
+/// Requires: no place is free.
+void JobTable::add_places() {
+  const std::size_t first = places_.size() * kChunk;
+  LANEMQ_CHECK(first + kChunk <= std::size_t{1} << kSlotBits);
+  places_.push_back(std::make_unique<Place[]>(kChunk));
+  for (std::size_t i = first; i < first + kChunk; ++i)
+    place(i).number = JobNumber{first_generation_ << kSlotBits | i};
+}
+
+Job& JobTable::take_job() {
   if (free_jobs_.empty()) {
     chunks_.push_back(std::make_unique_for_overwrite<Job[]>(kChunk));
     for (std::size_t i = kChunk; i-- > 0;)
       free_jobs_.push_back(&chunks_.back()[i]);
   }
-  Place& place = this->place(free_places_.back());
-  free_places_.pop_back();
   Job& job = *free_jobs_.back();
   free_jobs_.pop_back();
+  return job;
+}
+
+Job& JobTable::create() {
+  LANEMQ_CHECK(!full());
+  if (free_places_.empty()) {
+    const std::size_t first = places_.size() * kChunk;
+    add_places();
+    free_places_.make_room(places());
+    for (std::size_t i = first; i < places(); ++i)
+      free_places_.push(static_cast<std::uint32_t>(i));
+  }
+  Place& place = this->place(free_places_.pop());
+  Job& job = take_job();
   ++size_;
   place.number = JobNumber{static_cast<std::uint64_t>(place.number) + (std::uint64_t{1} << kSlotBits)};
+  generation_ = std::max(generation_, static_cast<std::uint64_t>(place.number) >> kSlotBits);
   place.record = &job;
   job.number = place.number;
   return job;
+}
+
+JobTable::Place* JobTable::take_place(JobNumber number) {
+  const std::size_t index = index_of(number);
+  if (full() || number == JobNumber{}) return nullptr;
+  while (index >= places())
+    add_places();
+  Place& place = this->place(index);
+  if (place.record != nullptr) return nullptr;
+  place.number = number;
+  ++size_;
+  return &place;
+}
+
+Job* JobTable::restore(JobNumber number) {
+  Place* const place = take_place(number);
+  if (place == nullptr) return nullptr;
+  Job& job = take_job();
+  place->record = &job;
+  job.number = number;
+  return &job;
+}
+
+bool JobTable::restore(JobNumber number, KeptResult& result) {
+  Place* const place = take_place(number);
+  if (place == nullptr || !by_id_.insert(&result).second) return false;
+  place->record = &result;
+  return true;
+}
+
+void JobTable::restored() {
+  free_places_.make_room(places());
+  for (std::size_t i = 0; i < places(); ++i)
+    if (place(i).record == nullptr) free_places_.push(static_cast<std::uint32_t>(i));
 }
 
 void JobTable::index(Job& job) {
@@ -109,7 +156,7 @@ void JobTable::forget(KeptResult& result) {
 void JobTable::leave(JobNumber number) {
   const std::size_t index = index_of(number);
   place(index).record = nullptr;
-  free_places_.push_back(static_cast<std::uint32_t>(index));
+  free_places_.push(static_cast<std::uint32_t>(index));
   --size_;
 }
 

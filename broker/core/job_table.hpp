@@ -18,14 +18,18 @@ namespace lanemq::core {
 /// ids. Owns the jobs, which never move.
 ///
 /// Jobs live in slots that are used again, the last one left first: what is in flight stays in few cache
-/// lines, however many results are kept.
+/// lines, however many results are kept. Their numbers are of places that are used again in turn, so that the
+/// generation of none runs ahead: a number rises past 2^53 after 2^29 jobs in each of at least 1024 places.
 class JobTable {
  public:
   /// Numbers begin at a generation below 2^28 that the caller draws, so that a worker's late words about a
   /// job of an earlier life of the broker do not fit a job of this one; and they stay below 2^53 for long,
   /// which is as far as the integers of some languages go.
   explicit JobTable(std::size_t jobs_max, std::uint64_t first_generation = 0, std::uint64_t hash_seed = 0)
-      : jobs_max_(jobs_max), first_generation_(first_generation), by_id_(0, IdHash{hash_seed}) {}
+      : jobs_max_(jobs_max),
+        first_generation_(first_generation),
+        generation_(first_generation),
+        by_id_(0, IdHash{hash_seed}) {}
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
 
@@ -38,6 +42,18 @@ class JobTable {
   /// Makes the job findable by its id. Requires: nothing else has it.
   void index(Job& job);
   Record* find(std::string_view id) const;
+  /// The highest generation so far; numbers of later ones were never used. Before the first job another one
+  /// may be set to begin with.
+  std::uint64_t generation() const { return generation_; }
+  void set_first_generation(std::uint64_t generation) { first_generation_ = generation_ = generation; }
+
+  /// What was known before the broker stopped, under its old number: a fresh job, or a result that is already
+  /// made. Null where the table is full or the number is taken. No job is created before restored().
+  Job* restore(JobNumber number);
+  bool restore(JobNumber number, KeptResult& result);
+  /// Everything has been restored.
+  void restored();
+
   /// Null for a number that is not, or no longer, a job's. Of one that has a job and a result: the job.
   Record* find(JobNumber number) const;
 
@@ -92,13 +108,38 @@ class JobTable {
     return static_cast<std::uint64_t>(number) & ((std::uint64_t{1} << kSlotBits) - 1);
   }
   Place& place(std::size_t index) const { return places_[index / kChunk][index % kChunk]; }
+  void add_places();
+  Place* take_place(JobNumber number);
+  Job& take_job();
   void leave(JobNumber number);
 
+  /// The places that are free, the one left longest ago first: a ring with room for all of them.
+  class FreePlaces {
+   public:
+    bool empty() const { return size_ == 0; }
+    /// Requires: it is empty.
+    void make_room(std::size_t places) {
+      ring_.resize(places);
+      first_ = 0;
+    }
+    void push(std::uint32_t place) { ring_[(first_ + size_++) % ring_.size()] = place; }
+    std::uint32_t pop() {
+      const std::uint32_t place = ring_[first_];
+      first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+      --size_;
+      return place;
+    }
+
+   private:
+    std::vector<std::uint32_t> ring_;
+    std::size_t first_ = 0, size_ = 0;
+  };
+
   std::size_t jobs_max_;
-  std::uint64_t first_generation_;
+  std::uint64_t first_generation_, generation_;
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Place[]>> places_;
-  std::vector<std::uint32_t> free_places_;
+  FreePlaces free_places_;
   std::vector<std::unique_ptr<Job[]>> chunks_;
   std::vector<Job*> free_jobs_;
   absl::flat_hash_set<Record*, IdHash, IdEqual> by_id_;

@@ -49,20 +49,30 @@ std::size_t KeptResult::bytes() const {
   return bytes;
 }
 
-KeptResult& KeptResults::add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending,
-                             bool apart) {
-  const std::string_view model = job.text.get(JobText::model);
+KeptResults::Of KeptResults::of(const Job& job) {
+  return {.number = job.number,
+          .attempt = job.attempt,
+          .submitted_lane = job.submitted_lane,
+          .durable = job.durable,
+          .service = &job.stream().service(),
+          .body_hash = job.body_hash,
+          .model = job.text.get(JobText::model)};
+}
+
+KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart) {
+  const std::string_view model = of.model;
   const bool small = end.body.size() <= JobText::kBodyBytesMax;
   const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() + (small ? end.body.size() : 0);
   KeptResult& kept = *::new (apart ? ::operator new(size) : arena_.allocate(size)) KeptResult;
-  kept.number = job.number;
-  kept.attempt = job.attempt;
+  kept.number = of.number;
+  kept.attempt = of.attempt;
   kept.attempts = end.attempts;
   kept.lane = end.lane;
-  kept.submitted_lane = job.submitted_lane;
+  kept.submitted_lane = of.submitted_lane;
+  kept.durable = of.durable;
   kept.state = end.state;
-  kept.service = &job.stream().service();
-  kept.body_hash = job.body_hash;
+  kept.service = of.service;
+  kept.body_hash = of.body_hash;
   kept.queued_ms = end.queued_ms;
   kept.ran_ms = end.ran_ms;
   kept.client_named_it = end.client_named_it;

@@ -75,6 +75,7 @@ struct KeptResult final : Record {
   LaneIndex submitted_lane = 0;
   bool client_named_it = false;
   bool id_told = false;  ///< a client knows the job by its id
+  bool durable = false;  ///< it is in the store
 
  private:
   friend class KeptResults;
@@ -94,9 +95,20 @@ class KeptResults {
   KeptResults(const KeptResults&) = delete;
   KeptResults& operator=(const KeptResults&) = delete;
 
-  /// Keeps how `job` ended; with `apart`, for a time of its own. A large body is shared where it owns its
+  /// What is kept of a job besides its end. Views.
+  struct Of {
+    JobNumber number{};
+    std::uint32_t attempt = 0;
+    LaneIndex submitted_lane = 0;
+    bool durable = false;
+    const Service* service = nullptr;
+    std::uint64_t body_hash = 0;
+    std::string_view model;
+  };
+  static Of of(const Job& job);
+  /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
   /// bytes, else copied.
-  KeptResult& add(const Job& job, const Terminal& end, std::unique_ptr<Ending> ending, bool apart);
+  KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart);
   /// The result is that of a dead job from now on. Requires: it is apart and not dead yet.
   void bury(KeptResult& result, std::unique_ptr<DeadJob> job);
   /// The opposite: takes the job out of its result.

@@ -19,6 +19,7 @@ class Service;
 /// Counters of a lane, since the start.
 struct LaneCounters {
   std::uint64_t accepted = 0, succeeded = 0, failed = 0, refused = 0, requeued = 0, duplicates = 0;
+  std::uint64_t restored = 0;  ///< after a restart, those that were accepted before
 };
 
 /// One priority lane: its streams, its bounds and its figures.

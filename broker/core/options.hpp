@@ -27,6 +27,7 @@ struct LaneOptions {
   int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
   int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
   Duration boost_after{};          ///< a job that waited so long competes a lane higher; 0: never
+  bool durable = true;             ///< its jobs outlive the broker, where the store does
 
   bool operator==(const LaneOptions&) const = default;
 };
@@ -136,7 +137,8 @@ struct Options {
   std::int64_t media_tokens = 1600;   ///< what an image, a sound or a file in a body is taken to cost
   std::int64_t output_default = 512;  ///< tokens of an answer, of a model nobody has seen
 
-  std::int64_t wall_ms = 0;  ///< Unix time in ms at the core's time zero; for the ids the broker makes
+  bool store_durable = false;  ///< what is written outlives the broker; else nothing is
+  std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero; for the ids the broker makes
 };
 
 /// One setting of a lane or of a budget, as a text of the configuration.

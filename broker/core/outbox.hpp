@@ -11,6 +11,7 @@
 #include <lanemq/codec.hpp>
 
 #include "broker/core/grouping.hpp"
+#include "broker/core/writes.hpp"
 
 namespace lanemq::core {
 
@@ -24,6 +25,7 @@ struct Send {
   Peer peer;
   std::uint32_t address_begin, envelope_begin, header_begin, end;  ///< in Outbox::bytes
   std::uint32_t batch = kAlone;  ///< which of the outbox's batches is its header
+  bool waits = false;            ///< until all that was written up to this turn is on disk
   Blob body;                     ///< a frame of its own behind the header; empty: none
 };
 
@@ -48,18 +50,27 @@ struct Notice {
   std::string verb{}, what{}, name{}, how{};
 };
 
+/// The body of a job that is wanted from the store.
+struct BodyWanted {
+  std::uint64_t number = 0;
+  bool awaited = false;  ///< it was handed over; else it soon will be
+};
+
 /// What a turn wants done, in order, which each peer sees: a message joins the one before it to the same
-/// peer, where that peer takes batches, and never passes one. Owns everything that it names, so that its
-/// sends can wait for its writes while later turns go on.
+/// peer, where that peer takes batches, and never passes one; but what is about a job that is kept on disk
+/// waits for that, and what is not does not wait for it. Owns everything that it names, so that its sends can
+/// wait for its writes while later turns go on.
 ///
 /// Messages are encoded here rather than by the adapter: the bytes of a turn lie in one block that is used
 /// again, and nothing points into records that may be gone when they are sent.
 class Outbox {
  public:
-  bool empty() const { return sends.empty() && notices.empty(); }
+  bool empty() const { return sends.empty() && notices.empty() && writes.empty() && reads.empty(); }
   void clear() {
     clear_sends();
     notices.clear();
+    writes.clear();
+    reads.clear();
   }
   void clear_sends() {
     bytes.clear();
@@ -67,6 +78,13 @@ class Outbox {
     batches_.clear();
     closed_before_.fill(0);
     ++turn_;
+  }
+  /// Moves the sends to an empty outbox, where they can wait while later turns go on.
+  void move_sends(Outbox& to) {
+    std::swap(bytes, to.bytes);
+    std::swap(sends, to.sends);
+    std::swap(batches_, to.batches_);
+    clear_sends();
   }
   std::string_view address(const Send& send) const { return part(send.address_begin, send.envelope_begin); }
   std::string_view envelope(const Send& send) const { return part(send.envelope_begin, send.header_begin); }
@@ -114,8 +132,23 @@ class Outbox {
     sends.push_back(std::move(send));
   }
 
+  /// While it lives, what is added waits for the disk, or does not.
+  class Waiting {
+   public:
+    Waiting(Outbox& outbox, bool waits) : outbox_(outbox), before_(outbox.waits_) { outbox.waits_ = waits; }
+    ~Waiting() { outbox_.waits_ = before_; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    Outbox& outbox_;
+    bool before_;
+  };
+
   std::vector<Send> sends;
   std::vector<Notice> notices;
+  Writes writes;  ///< to be committed before what waits is sent
+  std::vector<BodyWanted> reads;
   Buffer bytes;
 
  private:
@@ -125,7 +158,7 @@ class Outbox {
     const BatchItem item = write_item(message, bytes);
     if (grouping.turn_ == turn_ && grouping.send_ >= closed_before_[static_cast<std::size_t>(peer)]) {
       const Send& open = sends[grouping.send_];
-      if (this->envelope(open) == envelope &&
+      if (open.waits == waits_ && this->envelope(open) == envelope &&
           batches_[open.batch].add(item, body.bytes(), grouping.max, bytes))
         return;
     }
@@ -140,8 +173,13 @@ class Outbox {
   }
 
   Send begin(Peer peer, std::string_view address, std::string_view envelope) {
-    Send send{
-        .peer = peer, .address_begin = here(), .envelope_begin = 0, .header_begin = 0, .end = 0, .body = {}};
+    Send send{.peer = peer,
+              .address_begin = here(),
+              .envelope_begin = 0,
+              .header_begin = 0,
+              .end = 0,
+              .waits = waits_,
+              .body = {}};
     bytes.write(address.data(), address.size());
     send.envelope_begin = here();
     bytes.write(envelope.data(), envelope.size());
@@ -154,6 +192,7 @@ class Outbox {
     return bytes.view().substr(begin, end - begin);
   }
 
+  bool waits_ = false;
   std::vector<Batch> batches_;
   mutable Buffer assembled_;
   std::uint64_t turn_ = 1;

@@ -71,11 +71,12 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
   return room;
 }
 
-void Quota::pause(TimePoint until, TimePoint now) {
-  if (until <= paused_until_) return;
+bool Quota::pause(TimePoint until, TimePoint now) {
+  if (until <= paused_until_) return false;
   paused_until_ = until;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
+  return true;
 }
 
 bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now) {

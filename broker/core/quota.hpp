@@ -15,6 +15,8 @@
 
 namespace lanemq::core {
 
+struct StoredEntry;
+
 /// The limits that one party upstream counts together: those of a budget, or those of one account whose keys
 /// the budget has.
 class Quota {
@@ -47,8 +49,10 @@ class Quota {
   /// there may be room now for one that had none.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
 
-  /// The upstream asks for a pause; it is only ever lengthened.
-  void pause(TimePoint until, TimePoint now);
+  /// The upstream asks for a pause; it is only ever lengthened. True if it is: what a claim waits for may
+  /// come earlier than when_affordable() said, since a pause pays debts back faster than the time after an
+  /// earlier one.
+  bool pause(TimePoint until, TimePoint now);
   /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
   /// True if there may be more room now.
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
@@ -56,6 +60,13 @@ class Quota {
   void cut(TimePoint now);
   void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
+
+  /// For Budgets::save() and restore(); `name` is put in front of the limits'.
+  void save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const;
+  void restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
+               TimePoint now);
+  /// One that ran before a restart runs still.
+  void adopt() { concurrency_.take(); }
 
   /// Other limits count from now on; what was taken stays taken.
   void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,

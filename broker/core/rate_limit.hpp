@@ -13,6 +13,8 @@
 
 namespace lanemq::core {
 
+class StoredNumbers;
+
 /// One limit of a budget at work.
 class RateLimit {
  public:
@@ -61,6 +63,10 @@ class RateLimit {
   /// `reset`, or for a period. What is more is not believed: what others took comes back as time passes.
   void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
                        TimePoint now);
+
+  /// For Budgets::save() and restore().
+  void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
+  void restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now);
 
   /// Another limit or burst counts from now on; what was taken stays taken.
   void configure(const RateOptions& options, TimePoint now);

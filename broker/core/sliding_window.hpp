@@ -37,6 +37,14 @@ class SlidingWindow {
   /// The limit is another from now on. Requires: limit > 0.
   void set_limit(std::int64_t limit);
 
+  /// What was sent and still counts, in at most kSaved steps, each at the time of the last of it.
+  static constexpr std::size_t kSaved = 61;
+  struct Sent {
+    TimePoint at{};
+    std::int64_t amount = 0;
+  };
+  std::vector<Sent> sent() const;
+
   /// How much may still be sent now; negative when the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
   /// When `amount` may be sent if nothing else is; kNever for more than the limit.

@@ -19,6 +19,8 @@ struct Stats {
   std::uint64_t results_evicted = 0;  ///< kept results forgotten before their time, for room
   std::uint64_t dead_evicted = 0;     ///< dead jobs forgotten before their time, for room
   std::uint64_t jobs_redriven = 0;
+  std::uint64_t jobs_adopted = 0;         ///< after a restart, that their workers still ran
+  std::uint64_t bodies_read = 0;          ///< that came back from the store
   std::uint64_t orphans_cancelled = 0;    ///< jobs whose clients were gone
   std::uint64_t waiters_dropped = 0;      ///< for a newer one, at the bound of waiters for one job
   std::uint64_t refused_bad_request = 0;  ///< submits that name no lane to count them in

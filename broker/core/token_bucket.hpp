@@ -31,6 +31,9 @@ class TokenBucket {
   void take(std::int64_t tokens) { scaled_ -= tokens * period_.count(); }
   /// Puts tokens back, up to the capacity.
   void give(std::int64_t tokens);
+  TimePoint refilled_at() const { return refilled_at_; }
+  /// The level was `tokens` at that time, or would have been.
+  void set_level(std::int64_t tokens, TimePoint at);
   /// When the level reaches `tokens` at the present rate; kNever at rate 0. Requires: refilled at `now`.
   TimePoint when_level(std::int64_t tokens, TimePoint now) const;
 

@@ -7,9 +7,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <lanemq/admin_table.hpp>
 #include <lanemq/version.hpp>
 
 #include "broker/io/log.hpp"
+#include "broker/io/restore.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -23,6 +25,16 @@ constexpr std::size_t kAdminMessagesPerTurn = 4;
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);
+/// What is not on disk yet and may be held for that; beyond it nothing more is read from clients.
+constexpr std::size_t kUncommittedBytesMax = std::size_t{64} << 20;
+/// Bodies read from the store ahead of their hand-over.
+constexpr std::size_t kBodiesAheadBytesMax = std::size_t{32} << 20;
+/// How old what is on disk of the budgets may be, where no job is written.
+constexpr auto kNotesAtLeastEvery = std::chrono::milliseconds(20);
+/// The core's time at the start: times before it have room, for what was sent in the last period of a day.
+constexpr auto kTimeAtStart = std::chrono::hours(48);
+/// A loop that comes back so much later than it wanted to was stopped, or starved.
+constexpr auto kStandstill = std::chrono::milliseconds(500);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 /// Room that a frame has beside the largest body: its header, and a body somewhat too large, which gets an
@@ -63,6 +75,12 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
          std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
 }
 
+core::Options with_store(core::Options options, bool durable) {
+  options.store_durable = durable;
+  options.wall_ms -= std::chrono::milliseconds(kTimeAtStart).count();
+  return options;
+}
+
 DecodeError not_understood(std::string why) {
   DecodeError error;
   error.message = std::move(why);
@@ -80,7 +98,7 @@ zmq::context_t make_context(int io_threads) {
 Server::Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
                int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed)
     : options_(options),
-      broker_(core_options, seed),
+      broker_(with_store(core_options, store->durable()), seed),
       store_(std::move(store)),
       context_(make_context(options.io_threads)),
       clients_(context_, client_router(options, core_options)),
@@ -91,8 +109,30 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       edit_(std::move(edit)),
       decoder_(core_options.body_bytes_max),
       started_(Clock::now()),
-      wall_ms_(core_options.wall_ms) {
+      wall_ms_(core_options.wall_ms),
+      bodies_(kBodiesAheadBytesMax) {
   bind_admin();
+  restore();
+}
+
+void Server::restore() {
+  if (!store_->durable()) return;
+  const auto began = Clock::now();
+  const auto restored = io::restore(broker_, *store_, now());
+  if (!restored) throw StoreError(restored.error().message);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+  log_event(LogLevel::info, "store.restored",
+            {{"store", store_->name()},
+             {"queued", restored->queued},
+             {"delayed", restored->delayed},
+             {"running", restored->running},
+             {"dead", restored->dead},
+             {"results", restored->results},
+             {"took_ms", static_cast<long long>(took.count())}});
+  if (restored->without_lane > 0)
+    log_event(LogLevel::warning, "store.lanes_missing",
+              {{"jobs", restored->without_lane},
+               {"do", "their lanes are not configured any more; they are in the default lane"}});
 }
 
 void Server::bind_admin() try {
@@ -106,7 +146,7 @@ void Server::bind_admin() try {
 }
 
 core::TimePoint Server::now() const {
-  return core::TimePoint(std::chrono::duration_cast<core::Duration>(Clock::now() - started_));
+  return core::TimePoint(std::chrono::duration_cast<core::Duration>(Clock::now() - started_ + kTimeAtStart));
 }
 
 int Server::run() {
@@ -119,16 +159,17 @@ int Server::run() {
   clients_.set_linger(kLinger);
   workers_.set_linger(kLinger);
   if (admin_) admin_->set_linger(kLinger);
-  return 0;
+  return exit_code_;
 }
 
 /// Reads, decides, commits, sends. Returns whether anything was read.
 bool Server::turn() {
   // Workers first: their outcomes free places for what clients send. What operators say comes before that,
   // however much it is.
+  read_store(now_);
   std::size_t read = read_workers(now_);
   read += read_admin(now_);
-  read += read_clients(now_);
+  if (!behind_with_commits()) read += read_clients(now_);
   for (const std::string& address : unreachable_)
     broker_.handle(core::WorkerUnreachable{address}, now_);
   unreachable_.clear();
@@ -138,14 +179,11 @@ bool Server::turn() {
     gone->clear();
   }
   broker_.advance(now_);
-  if (const auto committed = store_->commit(); !committed) {
-    log_event(LogLevel::error, "store.failed", {{"reason", committed.error().message}});
-    stop_now_ = true;
-    return true;
-  }
-  send_all(now_);
+  read_bodies(now_);
+  commit(now_);
+  send_all();
   log_notices();
-  now_ = now();
+  note_standstill(core::Duration(0));
   return read > 0 || !unreachable_.empty();
 }
 
@@ -155,7 +193,11 @@ void Server::wait() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wakeup - now_).count();
     timeout = std::clamp<long>(left, 0, 60000);
   }
-  if (!backlogs_.empty()) timeout = std::clamp<long>(timeout, 0, kBacklogPause.count());
+  const auto at_most = [&](std::chrono::milliseconds bound) {
+    timeout = timeout < 0 ? bound.count() : std::min<long>(timeout, bound.count());
+  };
+  if (broker_.has_notes()) at_most(kNotesAtLeastEvery);
+  if (!backlogs_.empty()) at_most(kBacklogPause);
   if (stop_at_) {
     const long left = std::max<long>(core::to_ms(*stop_at_ - now_) + 1, 0);
     timeout = timeout < 0 ? left : std::min(timeout, left);
@@ -164,16 +206,161 @@ void Server::wait() {
                              {workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {disconnects_.handle().handle(), 0, ZMQ_POLLIN, 0},
-                             {admin_ ? admin_->handle().handle() : nullptr, 0, ZMQ_POLLIN, 0}};
+                             {nullptr, store_->descriptor(), ZMQ_POLLIN, 0},
+                             {nullptr, -1, ZMQ_POLLIN, 0}};
+  std::size_t count = store_->descriptor() >= 0 ? 5 : 4;
+  if (admin_) items[count++] = {admin_->handle().handle(), 0, ZMQ_POLLIN, 0};
+  // What cannot be taken now is not waited for.
+  if (behind_with_commits()) items[2].events = 0;
   try {
-    zmq::poll(items, admin_ ? 5 : 4, std::chrono::milliseconds(timeout));
+    zmq::poll(items, count, std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
   polled_ = Clock::now();
-  now_ = now();
+  note_standstill(timeout < 0 ? core::Duration::max() : core::Duration(std::chrono::milliseconds(timeout)));
   if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals(now_);
   if ((items[3].revents & ZMQ_POLLIN) != 0) disconnects_.read();
+  if (store_->descriptor() >= 0 && (items[4].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
+}
+
+/// Moves the time on. What is missing since the last time, beyond what was expected, the loop was not there.
+void Server::note_standstill(core::Duration expected) {
+  const core::TimePoint before = now_;
+  now_ = now();
+  const core::Duration passed = now_ - before;
+  if (passed < kStandstill || passed - kStandstill < expected) return;
+  log_event(LogLevel::warning, "broker.stood_still",
+            {{"ms", static_cast<long long>(core::to_ms(passed))},
+             {"do", "the process was stopped, or the machine has too little time for it"}});
+  broker_.handle(core::StoodStill{passed - expected}, now_);
+}
+
+// ---- the store ----------------------------------------------------------------------------------------
+
+bool Server::behind_with_commits() const {
+  return store_->backlog_bytes() > kUncommittedBytesMax && condition_ == StoreCondition::good;
+}
+
+/// Takes what the store has done since the last time.
+void Server::read_store(core::TimePoint now) {
+  if (const StoreCondition condition = store_->condition(); condition != condition_) {
+    condition_ = condition;
+    if (condition == StoreCondition::good) {
+      log_event(LogLevel::info, "store.good", {{"store", store_->name()}});
+    } else {
+      log_event(LogLevel::error, condition == StoreCondition::full ? "store.full" : "store.failed",
+                {{"store", store_->name()}, {"reason", store_->trouble()}});
+    }
+    if (condition == StoreCondition::failed) {
+      // What is on disk and what is here may differ: the next start goes by the disk.
+      exit_code_ = kExitStoreFailed;
+      stop_now_ = true;
+      return;
+    }
+    broker_.handle(core::StoreFull{condition == StoreCondition::full}, now);
+  }
+  if (reading_ > 0) store_->take_bodies(read_);
+  reading_ -= read_.size();
+  for (const StoredBody& body : read_) {
+    if (awaited_.erase(body.number) > 0) {
+      bodies_.take(body.number);
+      broker_.handle(core::BodyRead{body.number, body.body}, now);
+    } else if (body.body) {
+      bodies_.put(body.number, *body.body);
+    }
+  }
+  read_.clear();
+  if (!backup_) return;
+  if (const auto ended = store_->take_backup()) answer_backup(*ended);
+}
+
+/// Finds the bodies that the turn wants, or asks the store for them.
+void Server::read_bodies(core::TimePoint now) {
+  std::vector<core::BodyWanted>& wanted = broker_.outbox().reads;
+  for (const core::BodyWanted& body : wanted) {
+    const bool asked = bodies_.expects(body.number);
+    if (body.awaited) {
+      if (const auto found = bodies_.take(body.number)) {
+        broker_.handle(core::BodyRead{body.number, found}, now);
+        continue;
+      }
+      awaited_.insert(body.number);
+    } else if (!asked) {
+      bodies_.expect(body.number);
+    }
+    if (!asked) wanted_.push_back(body.number);
+  }
+  wanted.clear();
+}
+
+/// Gives the turn's writes to the store, which commits them while later turns go on.
+void Server::commit(core::TimePoint now) {
+  core::Writes& writes = broker_.outbox().writes;
+  if (broker_.has_notes() && (!writes.empty() || now - notes_at_ >= kNotesAtLeastEvery)) {
+    notes_at_ = now;
+    broker_.write_notes();
+  }
+  if (!writes.empty()) ticket_ = store_->submit(writes);
+  if (wanted_.empty()) return;
+  store_->read(wanted_);
+  reading_ += wanted_.size();
+  wanted_.clear();
+}
+
+void Server::send_committed() {
+  const std::uint64_t committed = store_->committed();
+  while (!uncommitted_.empty() && uncommitted_.front().ticket <= committed) {
+    std::unique_ptr<core::Outbox> outbox = std::move(uncommitted_.front().outbox);
+    uncommitted_.pop_front();
+    send_part(*outbox, true);
+    outbox->clear_sends();
+    spare_outboxes_.push_back(std::move(outbox));
+  }
+}
+
+/// A copy is written while the work goes on; the answer comes at its end.
+void Server::begin_backup(const core::Origin& from, const wire::AdminQuery& query) {
+  BackupAsked asked{.address = std::string(from.address),
+                    .envelope = std::string(from.envelope),
+                    .ref = std::string(query.ref.bytes),
+                    .path = std::string(query.path)};
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
+    wire::ErrorReply reply;
+    reply.code = name_of(code);
+    reply.message = why;
+    reply.ref = query.ref;
+    broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+  };
+  if (backup_)
+    return refuse(ErrorCode::conflict, "a backup to " + backup_->path + " goes on; wait for its end");
+  if (!asked.path.starts_with('/'))
+    return refuse(ErrorCode::bad_request,
+                  "field \"path\" is no absolute path; the broker's folder is not yours");
+  if (const auto begun = store_->begin_backup(asked.path); !begun)
+    return refuse(begun.error().code, begun.error().message);
+  backup_ = std::move(asked);
+}
+
+void Server::answer_backup(const Result<void>& ended) {
+  if (!backup_) return;
+  const BackupAsked asked = *std::exchange(backup_, std::nullopt);
+  if (!ended) {
+    wire::ErrorReply reply;
+    reply.code = name_of(ended.error().code);
+    reply.message = ended.error().message;
+    reply.ref = {asked.ref};
+    log_event(LogLevel::error, "store.backup_failed",
+              {{"path", asked.path}, {"reason", ended.error().message}});
+    return broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+  }
+  log_event(LogLevel::info, "store.backed_up", {{"path", asked.path}});
+  document_.clear();
+  DocumentWriter(document_).map(1).text("path").text(asked.path);
+  wire::AdminReply reply;
+  reply.document = {document_.view()};
+  reply.ref = {asked.ref};
+  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
 }
 
 // ---- reading ------------------------------------------------------------------------------------------
@@ -268,12 +455,15 @@ void Server::take_request(core::Peer peer, const wire::ClientRequest& request, c
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;
-    pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch());
+    pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch() - kTimeAtStart);
     pong.version = kVersion;
     if (ping->batch > 0) pong.batch = limits::batch_items_max;
     pong.ref = ping->ref;
     return broker_.outbox().add(peer, from.address, from.envelope, pong);
   }
+  if (const auto* query = std::get_if<wire::AdminQuery>(&request);
+      query != nullptr && query->verb == name_of(AdminVerb::backup) && !admin_fault(*query))
+    return begin_backup(from, *query);
   if (const auto* query = std::get_if<wire::AdminQuery>(&request))
     return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
   answer_bad_request(
@@ -359,8 +549,8 @@ void Server::refuse_worker(const DecodeError& error) {
 
 void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
   document_.clear();
-  write_stats_document(broker_, stats_, now, now.time_since_epoch(), static_cast<std::size_t>(query.from),
-                       document_);
+  write_stats_document(broker_, stats_, now, now.time_since_epoch() - kTimeAtStart,
+                       static_cast<std::size_t>(query.from), document_);
   wire::StatsReply reply;
   reply.document.bytes = document_.view();
   reply.ref = query.ref;
@@ -369,29 +559,45 @@ void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
 
 // ---- sending ------------------------------------------------------------------------------------------
 
-void Server::send_all(core::TimePoint now) {
+void Server::send_all() {
   flush_backlogs();
+  send_committed();
   core::Outbox& outbox = broker_.outbox();
-  for (const core::Send& send : outbox.sends) {
-    switch (send.peer) {
-      case core::Peer::client:
-        send_to_client(send);
-        break;
-      case core::Peer::worker:
-        send_to_worker(send, now);
-        break;
-      case core::Peer::admin:
-        send_to_admin(send);
-        break;
-    }
+  send_part(outbox, false);
+  const bool any_waits = std::any_of(outbox.sends.begin(), outbox.sends.end(),
+                                     [](const core::Send& send) { return send.waits; });
+  if (any_waits && (!uncommitted_.empty() || ticket_ > store_->committed())) {
+    if (spare_outboxes_.empty()) spare_outboxes_.push_back(std::make_unique<core::Outbox>());
+    uncommitted_.push_back({ticket_, std::move(spare_outboxes_.back())});
+    spare_outboxes_.pop_back();
+    return outbox.move_sends(*uncommitted_.back().outbox);
   }
+  if (any_waits) send_part(outbox, true);
   outbox.clear_sends();
 }
 
-void Server::send_to_client(const core::Send& send) {
-  const core::Outbox& outbox = broker_.outbox();
+/// Sends what waits for the disk, or what does not.
+void Server::send_part(const core::Outbox& outbox, bool waiting) {
+  for (const core::Send& send : outbox.sends) {
+    if (send.waits != waiting) continue;
+    switch (send.peer) {
+      case core::Peer::client:
+        send_to_client(outbox, send);
+        break;
+      case core::Peer::worker:
+        send_to_worker(outbox, send);
+        break;
+      case core::Peer::admin:
+        send_to_admin(outbox, send);
+        break;
+    }
+  }
+}
+
+void Server::send_to_client(const core::Outbox& outbox, const core::Send& send) {
   const std::string_view address = outbox.address(send);
-  if (!backlogs_.empty() && backlogs_.find(address) != backlogs_.end()) return hold_back(address, send);
+  if (!backlogs_.empty() && backlogs_.find(address) != backlogs_.end())
+    return hold_back(address, outbox, send);
   switch (clients_.send(address, outbox.envelope(send), outbox.header(send), send.body)) {
     case SendStatus::sent:
       return;
@@ -400,21 +606,19 @@ void Server::send_to_client(const core::Send& send) {
       gone_clients_.emplace_back(address);
       return;  // a result stays fetchable
     case SendStatus::slow:
-      return hold_back(address, send);
+      return hold_back(address, outbox, send);
   }
 }
 
 /// An operator who does not read what he asked for can ask again: nothing is held for him.
-void Server::send_to_admin(const core::Send& send) {
-  const core::Outbox& outbox = broker_.outbox();
+void Server::send_to_admin(const core::Outbox& outbox, const core::Send& send) {
   const SendStatus status =
       admin_->send(outbox.address(send), outbox.envelope(send), outbox.header(send), send.body);
   if (status == SendStatus::gone) ++stats_.sends_undeliverable;
   if (status == SendStatus::slow) ++stats_.sends_dropped_slow;
 }
 
-void Server::send_to_worker(const core::Send& send, core::TimePoint) {
-  const core::Outbox& outbox = broker_.outbox();
+void Server::send_to_worker(const core::Outbox& outbox, const core::Send& send) {
   const std::string_view address = outbox.address(send);
   const SendStatus status = workers_.send(address, outbox.envelope(send), outbox.header(send), send.body);
   if (status == SendStatus::sent) return;
@@ -425,8 +629,7 @@ void Server::send_to_worker(const core::Send& send, core::TimePoint) {
 
 /// Keeps an answer for a client that reads slowly, up to its bound. What goes over it is dropped and counted;
 /// the client gets it by `fetch`, or by submitting again.
-void Server::hold_back(std::string_view address, const core::Send& send) {
-  const core::Outbox& outbox = broker_.outbox();
+void Server::hold_back(std::string_view address, const core::Outbox& outbox, const core::Send& send) {
   Held held{std::string(outbox.envelope(send)), std::string(outbox.header(send)), send.body};
   auto place = backlogs_.find(address);
   const std::size_t bytes = place == backlogs_.end() ? 0 : place->second.bytes;
@@ -519,10 +722,14 @@ void Server::take_signals(core::TimePoint now) {
 
 bool Server::over(core::TimePoint now) {
   if (!stop_at_ && !stop_now_) return false;
+  if (exit_code_ == kExitStoreFailed) return true;
   if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
-  send_all(now);
+  commit(now);
+  store_->flush();
+  read_store(now);
+  send_all();
   log_event(LogLevel::info, "broker.stopped", {{"given_up", given_up}});
   return true;
 }

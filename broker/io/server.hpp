@@ -8,14 +8,17 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include <absl/container/flat_hash_set.h>
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
 
 #include "broker/core/broker.hpp"
+#include "broker/io/body_cache.hpp"
 #include "broker/io/disconnects.hpp"
 #include "broker/io/router.hpp"
 #include "broker/io/stats_document.hpp"
@@ -37,17 +40,25 @@ struct ServerOptions {
   int io_threads = 1;
 };
 
+/// Of Server::run(): the store failed; sysexits(3), EX_IOERR.
+inline constexpr int kExitStoreFailed = 74;
+
 /// Reads the configuration again, says in the log what came of it, and returns what the core is to go by;
 /// none where it cannot be used.
 using Reload = std::function<std::optional<core::Options>()>;
+
+/// What is in the store cannot be brought back.
+struct StoreError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// The loop: reads the sockets and the clock, tells the core, commits, sends. One thread owns everything
 /// here.
 class Server {
  public:
-  /// Binds the sockets. `signals` is a descriptor that becomes readable when a signal asks to stop, or with
-  /// SIGHUP for a `reload` (signalfd); the caller keeps it. Throws zmq::error_t when an endpoint cannot be
-  /// bound.
+  /// Binds the sockets and brings back what the store has. `signals` is a descriptor that becomes readable
+  /// when a signal asks to stop, or with SIGHUP for a `reload` (signalfd); the caller keeps it. Throws
+  /// zmq::error_t when an endpoint cannot be bound, StoreError when the store cannot be read.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
          int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed);
 
@@ -81,11 +92,21 @@ class Server {
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   void refuse_worker(const DecodeError& error);
   void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
-  void send_all(core::TimePoint now);
-  void send_to_client(const core::Send& send);
-  void send_to_admin(const core::Send& send);
-  void send_to_worker(const core::Send& send, core::TimePoint now);
-  void hold_back(std::string_view address, const core::Send& send);
+  void restore();
+  void read_store(core::TimePoint now);
+  void read_bodies(core::TimePoint now);
+  void commit(core::TimePoint now);
+  void begin_backup(const core::Origin& from, const wire::AdminQuery& query);
+  void answer_backup(const Result<void>& ended);
+  bool behind_with_commits() const;
+  void send_all();
+  void send_committed();
+  void send_part(const core::Outbox& outbox, bool waiting);
+  void send_to_client(const core::Outbox& outbox, const core::Send& send);
+  void send_to_admin(const core::Outbox& outbox, const core::Send& send);
+  void send_to_worker(const core::Outbox& outbox, const core::Send& send);
+  void hold_back(std::string_view address, const core::Outbox& outbox, const core::Send& send);
+  void note_standstill(core::Duration expected);
   void flush_backlogs();
   void log_notices();
   void take_signals(core::TimePoint now);
@@ -125,6 +146,29 @@ class Server {
   std::int64_t wall_ms_ = 0;
   std::optional<core::TimePoint> stop_at_;  // draining until then
   bool stop_now_ = false;
+  int exit_code_ = 0;
+
+  /// What waits for the disk, the oldest turn first.
+  struct Uncommitted {
+    std::uint64_t ticket = 0;
+    std::unique_ptr<core::Outbox> outbox;
+  };
+  std::deque<Uncommitted> uncommitted_;
+  std::vector<std::unique_ptr<core::Outbox>> spare_outboxes_;
+  std::uint64_t ticket_ = 0;  // the last one
+  core::TimePoint notes_at_{};
+  StoreCondition condition_ = StoreCondition::good;
+  BodyCache bodies_;
+  std::vector<std::uint64_t> wanted_;  // bodies to ask for
+  std::size_t reading_ = 0;            // bodies that were asked for and have not come
+  std::vector<StoredBody> read_;
+  absl::flat_hash_set<std::uint64_t> awaited_;  // bodies that somebody waits for
+  /// Whoever asked for a backup.
+  struct BackupAsked {
+    std::string address, envelope, ref, path;
+  };
+  std::optional<BackupAsked> backup_;
+
   std::vector<std::string> unreachable_;   // workers found gone while sending
   std::vector<std::string> gone_clients_;  // likewise
 };

@@ -179,6 +179,8 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
       {"jobs_requeued_missing", stats.jobs_requeued_missing},
+      {"jobs_adopted", stats.jobs_adopted},
+      {"bodies_read", stats.bodies_read},
       {"jobs_failed_retry_budget", stats.jobs_failed_retry_budget},
       {"upstreams_opened", stats.upstreams_opened},
       {"outcomes_stale", stats.outcomes_stale},

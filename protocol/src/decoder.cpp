@@ -132,7 +132,8 @@ bool has_inline_body(std::string_view header) {
 /// a broken structure stops the parser.
 class Decoder::Reader {
  public:
-  explicit Reader(std::size_t body_bytes_max) : body_bytes_max_(body_bytes_max) {}
+  Reader(std::size_t body_bytes_max, std::size_t header_bytes_max)
+      : body_bytes_max_(body_bytes_max), header_bytes_max_(header_bytes_max) {}
 
   /// Where the items of a message go: structures in `messages`, the rest in `list`.
   struct Target {
@@ -174,7 +175,7 @@ class Decoder::Reader {
     else if (offset != header.size())
       stop("malformed header: bytes behind its end");
     item_ = kNoItem;
-    if (header.size() - body_.size() - bodies_bytes_ > limits::header_bytes_max) fail_header_size();
+    if (header.size() - body_.size() - bodies_bytes_ > header_bytes_max_) fail_header_size();
     if (!batch_) check_required();
     return finish();
   }
@@ -617,7 +618,7 @@ class Decoder::Reader {
   /// Counts what was read: a header cannot hold more than its limit, so reading stops there at the latest.
   bool spend(std::size_t bytes) {
     spent_ += bytes;
-    if (spent_ <= limits::header_bytes_max) [[likely]]
+    if (spent_ <= header_bytes_max_) [[likely]]
       return true;
     fail_header_size();
     return false;
@@ -686,7 +687,7 @@ class Decoder::Reader {
   }
   LANEMQ_COLD bool misplaced_body() { return stop("the body of a batch is a list of bin, one for each map"); }
   LANEMQ_COLD void fail_header_size() {
-    fail_all(ErrorCode::too_large, "the header is larger than " + std::to_string(limits::header_bytes_max) +
+    fail_all(ErrorCode::too_large, "the header is larger than " + std::to_string(header_bytes_max_) +
                                        " bytes, its body not counted (header_bytes_max)");
   }
   LANEMQ_COLD void fail_body_size(std::size_t size) {
@@ -976,7 +977,7 @@ class Decoder::Reader {
       static_cast<wire::StatsReply*>(message_)->document.bytes = document;
   }
 
-  std::size_t body_bytes_max_;
+  std::size_t body_bytes_max_, header_bytes_max_;
 
   std::string_view header_;
   std::span<const KnownOp> ops_;
@@ -1025,7 +1026,8 @@ class Decoder::Reader {
   std::uint64_t broken_ = 0, first_said_ = 0, first_broken_ = 0;
 };
 
-Decoder::Decoder(std::size_t body_bytes_max) : reader_(std::make_unique<Reader>(body_bytes_max)) {}
+Decoder::Decoder(std::size_t body_bytes_max, std::size_t header_bytes_max)
+    : reader_(std::make_unique<Reader>(body_bytes_max, header_bytes_max)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;

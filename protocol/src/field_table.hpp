@@ -278,6 +278,7 @@ LANEMQ_OP(AdminQuery, "admin", false, false, field<&AdminQuery::verb>("do", kNam
           field<&AdminQuery::code>("code", kName), field<&AdminQuery::key>("key", kName),
           field<&AdminQuery::setting>("setting", kName), field<&AdminQuery::value>("value", kName),
           field<&AdminQuery::reason>("reason", {.max = limits::reason_bytes_max}),
+          field<&AdminQuery::path>("path", {.min = 1, .max = limits::path_bytes_max}),
           field<&AdminQuery::from>("from"),
           field<&AdminQuery::limit>("limit", {.min = 1, .max = limits::page_rows_max}),
           field<&AdminQuery::dry_run>("dry_run"), ref_field<&AdminQuery::ref>())

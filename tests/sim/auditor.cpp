@@ -12,8 +12,9 @@ using std::chrono::milliseconds;
 
 }  // namespace
 
-Auditor::Auditor(const core::Options& options, const core::Broker& broker)
+Auditor::Auditor(const core::Options& options, core::OptionEditor edit, const core::Broker& broker)
     : options_(options),
+      edit_(std::move(edit)),
       broker_(broker),
       waiting_(options.lanes.size()),
       running_(options.lanes.size()),
@@ -80,7 +81,10 @@ void Auditor::must_end(ModelJob& job, std::vector<std::string> codes) {
 void Auditor::end(ModelJob& job, const std::string& code, std::string_view answer) {
   const bool demanded = std::find(job.must_end.begin(), job.must_end.end(), code) != job.must_end.end();
   const bool in_time = code == "deadline" && advancing_ && job.deadline <= now_;
-  if (!demanded && !in_time) violated(job.name() + " ended with " + code + " for no reason");
+  const bool orphaned = code == "cancelled" && may_be_orphaned(job);
+  const bool too_large = code == "unsatisfiable" && advancing_ && unsatisfiable(job);
+  if (!demanded && !in_time && !orphaned && !too_large)
+    violated(job.name() + " ended with " + code + " for no reason");
   if (code == "result" && answer != job.answer)
     violated(job.name() + ": the answer is not what its worker said");
   if (job.state == ModelJob::State::running) {
@@ -99,6 +103,7 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
              job.retain.count() > 0;
   if (job.dead) job.retain = std::max(job.retain, options_.dead_retain);
   deadlines_.erase({job.deadline, &job});
+  drop_orphan(job);
   ended_.push_back(&job);
 }
 
@@ -129,15 +134,42 @@ void Auditor::queue_delayed() {
   }
 }
 
+/// Whether the broker says that a job has ended of which nobody is to be told.
+bool Auditor::has_ended(const ModelJob& job) const {
+  if (job.submit_ref != 0 || !job.waiters.empty() || job.id.empty()) return false;
+  const core::Record* const record = broker_.jobs().find(job.id);
+  return record == nullptr || record->result() != nullptr;
+}
+
+/// What advance() may end without a word, where nobody waits for it.
+void Auditor::end_silently() {
+  // Those whose client is gone; of one whose deadline came in the same turn the broker knows which was first.
+  for (auto place = orphans_.begin(); place != orphans_.end();) {
+    const Orphans& orphans = (place++)->second;
+    if (orphans.cancel_at > now_) continue;
+    const bool must = orphans.cancel_at + kTick <= now_;
+    for (ModelJob* job : std::vector<ModelJob*>(orphans.jobs)) {
+      const bool ended = has_ended(*job);
+      const core::Record* const record = ended ? broker_.jobs().find(job->id) : nullptr;
+      if (record != nullptr && record->result()->state == core::JobState::expired) continue;
+      if (ended || must) end(*job, "cancelled", {});
+    }
+  }
+  expire_silently();
+  if (!limits_fell_) return;
+  for (ModelStream& stream : streams_)
+    for (ModelJob* job : std::vector<ModelJob*>(stream.waiting.begin(), stream.waiting.end()))
+      if (unsatisfiable(*job) && has_ended(*job)) end(*job, "unsatisfiable", {});
+}
+
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
 void Auditor::expire_silently() {
   for (auto place = deadlines_.begin(); place != deadlines_.end() && place->first <= now_;) {
     ModelJob& job = *(place++)->second;
     if (job.deadline + kTick > now_) {
       // Within the tick the broker may or may not have looked, at this job or at a later one: ask it.
-      const core::Record* record = job.id.empty() ? nullptr : broker_.jobs().find(job.id);
       const bool open = job.submit_ref != 0 || !job.waiters.empty();
-      if (open || (record != nullptr && record->result() == nullptr)) continue;
+      if (open || (!job.id.empty() && !has_ended(job))) continue;
     }
     end(job, "deadline", {});
   }
@@ -147,7 +179,7 @@ void Auditor::step_over() {
   accept_pending();
   if (advancing_) {
     queue_delayed();
-    expire_silently();
+    end_silently();
   }
   for (ModelJob* job : ending_) {
     if (!job->ended()) end(*job, job->must_end.front(), job->answer);
@@ -176,6 +208,8 @@ void Auditor::step_over() {
              std::to_string(cancels_heard_.size()) + ", or others");
   if (!breakers_due_.empty())
     violated("the breaker of " + breakers_due_.front().first + " was to change and did not");
+  if (!words_due_.empty())
+    violated("worker " + words_due_.front().first + " was not told " + words_due_.front().second);
   if (!refusal_due_.empty()) violated("worker " + refusal_address_ + " was not told " + refusal_due_);
   while (!fetches_.empty() && fetches_.begin()->first + kTick <= now_ && advancing_) {
     if (requests_[fetches_.begin()->second].open()) violated("a fetch waits longer than it asked");

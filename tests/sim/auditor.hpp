@@ -25,15 +25,19 @@ inline constexpr Duration kTick = std::chrono::milliseconds(1);
 /// that no other one has.
 class Auditor {
  public:
-  Auditor(const core::Options& options, const core::Broker& broker);
+  /// `edit` is what operators of the broker change settings with.
+  Auditor(const core::Options& options, core::OptionEditor edit, const core::Broker& broker);
 
   void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
                    bool is_req, TimePoint now);
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                    TimePoint now);
   void worker_unreachable(const std::string& address, TimePoint now);
+  void client_unreachable(const std::string& address, TimePoint now);
   void drain_asked(TimePoint now);
   void operator_asks(const wire::AdminQuery& query, TimePoint now);
+  /// The configuration was read again.
+  void reloaded(const core::Options& options, TimePoint now);
   void running_given_up(TimePoint now);
   void advancing(TimePoint now);
 
@@ -81,6 +85,9 @@ class Auditor {
   void accept_pending();
   void take(ModelJob& job);
   ModelStream& stream_of(const ModelJob& job);
+  void set_orphan(ModelJob& job, const std::string& address);
+  void drop_orphan(ModelJob& job);
+  bool may_be_orphaned(const ModelJob& job) const;
   ModelRequest& asked_with(const std::string& address, wire::Raw ref);
   void heard_accepted(ModelRequest& asked, const wire::Accepted& accepted);
   void heard_status(ModelRequest& asked, const wire::StatusReply& status);
@@ -97,6 +104,8 @@ class Auditor {
     std::string verb, what, name, id, lane, service, client, code;
     std::vector<std::string> refusals;  ///< codes with which it may be refused
     bool must_refuse = false;
+    bool changes = false;    ///< of workers and settings: whether it does
+    core::Options wanted{};  ///< how settings are to stand
     std::size_t limit = 0;
     bool dry_run = false;
     bool due = false;
@@ -109,6 +118,15 @@ class Auditor {
   void asked_to_pause();
   void heard_paused(const Answer& answer, bool pause);
   void heard_moved(const Answer& answer);
+  bool drains() const { return order_.verb == "drain" || order_.what == "worker"; }
+  bool sets() const { return order_.verb == "limit" || order_.verb == "lane"; }
+  bool is_meant(const ModelWorker& worker) const;
+  void asked_to_drain();
+  void heard_drained(const Answer& answer);
+  void asked_to_set(const wire::AdminQuery& query);
+  void heard_set(const Answer& answer);
+  void configure(ModelBudget& budget, const core::BudgetOptions& options);
+  void adopt(const core::Options& options);
   bool is_paused(const std::string& what, const std::string& name) const;
   bool is_paused(const ModelStream& stream) const;
   void heard_redriven(const Answer& answer);
@@ -127,6 +145,7 @@ class Auditor {
   void lose(ModelWorker& worker);
   void forget(ModelWorker& worker);
   void check_silence();
+  void heard_word(const std::string& address, const std::string& word);
   void heard_acked(ModelWorker& worker, const wire::Acked& acked);
   void heard_refusal(const std::string& address, const wire::WorkerRefusal& refusal);
 
@@ -137,7 +156,9 @@ class Auditor {
   void must_end(ModelJob& job, std::vector<std::string> codes);
   void end(ModelJob& job, const std::string& code, std::string_view answer);
   void queue_delayed();
+  void end_silently();
   void expire_silently();
+  bool has_ended(const ModelJob& job) const;
   void check_counters() const;
   void check_kept();
 
@@ -194,7 +215,8 @@ class Auditor {
   void check_nothing_idles();
   void check_wakeup();
 
-  const core::Options& options_;
+  core::Options options_;
+  const core::OptionEditor edit_;
   const core::Broker& broker_;
   TimePoint now_{};
   bool advancing_ = false, draining_ = false;
@@ -208,6 +230,12 @@ class Auditor {
   std::unordered_map<std::string, ModelJob*> by_id_, by_body_;
   std::unordered_map<std::uint64_t, ModelJob*> by_number_;
   std::unordered_map<std::uint64_t, ModelRequest> requests_;
+  struct Orphans {
+    std::vector<ModelJob*> jobs;
+    TimePoint cancel_at = core::kNever;  ///< since the connection seems gone
+  };
+  std::map<std::string, Orphans> orphans_;  // by address
+  bool limits_fell_ = false;                // so that who waits may be unsatisfiable
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
   std::vector<ModelJob*> delays_;             // jobs that were not queued so far
@@ -239,6 +267,7 @@ class Auditor {
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
   std::vector<std::string> gone_;                                         // workers lost or left
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
+  std::vector<std::pair<std::string, std::string>> words_due_;  // to workers: address, and drain or welcome
   std::string refusal_due_;  // that a worker must hear: `stale` or `unknown_session`
   std::string refusal_address_;
   Order order_;  // of an operator, to be answered

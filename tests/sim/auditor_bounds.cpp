@@ -20,8 +20,8 @@ void Auditor::check_bounds() const {
           std::min(options_.dead_bytes_max, options_.memory_max / 4), "dead_bytes_max");
   at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
   at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
-  // Whoever has a job or waits for one is known, and so many more.
-  const std::size_t referred = broker_.jobs().size() * (1 + kWaitersMax);
+  // Whoever has a job, waits for one or asked for it last is known, and so many more.
+  const std::size_t referred = broker_.jobs().size() * (2 + kWaitersMax);
   at_most("connections", broker_.connections().size(), referred + options_.clients_idle_max + 1,
           "jobs, waiters and clients_idle_max");
   at_most(

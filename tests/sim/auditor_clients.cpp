@@ -58,6 +58,9 @@ ModelJob* Auditor::known(std::string_view id) {
 
 void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req) {
   ModelRequest& asked = request(address, "submit", submit.ref, submit.id);
+  // Who speaks is there.
+  if (const auto orphans = orphans_.find(address); orphans != orphans_.end())
+    orphans->second.cancel_at = core::kNever;
   std::size_t lane = 0;
   for (lane = 0; lane < options_.lanes.size(); ++lane)
     if (submit.lane.empty() ? options_.lanes[lane].is_default : options_.lanes[lane].name == submit.lane)
@@ -80,6 +83,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     }
     asked.job = job;
     asked.duplicate = true;
+    if (!job->ended() && !job->orphan_of.empty()) set_orphan(*job, address);
     if (!asked.terminal_due) return;
     const std::uint64_t ref = immediate_;
     if (!job->ended()) return add_waiter(*job, ref);
@@ -115,6 +119,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.stated_cost = submit.cost;
   job.id_told = job.named || asked.accepted_due;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
+  if (submit.orphan == "cancel") job.orphan_of = address;
   if (asked.terminal_due) job.submit_ref = immediate_;
   expect(job, submit.cost);
   if (!asked.must_refuse && unsatisfiable(job)) {
@@ -204,7 +209,41 @@ void Auditor::take(ModelJob& job) {
   deadlines_.emplace(job.deadline, &job);
   ++waiting_[job.lane];
   ++clients_[job.client].waiting;
+  if (!job.orphan_of.empty()) orphans_[job.orphan_of].jobs.push_back(&job);
   stream_of(job).waiting.insert(&job);
+}
+
+// ---- clients that go ----------------------------------------------------------------------------------
+
+void Auditor::client_unreachable(const std::string& address, TimePoint now) {
+  constexpr Duration kOrphanPause = std::chrono::seconds(5);
+  now_ = now;
+  const auto orphans = orphans_.find(address);
+  if (orphans != orphans_.end() && orphans->second.cancel_at == core::kNever)
+    orphans->second.cancel_at = now + kOrphanPause;
+}
+
+/// Its client has shown itself at the address.
+void Auditor::set_orphan(ModelJob& job, const std::string& address) {
+  drop_orphan(job);
+  job.orphan_of = address;
+  Orphans& orphans = orphans_[address];
+  orphans.jobs.push_back(&job);
+  orphans.cancel_at = core::kNever;
+}
+
+void Auditor::drop_orphan(ModelJob& job) {
+  const auto orphans = orphans_.find(job.orphan_of);
+  if (orphans == orphans_.end()) return;
+  std::erase(orphans->second.jobs, &job);
+  if (orphans->second.jobs.empty()) orphans_.erase(orphans);
+  job.orphan_of.clear();
+}
+
+/// Its client has been gone for so long that it may be cancelled for that in this step.
+bool Auditor::may_be_orphaned(const ModelJob& job) const {
+  const auto orphans = orphans_.find(job.orphan_of);
+  return advancing_ && orphans != orphans_.end() && orphans->second.cancel_at <= now_;
 }
 
 ModelStream& Auditor::stream_of(const ModelJob& job) {
@@ -274,6 +313,7 @@ void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
     ended_.push_back(job);
     return;
   }
+  if (!job->orphan_of.empty()) set_orphan(*job, address);
   asked.status_due = true;
   if (fetch.wait_ms == 0) return;
   asked.terminal_due = true;

@@ -63,6 +63,8 @@ void Auditor::operator_asks(const wire::AdminQuery& query, TimePoint now) {
             .due = true};
   if (order_.verb == "move") asked_to_move();
   if (order_.what == "service") asked_to_pause();
+  if (drains()) asked_to_drain();
+  if (sets()) asked_to_set(query);
 }
 
 void Auditor::sent_to_operator(const wire::ClientReply& reply) {
@@ -72,6 +74,8 @@ void Auditor::sent_to_operator(const wire::ClientReply& reply) {
   if (!answer.refused.empty() && order_.id.empty() &&
       std::find(order_.refusals.begin(), order_.refusals.end(), answer.refused) == order_.refusals.end())
     violated(order_.verb + " was refused with " + answer.refused);
+  if (drains()) return heard_drained(answer);
+  if (sets()) return heard_set(answer);
   if (order_.verb == "pause" || order_.verb == "resume") return heard_paused(answer, order_.verb == "pause");
   if (order_.verb == "move") return heard_moved(answer);
   if (order_.verb == "redrive") return heard_redriven(answer);
@@ -173,6 +177,103 @@ void Auditor::heard_moved(const Answer& answer) {
   ++waiting_[job.lane];
   ++moved_in_[job.lane];
   stream_of(job).waiting.insert(&job);
+}
+
+// ---- workers and settings -----------------------------------------------------------------------------
+
+bool Auditor::is_meant(const ModelWorker& worker) const {
+  return worker.session == order_.name || worker.name == order_.name;
+}
+
+/// Workers that are to drain, or to take jobs again, hear so at once.
+void Auditor::asked_to_drain() {
+  const bool drain = order_.verb == "drain";
+  order_.must_refuse = true;
+  order_.refusals = {"not_found"};
+  for (auto& [address, worker] : workers_) {
+    if (!is_meant(worker)) continue;
+    order_.must_refuse = false;
+    if (worker.draining == drain) continue;
+    order_.changes = true;
+    if (order_.dry_run) continue;
+    worker.draining = drain;
+    words_due_.emplace_back(address, drain ? "drain" : "welcome");
+  }
+}
+
+void Auditor::heard_drained(const Answer& answer) {
+  if (answer.refused.empty() == order_.must_refuse)
+    violated("a " + order_.verb + " of worker " + order_.name + " was refused, or was not");
+  if (order_.must_refuse) return;
+  std::int64_t count = 0, running = 0;
+  for (const auto& [address, worker] : workers_) {
+    if (!is_meant(worker)) continue;
+    ++count;
+    running += static_cast<std::int64_t>(worker.held.size());
+  }
+  if (answer.number("workers") != count || answer.number("running") != running ||
+      answer.has("\"changed\":true") != order_.changes)
+    violated("a " + order_.verb + " of worker " + order_.name +
+             " is wrong about what it is about: " + answer.json);
+}
+
+/// What is understood, and what may be changed, is the editor's to say; what follows from it, ours.
+void Auditor::asked_to_set(const wire::AdminQuery& query) {
+  const auto named = [&](const auto& things) {
+    return std::any_of(things.begin(), things.end(), [&](const auto& of) { return of.name == query.name; });
+  };
+  const bool of_lane = order_.verb == "lane";
+  order_.must_refuse = true;
+  if (!(of_lane ? named(options_.lanes) : named(options_.budgets))) {
+    order_.refusals = {"not_found"};
+    return;
+  }
+  const Result<core::Options> wanted =
+      edit_(options_, {.of = of_lane ? core::OptionEdit::Of::lane : core::OptionEdit::Of::budget,
+                       .name = query.name,
+                       .key = query.key,
+                       .setting = query.setting,
+                       .value = query.value});
+  if (!wanted) {
+    order_.refusals = {std::string(name_of(wanted.error().code))};
+    return;
+  }
+  order_.must_refuse = false;
+  order_.changes = wanted->lanes != options_.lanes || wanted->budgets != options_.budgets;
+  order_.wanted = *wanted;
+}
+
+void Auditor::heard_set(const Answer& answer) {
+  if (answer.refused.empty() == order_.must_refuse)
+    violated("a setting of " + order_.verb + " " + order_.name + " was refused, or was not");
+  if (order_.must_refuse) return;
+  if (answer.has("\"changed\":true") != order_.changes)
+    violated("a setting of " + order_.verb + " " + order_.name + " is wrong about what it changes");
+  if (!order_.changes || order_.dry_run) return;
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if (order_.verb == "limit" && budgets_[i].options.name == order_.name)
+      configure(budgets_[i], order_.wanted.budgets[i]);
+  adopt(order_.wanted);
+}
+
+void Auditor::reloaded(const core::Options& options, TimePoint now) {
+  now_ = now;
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    configure(budgets_[i], options.budgets[i]);
+  adopt(options);
+}
+
+void Auditor::configure(ModelBudget& budget, const core::BudgetOptions& options) {
+  for (std::size_t i = 0; i < options.rates.size(); ++i)
+    limits_fell_ = limits_fell_ || options.rates[i].limit < budget.rates[i].limit();
+  budget.configure(options, now_);
+}
+
+void Auditor::adopt(const core::Options& options) {
+  options_ = options;
+  // Where nothing is shared any more nothing is owed.
+  for (auto& [of, owed] : owed_)
+    if (options_.lanes[of.second].share_min == 0) owed = {};
 }
 
 // ---- dead jobs ----------------------------------------------------------------------------------------

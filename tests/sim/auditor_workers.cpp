@@ -53,6 +53,7 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
   ModelWorker& worker = workers_[address];
   worker.address = address;
   worker.heard_at = now_;
+  worker.name = ready.name;
   worker.capacity = static_cast<std::size_t>(std::min<std::int64_t>(ready.capacity, limits::capacity_max));
   worker.services = {ready.services.begin(), ready.services.end()};
   worker.lanes.clear();
@@ -60,6 +61,8 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
     if (std::find(ready.lanes.begin(), ready.lanes.end(), options_.lanes[i].name) != ready.lanes.end())
       worker.lanes.insert(i);
   if (fresh) worker.awaits_inventory = told_unknown_.erase(address) > 0;
+  words_due_.emplace_back(address, "welcome");
+  if (worker.draining) words_due_.emplace_back(address, "drain");
 }
 
 /// The job that an outcome is about, if the worker holds it under that attempt. If not, notes what it must be
@@ -199,8 +202,8 @@ void Auditor::worker_unreachable(const std::string& address, TimePoint now) {
 void Auditor::lose(ModelWorker& worker) {
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
-    // Its deadline may have come first, and then its cancel still went out.
-    if (advancing_ && job.deadline <= now_)
+    // Its deadline, or that of its client, may have come first, and then its cancel still went out.
+    if (advancing_ && (job.deadline <= now_ || may_be_orphaned(job)))
       cancels_optional_.push_back({worker.address, {job.number, job.attempt}});
     free_place(job, Give::nothing);
     call_over(job, ModelUpstream::Said::nothing);
@@ -274,10 +277,17 @@ void Auditor::sent_to_worker(const std::string& address, const wire::WorkerComma
     if (!worker->session.empty() && worker->session != welcome->session)
       violated("a session changed its name");
     worker->session = welcome->session;
-    return;
+    return heard_word(address, "welcome");
   }
+  if (std::holds_alternative<wire::Drain>(command)) return heard_word(address, "drain");
   if (!std::holds_alternative<wire::Heartbeat>(command))
     violated("a worker heard what the auditor does not know");
+}
+
+void Auditor::heard_word(const std::string& address, const std::string& word) {
+  const auto due = std::find(words_due_.begin(), words_due_.end(), std::pair(address, word));
+  if (due == words_due_.end()) violated("worker " + address + " was told " + word + " for no reason");
+  words_due_.erase(due);
 }
 
 void Auditor::heard_acked(ModelWorker& worker, const wire::Acked& acked) {

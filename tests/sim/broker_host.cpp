@@ -6,6 +6,8 @@
 
 #include <xxhash.h>
 
+#include "broker/config.hpp"
+
 namespace lanemq::sim {
 namespace {
 
@@ -30,7 +32,7 @@ BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random,
 
 void BrokerHost::start() {
   broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
-  auditor_ = std::make_unique<Auditor>(swarm_.options, *broker_);
+  auditor_ = std::make_unique<Auditor>(swarm_.options, edited, *broker_);
   ++life_;
 }
 
@@ -71,7 +73,23 @@ void BrokerHost::disconnect(Link& link) {
   if (!link) return;
   link->alive = false;
   links_.erase(link->address);
+  // Of workers it is only noticed when something is sent to them.
+  if (link->kind == core::Peer::client && swarm_.tells_unreachable) take_for_gone(link);
   link.reset();
+}
+
+void BrokerHost::take_for_gone(const Link& link) {
+  scheduler_.after(delay(), [this, kind = link->kind, address = link->address, life = life_] {
+    if (life == life_) note_gone(kind, address);
+  });
+}
+
+/// The broker hears in its next turn that nobody is at the address.
+void BrokerHost::note_gone(core::Peer kind, const std::string& address) {
+  const std::pair gone(kind, address);
+  if (std::find(unreachable_.begin(), unreachable_.end(), gone) == unreachable_.end())
+    unreachable_.push_back(gone);
+  schedule_turn(scheduler_.now() + std::chrono::microseconds(10));
 }
 
 void BrokerHost::change_address(const Link& link) {
@@ -111,9 +129,15 @@ void BrokerHost::turn() {
   turn_at_ = core::kNever;
   for (const Packet& packet : std::exchange(inbox_, {}))
     take(packet);
-  for (const std::string& address : std::exchange(unreachable_, {})) {
-    auditor_->worker_unreachable(address, scheduler_.now());
-    broker_->handle(core::WorkerUnreachable{address}, scheduler_.now());
+  for (const auto& [kind, address] : std::exchange(unreachable_, {})) {
+    if (trace_ != nullptr) trace_->add(scheduler_.now(), "> " + address + " is unreachable");
+    if (kind == core::Peer::client) {
+      auditor_->client_unreachable(address, scheduler_.now());
+      broker_->handle(core::ClientUnreachable{address}, scheduler_.now());
+    } else {
+      auditor_->worker_unreachable(address, scheduler_.now());
+      broker_->handle(core::WorkerUnreachable{address}, scheduler_.now());
+    }
     report();
   }
   auditor_->advancing(scheduler_.now());
@@ -217,9 +241,18 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
   const auto& asked = std::get<wire::AdminQuery>(requests[0]);
   auditor_->operator_asks(asked, now);
   const core::Origin from{.address = "operator", .envelope = {}, .peer = core::Peer::admin};
-  broker_->handle(core::AdminAsked{from, &asked}, now);
+  static const core::OptionEditor kEdit = edited;
+  broker_->handle(core::AdminAsked{from, &asked, &kEdit}, now);
   report();
   schedule_turn(now);
+}
+
+void BrokerHost::reload() {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "the configuration is read again");
+  auditor_->reloaded(swarm_.options, scheduler_.now());
+  broker_->handle(core::OptionsChanged{&swarm_.options}, scheduler_.now());
+  report();
+  schedule_turn(scheduler_.now());
 }
 
 void BrokerHost::give_up_running() {
@@ -304,10 +337,7 @@ void BrokerHost::send_all() {
     const std::string address(outbox.address(send));
     const auto place = links_.find(address);
     if (place == links_.end()) {
-      if (send.peer != core::Peer::worker || !swarm_.tells_unreachable) continue;
-      if (std::find(unreachable_.begin(), unreachable_.end(), address) == unreachable_.end())
-        unreachable_.push_back(address);
-      schedule_turn(scheduler_.now() + std::chrono::microseconds(10));
+      if (send.peer != core::Peer::admin && swarm_.tells_unreachable) note_gone(send.peer, address);
       continue;
     }
     const Link& link = place->second;

@@ -56,11 +56,15 @@ class BrokerHost {
   void change_address(const Link& link);
   void send(const Link& link, std::string_view header, std::string_view body);
 
+  /// The transport takes the peer for gone, and is wrong.
+  void take_for_gone(const Link& link);
   /// A new broker that knows nothing. Its peers find it under their old connections, at new addresses.
   void restart();
   void drain();
   /// An operator asks, and is heard at once.
   void operate(const wire::AdminQuery& query);
+  /// The configuration is read again, as it was at the start.
+  void reload();
   bool drained() const { return broker_->drained(); }
   void give_up_running();
 
@@ -96,6 +100,7 @@ class BrokerHost {
   void report();
   void report_item(const core::Send& send, std::size_t item);
   void note_offer(const wire::JobOffer& offer);
+  void note_gone(core::Peer kind, const std::string& address);
   void send_all();
   void plan_wakeup();
 
@@ -108,7 +113,7 @@ class BrokerHost {
   Decoder decoder_, sent_decoder_;
   std::unordered_map<std::string, Link> links_;
   std::vector<Packet> inbox_;
-  std::vector<std::string> unreachable_;
+  std::vector<std::pair<core::Peer, std::string>> unreachable_;
   core::TimePoint turn_at_ = core::kNever;
   std::vector<std::size_t> reported_;  // by message of the turn: its items that the auditor has seen
   std::size_t reported_notices_ = 0;

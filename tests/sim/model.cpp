@@ -52,6 +52,16 @@ void ModelBudget::limited(TimePoint until, TimePoint now) {
     rate.pause(until, now);
 }
 
+void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {
+  if (changed.concurrency != options.concurrency) {
+    at_once = changed.concurrency;
+    answers = 0;
+  }
+  options = changed;
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    rates[i].configure(changed.rates[i], now);
+}
+
 bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
   if (now < paused_until || full()) return false;
   return std::all_of(rates.begin(), rates.end(), [&](ModelRate& rate) {

@@ -57,6 +57,8 @@ struct ModelBudget {
   void overloaded(TimePoint called_at, TimePoint now);
   /// The upstream refused, and asks to be left alone until then.
   void limited(TimePoint until, TimePoint now);
+  /// An operator has other limits count from now on.
+  void configure(const core::BudgetOptions& changed, TimePoint now);
   bool surely_affordable(const ModelClaim& claim, TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
   TimePoint affordable_at(const ModelClaim& claim, TimePoint now);
@@ -112,6 +114,7 @@ struct ModelJob {
   Duration retain_asked{};  ///< as stated, or the usual one: dead jobs are kept for longer
   std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
+  std::string orphan_of;  ///< the address whose going has it cancelled; empty: none
 
   State state = State::queued;
   TimePoint due_min{}, due_max{};  ///< delayed: when it may, and when it must, be queued again
@@ -194,18 +197,18 @@ struct ModelStream {
 };
 
 struct ModelWorker {
-  std::string address, session;
+  std::string address, session, name;
   std::set<std::string> services;
   std::set<std::size_t> lanes;  ///< empty: every lane
   std::size_t capacity = 0;
   std::set<ModelJob*, ByAge> held;
   TimePoint heard_at{};
-  bool awaits_inventory = false;
+  bool awaits_inventory = false, draining = false;
   std::vector<std::pair<wire::Lease, TimePoint>> acks_owed;
 
   bool reserved() const { return !lanes.empty(); }
   std::size_t free() const {
-    return awaits_inventory || held.size() >= capacity ? 0 : capacity - held.size();
+    return awaits_inventory || draining || held.size() >= capacity ? 0 : capacity - held.size();
   }
   bool serves(const std::string& service, std::size_t lane) const {
     return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);

@@ -169,6 +169,25 @@ void ModelRate::pause(TimePoint until, TimePoint now) {
   paused_until_ = until;
 }
 
+/// Without its fraction of one.
+core::Int128 ModelRate::whole(core::Int128 level) const {
+  const core::Int128 one = options_.period.count(), rest = level % one;
+  return level - (rest < 0 ? rest + one : rest);
+}
+
+void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
+  advance(now);
+  const std::int64_t before = options_.limit;
+  options_ = options;
+  burst_ = burst_of(options, window_);
+  full_ = static_cast<core::Int128>(burst_) * options_.period.count();
+  high_ = std::min(whole(high_), full_);
+  low_ = std::min(whole(low_), full_);
+  // A window that was nearly full is over its new limit: at most by all that the old one let through.
+  if (window_ == core::WindowKind::sliding && options_.limit < before)
+    low_ = std::min<core::Int128>(low_, 0) - static_cast<core::Int128>(before) * options_.period.count();
+}
+
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
   if (amount <= 0) return true;
   advance(now);

@@ -52,6 +52,9 @@ class ModelRate {
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
 
+  /// Another limit or burst counts from now on; what went out went out. A fraction of one may be lost.
+  void configure(const core::RateOptions& options, TimePoint now);
+
   /// Whether it is certain that so much may go out now. In a sliding window that is certain only when it has
   /// been empty for so long that no way of pacing can object, and what refusals took of it is back: 10 s
   /// after the last one and a second for each hundredth. After a pause that begins when the pace is back.
@@ -76,6 +79,7 @@ class ModelRate {
   Pace pace_at(TimePoint time) const;
   /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
   core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
+  core::Int128 whole(core::Int128 level) const;
   std::int64_t held(int hold) const;
   /// What the bucket must hold before `amount` goes out: what is more than the burst goes when it is full.
   core::Int128 level_for(std::int64_t amount, int hold) const;

@@ -17,6 +17,8 @@ class SimClient {
   void reconnect();
   /// Gone, with all that it asked; another one takes its place.
   void vanish();
+  /// The broker is told that nobody is there any more, which is wrong.
+  void seem_gone() { stage_.host.take_for_gone(link_); }
   /// Asks again until everything is answered.
   void settle();
   std::size_t pending() const { return pending_.size(); }

@@ -18,27 +18,36 @@ void SimOperator::think() {
 
 void SimOperator::act() {
   const Swarm& swarm = stage_.swarm;
-  switch (stage_.random.below(3)) {
+  if (!paused_.empty() && stage_.random.percent(25)) return resume(stage_.random.below(paused_.size()));
+  switch (stage_.random.below(6)) {
     case 0:
       if (swarm.redrives) look_at_dead();
       return;
     case 1:
       if (swarm.pauses) pause_something();
       return;
-    default:
+    case 2:
       if (swarm.moves) move_job();
+      return;
+    case 3:
+      if (swarm.drained_workers) drain_workers();
+      return;
+    default:
+      if (!swarm.settings) return;
+      if (stage_.random.percent(10)) return stage_.host.reload();
+      stage_.random.percent(50) ? set_lane() : set_limit();
   }
 }
 
 void SimOperator::settle() {
   while (!paused_.empty())
     resume(0);
+  if (stage_.swarm.settings) stage_.host.reload();
 }
 
 void SimOperator::pause_something() {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
-  if (!paused_.empty() && random.percent(55)) return resume(random.below(paused_.size()));
   std::string what = random.one_of<const char*>({"lane", "service", "client", "budget"}), name;
   if (what == "budget" && swarm.options.budgets.empty()) what = "service";
   if (what == "lane") name = random.pick(swarm.options.lanes).name;
@@ -61,6 +70,80 @@ void SimOperator::resume(std::size_t which) {
   query.verb = "resume";
   query.what = what;
   query.name = name;
+  stage_.host.operate(query);
+}
+
+/// One of them, by its session, or all of a name. What is drained is one more thing to resume.
+void SimOperator::drain_workers() {
+  Random& random = stage_.random;
+  wire::AdminQuery query;
+  query.verb = "drain";
+  std::string name = random.percent(5) ? "nobody" : "worker-" + std::to_string(random.below(3));
+  const auto& workers = stage_.host.broker().workers().all();
+  if (!workers.empty() && random.percent(60)) {
+    auto worker = workers.begin();
+    std::advance(worker, static_cast<std::ptrdiff_t>(random.below(workers.size())));
+    name = worker->second->session;
+  }
+  query.name = name;
+  query.dry_run = random.percent(10);
+  stage_.host.operate(query);
+  paused_.emplace_back("worker", name);
+}
+
+void SimOperator::set_lane() {
+  Random& random = stage_.random;
+  const core::LaneOptions& lane = random.pick(stage_.swarm.options.lanes);
+  const std::string setting = random.one_of<const char*>(
+      {"timeout", "depth_max", "bytes_max", "reserve", "share_min", "boost_after", "reserved_slots"});
+  std::int64_t value = random.between(1, random.one_of<std::int64_t>({20, 1000}));
+  std::string unit;
+  if (setting == "timeout") {
+    value = random.between(100, 60000);
+    unit = "ms";
+  } else if (setting == "bytes_max") {
+    value = random.one_of<std::int64_t>({0, random.between(2000, 40000)});
+    unit = "B";
+  } else if (setting == "reserve" || setting == "share_min") {
+    // Of five lanes now and then more than all there is.
+    value = random.between(0, 30);
+    unit = "%";
+  } else if (setting == "boost_after") {
+    value = random.between(0, random.one_of<std::int64_t>({20, 3000}));
+    unit = "ms";
+  }
+  const std::string text = std::to_string(value) + unit;
+  wire::AdminQuery query;
+  query.verb = "lane";
+  query.name = random.percent(3) ? "nowhere" : lane.name;
+  query.setting = setting;
+  query.value = text;
+  query.dry_run = random.percent(10);
+  stage_.host.operate(query);
+}
+
+void SimOperator::set_limit() {
+  Random& random = stage_.random;
+  if (stage_.swarm.options.budgets.empty()) return;
+  const core::BudgetOptions& budget = random.pick(stage_.swarm.options.budgets);
+  std::string setting = "concurrency";
+  std::int64_t value = random.between(0, 20);
+  if (!budget.rates.empty() && random.percent(70)) {
+    const core::RateOptions& rate = random.pick(budget.rates);
+    setting = rate.name;
+    value = random.between(0, rate.limit * random.between(1, 3));
+    if (random.percent(30)) {
+      setting = "capacity." + setting;
+      value = random.between(1, rate.limit);
+    }
+  }
+  const std::string text = std::to_string(value);
+  wire::AdminQuery query;
+  query.verb = "limit";
+  query.name = random.percent(3) ? "nothing" : budget.name;
+  query.setting = setting;
+  query.value = text;
+  query.dry_run = random.percent(10);
   stage_.host.operate(query);
 }
 

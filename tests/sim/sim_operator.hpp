@@ -5,11 +5,12 @@
 
 namespace lanemq::sim {
 
-/// An operator: runs dead jobs again, or has them forgotten, pauses things for a while, moves jobs.
+/// An operator: runs dead jobs again, or has them forgotten, pauses things for a while, moves jobs, drains
+/// workers, changes settings and takes that back.
 class SimOperator {
  public:
   explicit SimOperator(Stage& stage);
-  /// Nothing stays paused.
+  /// Nothing stays paused, drained or changed.
   void settle();
 
  private:
@@ -19,9 +20,12 @@ class SimOperator {
   void pause_something();
   void resume(std::size_t which);
   void move_job();
+  void drain_workers();
+  void set_lane();
+  void set_limit();
 
   Stage& stage_;
-  std::vector<std::pair<std::string, std::string>> paused_;  // what, and its name
+  std::vector<std::pair<std::string, std::string>> paused_;  // what, and its name; drained workers too
 };
 
 }  // namespace lanemq::sim

@@ -7,14 +7,16 @@ namespace lanemq::sim {
 
 using std::chrono::milliseconds;
 
-SimWorker::SimWorker(Stage& stage) : stage_(stage) {
+// Some have a name in common, as those do that are started with the same configuration.
+SimWorker::SimWorker(Stage& stage, int number)
+    : stage_(stage), name_("worker-" + std::to_string(number % 3)) {
   start();
 }
 
 void SimWorker::start() {
   Random& random = stage_.random;
   worker::SessionOptions options;
-  options.name = "worker";
+  options.name = name_;
   options.version = "1";
   options.capacity = static_cast<std::size_t>(
       random.between(1, static_cast<std::int64_t>(stage_.swarm.worker_capacity_max)));

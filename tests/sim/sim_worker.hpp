@@ -15,7 +15,7 @@ namespace lanemq::sim {
 /// that can lie.
 class SimWorker {
  public:
-  explicit SimWorker(Stage& stage);
+  SimWorker(Stage& stage, int number);
 
   void crash();
   /// A new connection that the session is told of.
@@ -49,6 +49,7 @@ class SimWorker {
   lanemq::TimePoint now() const { return lanemq::TimePoint(stage_.scheduler.now().time_since_epoch()); }
 
   Stage& stage_;
+  const std::string name_;
   std::unique_ptr<worker::Session> session_;
   std::uint64_t life_ = 0;  // what was planned in an earlier one is void
   Link link_;

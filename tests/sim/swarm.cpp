@@ -37,7 +37,7 @@ void draw_lanes(Random& random, core::Options& options) {
   }
 }
 
-core::RateOptions draw_rate(Random& random, bool tokens) {
+core::RateOptions draw_rate(Random& random, core::WindowKind window, bool tokens) {
   const auto kinds = core::rate_kinds();
   const auto suits = [&](const core::RateKind& kind) {
     return (kind.resource != core::Resource::requests) == tokens && kind.period <= minutes(1);
@@ -52,6 +52,9 @@ core::RateOptions draw_rate(Random& random, bool tokens) {
   rate.limit = rate.period == seconds(1) ? random.between(1, 200) : random.between(10, 3000);
   if (tokens) rate.limit *= random.one_of<std::int64_t>({10, 100, 1000});
   if (random.percent(30)) rate.capacity = random.between(1, rate.limit);
+  // As much as a configuration may say.
+  if (window == core::WindowKind::sliding)
+    rate.capacity = std::min(rate.capacity, std::max<std::int64_t>(rate.limit / 2, 1));
   return rate;
 }
 
@@ -67,8 +70,11 @@ void draw_budgets(Random& random, const Swarm& swarm, core::Options& options) {
     if (random.percent(20)) budget.client = random.percent(50) ? "k*" : "k1";
     if (random.percent(20)) budget.lane = options.lanes[random.below(options.lanes.size())].name;
     budget.window = random.percent(50) ? core::WindowKind::sliding : core::WindowKind::bucket;
-    if (random.percent(70)) budget.rates.push_back(draw_rate(random, random.percent(tokens)));
-    if (random.percent(15)) budget.rates.push_back(draw_rate(random, random.percent(tokens)));
+    for (const std::uint64_t percent : {70, 15}) {
+      if (!random.percent(percent)) continue;
+      core::RateOptions rate = draw_rate(random, budget.window, random.percent(tokens));
+      if (budget.rates.empty() || budget.rates.front().name != rate.name) budget.rates.push_back(rate);
+    }
     if (bound) budget.output = core::OutputCount::bound;
     if (budget.rates.empty() || random.percent(30)) budget.concurrency = random.between(1, 20);
     options.budgets.push_back(budget);
@@ -198,6 +204,10 @@ Swarm draw_swarm(Random& random) {
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
   swarm.options.breaker = random.percent(90);
+  swarm.orphans = maybe(random, 40, 600);
+  if (swarm.orphans > 0 && random.percent(70)) swarm.vanishing_clients = swarm.tells_unreachable = true;
+  swarm.settings = random.percent(30);
+  swarm.drained_workers = random.percent(30);
   return swarm;
 }
 

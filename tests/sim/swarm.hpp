@@ -38,6 +38,7 @@ struct Swarm {
   bool short_timeouts = false, forgetful = false;
   int delays = 0;                     ///< per mille of jobs that are to wait before they are queued
   core::Duration submit_delay_max{};  ///< for so long at most
+  int orphans = 0;  ///< per mille of jobs that are to be cancelled when their client is gone
 
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
@@ -51,8 +52,9 @@ struct Swarm {
   bool outages_refuse = false;         ///< there is no connection at all then
   bool redrives = false;               ///< an operator runs dead jobs again, and forgets some
   bool pauses = false, moves = false;  ///< or pauses and resumes, or moves jobs to other lanes
-  core::Duration operator_max{};       ///< between two things that an operator does
-  bool drains = false;                 ///< the run ends with a drain instead of in peace
+  bool settings = false, drained_workers = false;  ///< or changes limits and lanes, or drains workers
+  core::Duration operator_max{};                   ///< between two things that an operator does
+  bool drains = false;                             ///< the run ends with a drain instead of in peace
 };
 
 Swarm draw_swarm(Random& random);

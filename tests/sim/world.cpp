@@ -30,7 +30,7 @@ World::~World() = default;
 
 RunReport World::run() {
   for (int i = 0; i < swarm_.workers; ++i)
-    workers_.push_back(std::make_unique<SimWorker>(stage_));
+    workers_.push_back(std::make_unique<SimWorker>(stage_, i));
   for (int i = 0; i < swarm_.clients; ++i)
     clients_.push_back(std::make_unique<SimClient>(stage_, i));
   operator_ = std::make_unique<SimOperator>(stage_);
@@ -90,6 +90,7 @@ void World::make_trouble() {
       return;
     case 6:
       if (swarm_.vanishing_clients) client.vanish();
+      if (swarm_.tells_unreachable) client.seem_gone();
       return;
     default:
       break;

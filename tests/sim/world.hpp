@@ -15,6 +15,7 @@ struct Task {
   std::string id, service, lane, model, client, body, reply;
   std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
+  bool orphan = false;  ///< it is to be cancelled when its client is gone
 };
 
 /// What the actors of a run share.

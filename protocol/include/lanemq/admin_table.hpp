@@ -34,7 +34,8 @@ namespace lanemq {
   X(drain, "name", "dry_run", "hand over no job to a worker, or to all workers of that name")          \
   X(move, "id lane", "dry_run", "put a job that waits into another lane, at the place of its arrival") \
   X(limit, "name setting value", "key dry_run", "change a limit of a budget, or of one of its keys")   \
-  X(lane, "name setting value", "dry_run", "change a setting of a lane")
+  X(lane, "name setting value", "dry_run", "change a setting of a lane")                               \
+  X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")
 
 enum class AdminVerb : unsigned char {
 #define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,

@@ -89,7 +89,9 @@ class Items : public ItemList {
 class Decoder {
  public:
   /// `body_bytes_max` bounds a body inside the header; a body frame is for the caller to bound.
-  explicit Decoder(std::size_t body_bytes_max = limits::body_bytes_max);
+  /// `header_bytes_max`: another bound than that of the wire, for what was written by the reader itself.
+  explicit Decoder(std::size_t body_bytes_max = limits::body_bytes_max,
+                   std::size_t header_bytes_max = limits::header_bytes_max);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;

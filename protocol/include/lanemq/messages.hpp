@@ -108,6 +108,7 @@ struct AdminQuery {
   std::string_view what, name;  ///< a kind of thing, and which of them
   std::string_view id, lane, service, client, model, state, code;
   std::string_view key, setting, value, reason;
+  std::string_view path;              ///< of a file, on the broker's machine
   std::int64_t from = 0;              ///< of a list: the `next` of an earlier answer
   std::optional<std::int64_t> limit;  ///< rows of a list in one answer
   bool dry_run = false;               ///< say what would happen, and change nothing

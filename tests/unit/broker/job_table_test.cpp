@@ -35,7 +35,7 @@ struct TableBench {
     if (answer) {
       const Terminal how{
           .id = job.id(), .client_named_it = true, .attempts = 3, .body = Blob::borrow(*answer)};
-      result = &results.add(job, how, nullptr, true);
+      result = &results.add(KeptResults::of(job), how, nullptr, true);
     }
     table.replace(job, result);
     return result;

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "broker/core/broker.hpp"
+#include "broker/core/check.hpp"
+#include "broker/core/stored.hpp"
+
+// What outlives the broker: what is written of jobs, results and budgets, how it comes back, and how bodies
+// that are on disk alone find their way to workers.
+
+namespace lanemq::core {
+namespace {
+
+/// Whom jobs are for that named nobody: the connections that they came by are gone.
+constexpr std::string_view kRestoredClient = "restored";
+/// How long a job that ran when the broker stopped waits for its worker: as long as a worker may be silent,
+/// and one heartbeat to come back.
+constexpr int kAdoptHeartbeats = 4;
+/// Generations of job numbers that are noted ahead, and how few of them may be left.
+constexpr std::uint64_t kGenerationsAhead = 4096, kGenerationsLeft = 2048;
+/// Jobs of a client behind the one that is handed over whose bodies are read as well.
+constexpr int kReadAhead = 8;
+
+// Notes.
+constexpr std::string_view kNumbers = "numbers", kSeed = "seed", kBudget = "budget ";
+
+const History kNoHistory;
+
+}  // namespace
+
+// ---- writing ------------------------------------------------------------------------------------------
+
+bool Broker::is_durable(const Record& record) {
+  const KeptResult* const result = record.result();
+  return result != nullptr ? result->durable : record.job()->durable;
+}
+
+void Broker::write_state(const Job& job, bool dead) {
+  StoredState state;
+  state.kind = dead                             ? StoredState::Kind::dead
+               : job.state == JobState::running ? StoredState::Kind::running
+               : job.adoptable                  ? StoredState::Kind::running
+               : job.state == JobState::delayed ? StoredState::Kind::delayed
+                                                : StoredState::Kind::queued;
+  state.arrival = job.arrival;
+  state.accepted_us = unix_us(job.accepted_at);
+  state.deadline_us = unix_us(job.deadline);
+  state.due_us = unix_us(job.due);
+  if (job.extra) state.delay = job.extra->delay;
+  state.attempt = job.attempt;
+  state.attempts = job.attempts;
+  state.attempts_max = job.attempts_max;
+  state.crashes = job.crashes;
+  state.input_tokens = job.input_tokens;
+  state.output_tokens = job.output_tokens;
+  state.raw_input = job.raw_input;
+  state.retain_ms = job.retain_ms;
+  state.body_hash = job.body_hash;
+  state.lane = lanes_[job.lane]->options().name;
+  if (job.worker != nullptr) state.key = budgets_.key_of(job.reservation);
+  write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), outbox_.writes.buffer());
+  outbox_.writes.end_of_state();
+}
+
+void Broker::write_accepted(const Job& job, const wire::Submit& fields, const Blob& body) {
+  outbox_.writes.add(Write::Kind::insert_job, static_cast<std::uint64_t>(job.number));
+  write_state(job);
+  // As it was submitted, but for what was meant for this connection.
+  wire::Submit record = fields;
+  record.id = job.id();
+  record.lane = lanes_[job.submitted_lane]->options().name;
+  record.ref = {};
+  record.batch = 0;
+  encode(record, outbox_.writes.buffer());
+  outbox_.writes.end_of_record();
+  outbox_.writes.set_body(body);
+  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
+}
+
+/// Another life of the broker begins its numbers behind those of this one.
+void Broker::write_numbers() {
+  generations_noted_ = jobs_.generation() + kGenerationsAhead;
+  StoredNumbers numbers;
+  numbers.put(static_cast<std::int64_t>(generations_noted_));
+  write_note(kNumbers, {{.name = "generation", .numbers = numbers}});
+}
+
+void Broker::write_note(std::string_view name, const std::vector<StoredEntry>& entries) {
+  outbox_.writes.add(Write::Kind::put_note, 0);
+  outbox_.writes.buffer().write(name.data(), name.size());
+  outbox_.writes.end_of_state();
+  write(entries, outbox_.writes.buffer());
+  outbox_.writes.end_of_record();
+}
+
+void Broker::write_renamed(const Job& job, JobNumber stored_as) {
+  outbox_.writes.add(Write::Kind::rename_job, static_cast<std::uint64_t>(stored_as)).renamed =
+      static_cast<std::uint64_t>(job.number);
+  write_state(job);
+  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
+}
+
+void Broker::write_changed(const Job& job) {
+  if (!job.durable) return;
+  outbox_.writes.add(Write::Kind::update_job, static_cast<std::uint64_t>(job.number));
+  write_state(job);
+}
+
+/// `result`: what is kept of it, null for nothing. One that died keeps its row: it may run again.
+void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* result, bool died,
+                         TimePoint now) {
+  if (!job.durable) return;
+  const auto number = static_cast<std::uint64_t>(job.number);
+  if (died) {
+    outbox_.writes.add(Write::Kind::update_job, number);
+    write_state(job, true);
+  } else {
+    outbox_.writes.add(Write::Kind::erase_job, number);
+  }
+  if (result == nullptr) return;
+  StoredResult stored;
+  stored.id = how.id;
+  stored.model = job.text.get(JobText::model);
+  stored.service = job.stream().service().name;
+  stored.lane = lanes_[how.lane]->options().name;
+  stored.submitted_lane = lanes_[job.submitted_lane]->options().name;
+  stored.state = how.state;
+  stored.attempt = job.attempt;
+  stored.attempts = how.attempts;
+  stored.queued_ms = how.queued_ms;
+  stored.ran_ms = how.ran_ms;
+  stored.body_hash = job.body_hash;
+  stored.client_named_it = how.client_named_it;
+  stored.id_told = how.id_told;
+  stored.dead = died;
+  stored.due_us = unix_us(result->due);
+  stored.ended_us = unix_us(now);
+  outbox_.writes.add(Write::Kind::insert_result, number);
+  outbox_.writes.end_of_state();
+  write(stored, how.ending, outbox_.writes.buffer());
+  outbox_.writes.end_of_record();
+  outbox_.writes.set_body(how.body);
+}
+
+void Broker::write_forgotten(const KeptResult& result) {
+  if (!result.durable) return;
+  const auto number = static_cast<std::uint64_t>(result.number);
+  outbox_.writes.add(Write::Kind::erase_result, number);
+  if (result.dead() != nullptr) outbox_.writes.add(Write::Kind::erase_job, number);
+}
+
+bool Broker::has_notes() const {
+  return options_.store_durable && budgets_.any_unsaved();
+}
+
+void Broker::write_notes() {
+  if (!options_.store_durable) return;
+  for (const Budget* budget : budgets_.take_unsaved())
+    write_note(std::string(kBudget) + budget->options.name, budgets_.save(*budget, epoch_us()));
+}
+
+// ---- restoring ----------------------------------------------------------------------------------------
+
+struct Broker::Restoring {
+  StoredDecoder decoder;
+  std::vector<Job*> jobs;
+  /// What is left of dead jobs, until their results come.
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead;
+  std::vector<std::pair<std::string, std::vector<StoredEntry>>> budgets;
+  std::uint64_t arrival = 0;
+  Restored count;
+  bool seeded = false;
+};
+
+Broker::Restoring& Broker::restoring() {
+  if (!restoring_) restoring_ = std::make_unique<Restoring>();
+  return *restoring_;
+}
+
+Result<void> Broker::restore_note(std::string_view name, std::string_view record) {
+  Restoring& all = restoring();
+  auto entries = all.decoder.entries(record);
+  if (!entries)
+    return failure(ErrorCode::internal,
+                   "note \"" + std::string(name) + "\" cannot be read: " + entries.error().message);
+  if (name == kNumbers && !entries->empty()) {
+    generations_noted_ = static_cast<std::uint64_t>(entries->front().numbers.next());
+    jobs_.set_first_generation(generations_noted_);
+  } else if (name == kSeed && !entries->empty()) {
+    body_hash_seed_ = static_cast<std::uint64_t>(entries->front().numbers.next());
+    all.seeded = true;
+  } else if (name.starts_with(kBudget)) {
+    all.budgets.emplace_back(name.substr(kBudget.size()), std::move(*entries));
+  }
+  return {};
+}
+
+/// The lane of that name, or where it is not configured any more the default one.
+Lane& Broker::restored_lane(std::string_view name) {
+  if (Lane* const lane = lane_named(name)) return *lane;
+  ++restoring().count.without_lane;
+  return *default_lane_;
+}
+
+Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_bytes, std::string_view record,
+                                 std::optional<std::string_view> body, std::size_t body_bytes,
+                                 TimePoint now) {
+  Restoring& all = restoring();
+  const auto unreadable = [&](const std::string& why) {
+    return failure(ErrorCode::internal, "job " + std::to_string(number) + " cannot be read: " + why);
+  };
+  History history;
+  const auto state = all.decoder.state(state_bytes, epoch_us() - stored_shift_.count(), history);
+  if (!state) return unreadable(state.error().message);
+  const auto fields = all.decoder.submit(record);
+  if (!fields) return unreadable(fields.error().message);
+  const bool stored = !body && body_bytes > 0;
+  const Blob request = Blob::borrow(body.value_or(std::string_view{}));
+  all.arrival = std::max(all.arrival, state->arrival);
+  const auto keep_history = [&](Job& job) {
+    if (history.attempts().empty()) return;
+    const std::size_t bytes = history.bytes();
+    job.need_extra().history = std::move(history);
+    job.bytes += static_cast<std::uint32_t>(bytes);
+    bytes_ += bytes;
+  };
+
+  Lane& lane = restored_lane(state->lane);
+  const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
+  if (state->kind == StoredState::Kind::dead) {
+    Job job;  // for its text
+    fill(job, *fields, fields->id, {}, request);
+    bytes_ -= job.bytes;
+    auto dead = std::make_unique<DeadJob>();
+    dead->text = std::move(job.text);
+    if (job.extra) dead->body = std::move(job.extra->body);
+    dead->cost = fields->cost;
+    dead->history = std::move(history);
+    dead->client = client_name;
+    dead->timeout = Duration(state->deadline_us - state->accepted_us) + state->delay;
+    dead->timeout_stated = fields->timeout_ms.has_value();
+    dead->attempts_max = state->attempts_max;
+    dead->retain_ms = state->retain_ms;
+    dead->body_stored = stored;
+    dead->estimate = {.amounts = {.input_tokens = state->input_tokens, .output_tokens = state->output_tokens},
+                      .raw_input = state->raw_input};
+    all.dead.emplace(number, std::move(dead));
+    return {};
+  }
+
+  Service* const service = workers_.service(fields->service, SIZE_MAX);
+  Client& client = clients_.named(client_name);
+  Stream& stream =
+      lane.stream(*service, budgets_.match(service->name, fields->model, client.name, lane.options().name));
+  Job* const made = jobs_.restore(JobNumber{number});
+  if (made == nullptr)
+    return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
+  Job& job = *made;
+  fill(job, *fields, fields->id, {}, request);
+  if (jobs_.find(job.id()) != nullptr) return unreadable("its id is taken");
+  jobs_.index(job);
+  keep_history(job);
+  job.durable = true;
+  job.body_stored = stored;
+  job.client_named_it = true;  // who asks for it by its id finds it
+  job.timeout_stated = fields->timeout_ms.has_value();
+  job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
+  job.lane = lane.index();
+  job.submitted_lane = restored_lane(fields->lane).index();
+  job.arrival = state->arrival;
+  job.attempt = state->attempt;
+  job.attempts = state->attempts;
+  job.attempts_max = state->attempts_max;
+  job.crashes = state->crashes;
+  job.input_tokens = state->input_tokens;
+  job.output_tokens = state->output_tokens;
+  job.raw_input = state->raw_input;
+  job.body_hash = state->body_hash;
+  // Nobody is there to be told how it ends: the result waits for those who come back.
+  job.retain_ms = std::max(state->retain_ms, static_cast<std::uint32_t>(to_ms(options_.retain)));
+  // A clock that went back makes nothing last longer than it was meant to.
+  const Duration life(state->deadline_us - state->accepted_us);
+  job.accepted_at = std::min(time_of(state->accepted_us), now);
+  job.deadline = std::min(time_of(state->deadline_us), now + life);
+  if (state->delay.count() > 0) job.need_extra().delay = state->delay;
+  if (state->kind == StoredState::Kind::delayed) {
+    job.state = JobState::delayed;
+    job.due = std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
+  } else if (state->kind == StoredState::Kind::running) {
+    job.state = JobState::delayed;
+    job.adoptable = true;
+    job.due = now + kAdoptHeartbeats * options_.heartbeat;
+    if (!state->key.empty()) job.need_extra().key = state->key;
+  }
+  job.queue = &clients_.join(client, stream);
+  ++lane.counters.restored;
+  all.jobs.push_back(&job);
+  ++(job.adoptable                    ? all.count.running
+     : job.state == JobState::delayed ? all.count.delayed
+                                      : all.count.queued);
+  return {};
+}
+
+Result<void> Broker::restore_result(std::uint64_t number, std::string_view record, const Blob& body,
+                                    TimePoint now) {
+  Restoring& all = restoring();
+  const auto unreadable = [&](const std::string& why) {
+    return failure(ErrorCode::internal, "result " + std::to_string(number) + " cannot be read: " + why);
+  };
+  std::unique_ptr<Ending> ending;
+  const auto stored = all.decoder.result(record, ending);
+  if (!stored) return unreadable(stored.error().message);
+  std::unique_ptr<DeadJob> dead;
+  if (stored->dead) {
+    const auto place = all.dead.find(number);
+    if (place == all.dead.end()) return unreadable("it is of a dead job that is not there");
+    dead = std::move(place->second);
+    all.dead.erase(place);
+  }
+  if (jobs_.find(stored->id) != nullptr) return unreadable("its id is taken");
+  const Terminal how{.id = stored->id,
+                     .client_named_it = stored->client_named_it,
+                     .id_told = stored->id_told,
+                     .lane = restored_lane(stored->lane).index(),
+                     .state = stored->state,
+                     .attempts = stored->attempts,
+                     .queued_ms = stored->queued_ms,
+                     .ran_ms = stored->ran_ms,
+                     .ending = ending.get(),
+                     .body = body};
+  KeptResult& result = kept_.add({.number = JobNumber{number},
+                                  .attempt = stored->attempt,
+                                  .submitted_lane = restored_lane(stored->submitted_lane).index(),
+                                  .durable = true,
+                                  .service = workers_.service(stored->service, SIZE_MAX),
+                                  .body_hash = stored->body_hash,
+                                  .model = stored->model},
+                                 how, std::move(ending), true);
+  if (!jobs_.restore(JobNumber{number}, result))
+    return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
+  result.due = std::min(time_of(stored->due_us), now + Duration(stored->due_us - stored->ended_us));
+  timers_.set(result.extra->timer, result.due);
+  ++(dead ? all.count.dead : all.count.results);
+  if (!dead) return {};
+  dead->ended_at = std::min(time_of(stored->ended_us), now);
+  kept_.bury(result, std::move(dead));
+  return {};
+}
+
+Broker::Restored Broker::restored(TimePoint now) {
+  Restoring& all = restoring();
+  LANEMQ_CHECK(options_.store_durable && all.dead.empty());
+  jobs_.restored();
+  next_arrival_ = all.arrival + 1;
+  std::sort(all.jobs.begin(), all.jobs.end(),
+            [](const Job* a, const Job* b) { return a->arrival < b->arrival; });
+  for (Job* job : all.jobs) {
+    enqueue(*job);
+    set_timer(*job);
+  }
+  for (const auto& [name, entries] : all.budgets)
+    if (Budget* const budget = budget_named(name))
+      budgets_.restore(*budget, entries, epoch_us() - stored_shift_.count(), now);
+  write_numbers();
+  if (!all.seeded) {
+    StoredNumbers seed;
+    seed.put(static_cast<std::int64_t>(body_hash_seed_));
+    write_note(kSeed, {{.name = "body_hash", .numbers = seed}});
+  }
+  evict_results();
+  const Restored count = all.count;
+  restoring_.reset();
+  return count;
+}
+
+/// What a worker still runs since before the broker's restart goes on as if nothing had been.
+bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
+  Record* const record = jobs_.find(JobNumber{lease.job});
+  if (record == nullptr || record->is_result) return false;
+  Job& job = *record->job();
+  if (!job.adoptable || job.attempt != lease.attempt || !worker.available()) return false;
+  Lane& lane = *lanes_[job.lane];
+  leave_queue(job);
+  job.adoptable = false;
+  job.state = JobState::running;
+  ++lane.running;
+  job.missing = 0;
+  job.charged = 0;
+  job.dispatched_at = now;
+  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  job.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
+                                   job.extra ? job.extra->key : std::string_view{}, now);
+  workers_.take_place(worker, job);
+  Client& client = job.queue->client();
+  ++client.running;
+  if (client.at_limit()) update_turns(client);
+  set_timer(job);
+  ++stats_.jobs_adopted;
+  return true;
+}
+
+// ---- bodies that are on disk alone --------------------------------------------------------------------
+
+/// Asks for the body of a job that was handed over, and for those that are likely next.
+void Broker::read_ahead(const Job& job) {
+  if (job.body_stored)
+    outbox_.reads.push_back({.number = static_cast<std::uint64_t>(job.number), .awaited = true});
+  const Job* next = job.queue->oldest();
+  for (int i = 0; next != nullptr && i < kReadAhead; next = job.queue->after(*next), ++i)
+    if (next->body_stored) outbox_.reads.push_back({.number = static_cast<std::uint64_t>(next->number)});
+}
+
+void Broker::on(const BodyRead& event, TimePoint now) {
+  Record* const record = jobs_.find(JobNumber{event.number});
+  if (record == nullptr || record->is_result) return;
+  Job& job = *record->job();
+  if (!job.body_awaited) return;
+  if (!event.body)
+    return end_with(job, JobState::failed, ErrorCode::internal,
+                    "the request's body is not in the store; check it with lanemq-broker --check-store", now);
+  ++stats_.bodies_read;
+  job.body_awaited = false;
+  job.dispatched_at = now;
+  offer(job, *event.body, now);
+}
+
+void Broker::on(const StoodStill& event, TimePoint) {
+  for (const auto& [address, worker] : workers_.all())
+    worker->heard_at += event.how_long;
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/result.hpp>
+
+#include "broker/core/dead_job.hpp"
+#include "broker/core/job.hpp"
+
+namespace lanemq::core {
+
+// What a store is given of jobs, results and budgets, as bytes that it does not look into: msgpack arrays, to
+// whose ends later versions may append. A job's record is the submit that it came by, in the words of the
+// protocol. Times are Unix time in microseconds, so that they outlive the process.
+
+/// What of a job changes while it waits and runs.
+struct StoredState {
+  enum class Kind : std::uint8_t { queued, delayed, running, dead };
+
+  Kind kind = Kind::queued;
+  std::uint64_t arrival = 0;
+  std::int64_t accepted_us = 0, deadline_us = 0, due_us = 0;
+  Duration delay{};  ///< Job::Extra's
+  std::uint32_t attempt = 0;
+  std::uint16_t attempts = 0, attempts_max = 0;
+  std::uint8_t crashes = 0;
+  std::uint32_t input_tokens = 0, output_tokens = 0, raw_input = 0;
+  std::uint32_t retain_ms = 0;
+  std::uint64_t body_hash = 0;
+  std::string_view lane;  ///< where it is not that of its record
+  std::string_view key;   ///< running: which one of its budget's it has
+};
+void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
+
+/// What is kept of a job that has ended.
+struct StoredResult {
+  std::string_view id, model, service, lane, submitted_lane;
+  JobState state = JobState::succeeded;
+  std::uint32_t attempt = 0;
+  std::uint16_t attempts = 0;
+  std::uint32_t queued_ms = 0, ran_ms = 0;
+  std::uint64_t body_hash = 0;
+  bool client_named_it = false, id_told = false, dead = false;
+  std::int64_t due_us = 0, ended_us = 0;
+};
+/// `ending` may be null.
+void write(const StoredResult& result, const Ending* ending, Buffer& out);
+
+/// Integers of any meaning, in order; what budgets say of themselves.
+class StoredNumbers {
+ public:
+  explicit StoredNumbers(std::vector<std::int64_t> numbers = {}) : numbers_(std::move(numbers)) {}
+  void put(std::int64_t number) { numbers_.push_back(number); }
+  /// The next one; 0 where there is none.
+  std::int64_t next() { return at_ < numbers_.size() ? numbers_[at_++] : 0; }
+  bool at_end() const { return at_ >= numbers_.size(); }
+  const std::vector<std::int64_t>& all() const { return numbers_; }
+
+ private:
+  std::vector<std::int64_t> numbers_;
+  std::size_t at_ = 0;
+};
+
+/// A list under a name: of texts, each with its numbers.
+struct StoredEntry {
+  std::string name;
+  StoredNumbers numbers;
+};
+void write(const std::vector<StoredEntry>& entries, Buffer& out);
+
+/// Reads all of these. What it returned lives until it reads again. Not thread-safe.
+class StoredDecoder {
+ public:
+  StoredDecoder();
+  ~StoredDecoder();
+
+  /// `history`: what was written of the attempts, of a broker whose time zero is `epoch_us`.
+  Result<StoredState> state(std::string_view bytes, std::int64_t epoch_us, History& history);
+  Result<StoredResult> result(std::string_view bytes, std::unique_ptr<Ending>& ending);
+  Result<std::vector<StoredEntry>> entries(std::string_view bytes);
+  /// The submit that a job's record is.
+  Result<wire::Submit> submit(std::string_view record);
+
+ private:
+  class Reader;
+  std::unique_ptr<Reader> reader_;
+  Decoder decoder_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/blob.hpp>
+
+namespace lanemq::io {
+
+/// Bodies that were read from the store ahead of their jobs' hand-over, the last ones up to a bound.
+class BodyCache {
+ public:
+  explicit BodyCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  /// Whether it is here, or was asked for and is on its way.
+  bool expects(std::uint64_t number) const { return bodies_.contains(number); }
+  void expect(std::uint64_t number) {
+    bodies_.emplace(number, std::nullopt);
+    order_.push_back(number);
+  }
+  /// It has come; the oldest make way.
+  void put(std::uint64_t number, const Blob& body) {
+    const auto place = bodies_.find(number);
+    if (place == bodies_.end()) return;
+    bytes_ += body.size();
+    place->second = body;
+    while (bytes_ > bytes_max_ && order_.size() > 1)
+      forget_oldest();
+  }
+  /// Takes the body out; none: it is not here, and not expected any more.
+  std::optional<Blob> take(std::uint64_t number) {
+    const auto place = bodies_.find(number);
+    if (place == bodies_.end()) return std::nullopt;
+    std::optional<Blob> body = std::move(place->second);
+    bodies_.erase(place);
+    if (body) bytes_ -= body->size();
+    // What was taken leaves the order when it comes to its end; there are never many more than bodies.
+    while (!order_.empty() &&
+           (order_.size() > 2 * bodies_.size() + kOrderMin || !bodies_.contains(order_.front())))
+      forget_oldest();
+    return body;
+  }
+
+ private:
+  static constexpr std::size_t kOrderMin = 1024;
+
+  void forget_oldest() {
+    const auto place = bodies_.find(order_.front());
+    order_.pop_front();
+    if (place == bodies_.end()) return;
+    if (place->second) bytes_ -= place->second->size();
+    bodies_.erase(place);
+  }
+
+  std::size_t bytes_max_, bytes_ = 0;
+  absl::flat_hash_map<std::uint64_t, std::optional<Blob>> bodies_;
+  std::deque<std::uint64_t> order_;
+};
+
+}  // namespace lanemq::io

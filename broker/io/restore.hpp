@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <lanemq/result.hpp>
+
+#include "broker/core/broker.hpp"
+#include "broker/io/store.hpp"
+
+namespace lanemq::io {
+
+/// What tells how much time passed while the broker was down, also where somebody set the wall clock.
+struct ClockReading {
+  std::int64_t unix_us = 0;    ///< the wall clock
+  std::int64_t uptime_us = 0;  ///< of the machine, sleep included
+  std::int64_t boot = 0;       ///< a number that is another one after each start of the machine
+};
+ClockReading read_clock();
+
+/// By how much what an earlier run wrote as Unix time is to be moved, in microseconds: where the machine was
+/// not started again the time that passed is known, else the wall clock is believed unless it went back.
+std::int64_t clock_shift_us(const ClockReading& then, const ClockReading& now);
+
+/// Brings back what a store knows, and logs what it was. `time` is the core's now.
+Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core::TimePoint time);
+
+}  // namespace lanemq::io

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <lanemq/result.hpp>
+
+#include "broker/io/sqlite.hpp"
+
+namespace lanemq::io {
+
+/// A copy of a store to a new file, made in steps between commits. What is committed meanwhile is in it too:
+/// SQLite repeats changes of pages that were copied already, since they come through the same connection.
+///
+/// Written beside its place as PATH.part, and moved there when it is whole and on the disk.
+class SqliteBackup {
+ public:
+  /// Makes PATH.part. An error names what is in the way.
+  static Result<SqliteBackup> begin(sqlite::Database& source, const std::string& path);
+  SqliteBackup(SqliteBackup&&) = default;
+  /// Removes what is not whole.
+  ~SqliteBackup();
+
+  /// Copies some more. Returns true when the copy is in its place; an error ends it.
+  Result<bool> step();
+
+ private:
+  SqliteBackup(std::string path, sqlite::Database target, sqlite3_backup* copy)
+      : path_(std::move(path)), target_(std::move(target)), copy_(copy) {}
+  Result<bool> finish();
+
+  struct Finish {
+    void operator()(sqlite3_backup* copy) const { sqlite3_backup_finish(copy); }
+  };
+  std::string path_;
+  sqlite::Database target_;
+  std::unique_ptr<sqlite3_backup, Finish> copy_;
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/result.hpp>
+
+#include "broker/core/writes.hpp"
+#include "broker/io/sqlite.hpp"
+#include "broker/io/store.hpp"
+
+namespace lanemq::io {
+
+/// The rows of a store's file: how a write becomes statements, and how what was written is read back and
+/// checked.
+///
+/// Borrows the connection, which must outlive it. One thread at a time.
+class StoreRows {
+ public:
+  static sqlite::Outcome<StoreRows> prepare(sqlite::Database& database);
+
+  sqlite::Outcome<void> begin() { return begin_.run(); }
+  sqlite::Outcome<void> commit() { return commit_.run(); }
+  /// Ends a transaction that could not be committed. What it did is undone.
+  void rollback();
+
+  /// Does one write, inside a transaction. Bytes of `writes` are used until this returns.
+  sqlite::Outcome<void> apply(const core::Writes& writes, const core::Write& write);
+
+  /// The body of a job; none: there is no such job. A fault of kind SQLITE_CORRUPT: it is not what was
+  /// written.
+  sqlite::Outcome<std::optional<Blob>> body(std::uint64_t number);
+
+  /// Tells everything: notes, jobs, results. An error names `path`.
+  Result<void> tell(StoreReader& reader, const std::string& path);
+
+ private:
+  explicit StoreRows(sqlite::Database& database) : database_(&database) {}
+  sqlite::Outcome<void> insert_job(const core::Writes& writes, const core::Write& write);
+  sqlite::Outcome<void> rename_job(const core::Writes& writes, const core::Write& write);
+  sqlite::Outcome<void> run_on_one(sqlite::Statement& statement, std::uint64_t number);
+
+  sqlite::Database* database_;
+  sqlite::Statement begin_, commit_, rollback_;
+  sqlite::Statement insert_job_, insert_body_, update_job_, rename_job_, rename_body_, erase_job_,
+      erase_body_;
+  sqlite::Statement insert_result_, erase_result_, put_note_;
+  sqlite::Statement read_job_, read_body_;
+};
+
+}  // namespace lanemq::io

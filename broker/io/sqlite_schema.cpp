@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/sqlite_schema.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+namespace lanemq::io {
+namespace {
+
+constexpr const char* kSteps[] = {
+    R"(CREATE TABLE job (number INTEGER PRIMARY KEY, state BLOB NOT NULL, state_checksum INTEGER NOT NULL,
+                         record BLOB NOT NULL, body BLOB, body_bytes INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT;
+       CREATE TABLE body (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;
+       CREATE TABLE result (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL,
+                            body BLOB NOT NULL) STRICT;
+       CREATE TABLE note (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;)",
+};
+
+/// Files up to this size are checked page by page at the start; larger ones as far as the start reads them,
+/// and wherever they are read later.
+constexpr std::uint64_t kCheckedAtStartBytes = 64u << 20;
+
+/// Pages that stay in memory, in KiB.
+constexpr const char* kCacheSize = "PRAGMA cache_size=-16384";
+
+tl::unexpected<Error> unusable(const std::string& path, const std::string& why,
+                               const std::string& what_to_do) {
+  return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + why + "; " + what_to_do);
+}
+
+tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fault) {
+  switch (fault.kind()) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return unusable(path, "another process has it open",
+                      "stop the other broker (or sqlite3 shell), or name another file with --store");
+    case SQLITE_NOTADB:
+      return unusable(path, "it is not a database, or its header is damaged", what_to_do_when_damaged(path));
+    case SQLITE_CORRUPT:
+      return unusable(path, fault.message, what_to_do_when_damaged(path));
+    case SQLITE_FULL:
+      return failure(ErrorCode::store_full, "the store " + path + " cannot be opened: " + fault.message +
+                                                "; free some of the disk, or name another file with --store");
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+      return unusable(
+          path, fault.message,
+          "the broker must be able to read and write the file and its folder; mend their owner or "
+          "mode, or name another file with --store");
+    default:
+      return unusable(path, fault.message, "look at the disk and the system's log, then start again");
+  }
+}
+
+/// What can be told from outside. SQLite would make a new file of a missing or an empty one, and throw the
+/// log beside it away.
+Result<void> check_files(const std::string& path, MayCreate may_create) {
+  struct stat file {
+  }, log{};
+  const bool exists = stat(path.c_str(), &file) == 0;
+  if (!exists && errno != ENOENT)
+    return unusable(path, std::strerror(errno), "name another file with --store, or mend the path");
+  if (exists && !S_ISREG(file.st_mode))
+    return unusable(path, "it is not a regular file", "name a file with --store sqlite:PATH");
+  const std::string log_path = path + "-wal";
+  const bool has_log = stat(log_path.c_str(), &log) == 0 && log.st_size > 0;
+  if (has_log && (!exists || file.st_size == 0))
+    return unusable(
+        path,
+        std::string(exists ? "it is empty" : "it is missing") + " but its log " + log_path + " is there",
+        "put both back, restore a backup, or move the log away to begin with an empty store");
+  if (!exists && may_create == MayCreate::no)
+    return unusable(path, "there is no such file", "name the broker's file with --store sqlite:PATH");
+  return {};
+}
+
+/// The bodies of jobs are nobody else's business: SQLite would make the file with the umask's mode. Made
+/// before SQLite opens it, since closing a descriptor of a file gives up all locks on it.
+Result<void> make_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) {
+    ::close(file);
+    return {};
+  }
+  if (errno == EEXIST) return {};
+  const std::string why = std::strerror(errno);
+  return unusable(path, "it cannot be made (" + why + ")",
+                  "the folder must exist and be writable for the broker; make it, or name another file with "
+                  "--store sqlite:PATH");
+}
+
+sqlite::Outcome<void> set_up(sqlite::Database& database) {
+  // First: the index of the log is then in this process, nobody else gets in, and SQLite's fault that loses
+  // commits when two connections write and checkpoint at once (3.7.0 to 3.51.2) cannot happen.
+  return database.execute("PRAGMA locking_mode=EXCLUSIVE")
+      .and_then([&] { return database.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON"); })
+      .and_then([&] { return database.execute(kCacheSize); })
+      .and_then([&] { return database.execute("PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0"); });
+}
+
+/// After the file is known to be ours, or empty: this writes to it.
+sqlite::Outcome<void> set_journal(sqlite::Database& database) {
+  {
+    auto statement = database.prepare("PRAGMA journal_mode=WAL");
+    if (!statement) return tl::unexpected(statement.error());
+    const auto row = statement->step();
+    if (!row) return tl::unexpected(row.error());
+    if (!*row || statement->bytes(0) != "wal")
+      return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
+                                          .message = "its file system does not take a write-ahead log"});
+  }
+  // Checkpoints are the store's own: after the loop has been told of the commit, not before.
+  return database.execute(
+      "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864");
+}
+
+sqlite::Outcome<void> migrate(sqlite::Database& database, std::int64_t version,
+                              std::span<const char* const> steps) {
+  auto done = database.execute("BEGIN IMMEDIATE");
+  for (auto at = static_cast<std::size_t>(version); done && at < steps.size(); ++at)
+    done = database.execute(steps[at]);
+  if (done)
+    done = database.execute("PRAGMA application_id=" + std::to_string(kApplicationId) +
+                            "; PRAGMA user_version=" + std::to_string(steps.size()));
+  if (done) done = database.execute("COMMIT");
+  return done;
+}
+
+/// Page by page, where that is quick.
+Result<void> check_pages(sqlite::Database& database, const std::string& path) {
+  const auto pages = database.integer("PRAGMA page_count");
+  const auto page_bytes = database.integer("PRAGMA page_size");
+  if (!pages) return unusable(path, pages.error());
+  if (!page_bytes) return unusable(path, page_bytes.error());
+  if (static_cast<std::uint64_t>(*pages) * static_cast<std::uint64_t>(*page_bytes) > kCheckedAtStartBytes)
+    return {};
+  auto check = database.prepare("PRAGMA quick_check(1)");
+  if (!check) return unusable(path, check.error());
+  const auto row = check->step();
+  if (!row) return unusable(path, row.error());
+  if (const std::string_view said = check->bytes(0); *row && said != "ok")
+    return unusable(path, std::string(said), what_to_do_when_damaged(path));
+  return {};
+}
+
+std::int64_t hash(std::string_view bytes, std::uint64_t seed) {
+  return static_cast<std::int64_t>(XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
+}
+
+}  // namespace
+
+std::span<const char* const> schema_steps() {
+  return kSteps;
+}
+
+std::string what_to_do_when_damaged(const std::string& path) {
+  return "restore a backup, or move " + path + " and " + path +
+         "-wal away to begin with an empty store; keep them, sqlite3's .recover may get jobs out of them";
+}
+
+Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_create,
+                                         const std::string& vfs, std::span<const char* const> steps) {
+  if (vfs.empty()) {
+    if (const auto usable = check_files(path, may_create); !usable) return tl::unexpected(usable.error());
+    if (may_create == MayCreate::yes)
+      if (const auto made = make_file(path); !made) return tl::unexpected(made.error());
+  }
+  using sqlite::Database;
+  auto database = Database::open(
+      path, may_create == MayCreate::yes ? Database::Mode::create : Database::Mode::existing, vfs);
+  if (!database) return unusable(path, database.error());
+  if (const auto done = set_up(*database); !done) return unusable(path, done.error());
+
+  const auto application = database->integer("PRAGMA application_id");
+  if (!application) return unusable(path, application.error());
+  const auto version = database->integer("PRAGMA user_version");
+  if (!version) return unusable(path, version.error());
+  const auto tables = database->integer("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return unusable(path, tables.error());
+
+  // A crash while the file was made leaves one without tables.
+  const bool is_new = *application == 0 && *version == 0 && *tables == 0;
+  if (is_new && may_create == MayCreate::no)
+    return unusable(path, "it is empty", "name the broker's file with --store sqlite:PATH");
+  if (!is_new && *application != kApplicationId)
+    return unusable(path, "it is a database of another program",
+                    "name another file with --store sqlite:PATH; this one was left as it is");
+  const auto newest = static_cast<std::int64_t>(steps.size());
+  if (*version > newest)
+    return unusable(path,
+                    "a newer version of the broker has written it (schema " + std::to_string(*version) +
+                        ", this one knows " + std::to_string(newest) + ")",
+                    "start the newer version, or restore a backup that this one has written");
+
+  if (is_new)
+    if (const auto done = database->execute("PRAGMA auto_vacuum=INCREMENTAL"); !done)
+      return unusable(path, done.error());
+  if (const auto done = set_journal(*database); !done) return unusable(path, done.error());
+  if (!is_new)
+    if (const auto whole = check_pages(*database, path); !whole) return tl::unexpected(whole.error());
+  if (*version < newest)
+    if (const auto done = migrate(*database, *version, steps); !done) return unusable(path, done.error());
+  return std::move(*database);
+}
+
+std::int64_t state_checksum(std::uint64_t number, std::string_view state) {
+  return hash(state, number);
+}
+
+std::int64_t job_checksum(std::string_view record, std::string_view body, std::size_t body_bytes) {
+  return hash(body, static_cast<std::uint64_t>(hash(record, body_bytes)));
+}
+
+std::int64_t body_checksum(std::string_view body) {
+  return hash(body, 0);
+}
+
+std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body) {
+  return hash(body, static_cast<std::uint64_t>(hash(record, number)));
+}
+
+std::int64_t note_checksum(std::string_view name, std::string_view record) {
+  return hash(record, static_cast<std::uint64_t>(hash(name, 0)));
+}
+
+}  // namespace lanemq::io

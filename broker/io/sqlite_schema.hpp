@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <lanemq/result.hpp>
+
+#include "broker/io/sqlite.hpp"
+
+namespace lanemq::io {
+
+/// What a store's file is, and how one is opened: the tables, the version, what is refused.
+///
+/// Tables: `job` (number, state, record, body), `body` (those that are too large to be dragged along when the
+/// jobs are read at the start), `result` and `note`. There is no index: order, deadlines and ids live in the
+/// broker's memory, the file is what it recovers from. Each row carries checksums: what comes back is what
+/// was written, or an error.
+
+/// Bodies over this size are in a table of their own.
+inline constexpr std::size_t kBodyInRowBytesMax = 1024;
+
+/// `LMQ1`, in the header of the file.
+inline constexpr std::int64_t kApplicationId = 0x4C4D5131;
+
+/// The steps from an empty file to this version's, and from each older version: step i makes version i + 1.
+std::span<const char* const> schema_steps();
+
+/// Whether a file may be made where there is none.
+enum class MayCreate : std::uint8_t { no, yes };
+
+/// Opens the file for one connection alone, and brings it to this version. An error says what is wrong and
+/// what to do; nothing that was there is ever replaced.
+Result<sqlite::Database> open_store_file(const std::string& path, MayCreate may_create,
+                                         const std::string& vfs = {},
+                                         std::span<const char* const> steps = schema_steps());
+
+/// What to do about a store that cannot be believed.
+std::string what_to_do_when_damaged(const std::string& path);
+
+/// The checksums of the rows. A state's knows its row's number, so that a row cannot answer for another.
+std::int64_t state_checksum(std::uint64_t number, std::string_view state);
+/// Of what never changes of a job; `body`: empty where it is in the table of bodies.
+std::int64_t job_checksum(std::string_view record, std::string_view body, std::size_t body_bytes);
+std::int64_t body_checksum(std::string_view body);
+std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body);
+std::int64_t note_checksum(std::string_view name, std::string_view record);
+
+}  // namespace lanemq::io

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/sqlite_store.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "broker/core/check.hpp"
+#include "broker/io/failpoint.hpp"
+#include "broker/io/sqlite_schema.hpp"
+
+namespace lanemq::io {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Bounds of one transaction: what waits for its fsync waits for all of it.
+constexpr std::size_t kTransactionWritesMax = 4096;
+constexpr std::size_t kTransactionBytesMax = 8u << 20;
+/// Bodies that are read between two commits.
+constexpr std::size_t kReadsPerCommit = 64;
+/// Memory of turns that is kept to be used again, in turns.
+constexpr std::size_t kSpareMax = 64;
+/// Pages of the write-ahead log after which it is written to the file.
+constexpr int kCheckpointPages = 1000;
+/// Between two attempts to commit on a full disk.
+constexpr auto kRetryPause = 50ms;
+/// How often the disk is asked for its room, where there is work or it is full.
+constexpr auto kLookPause = 250ms;
+/// Free pages of the file are given back to the disk: so many at a time, so often, and those beyond so many.
+constexpr int kTidyPages = 256;
+constexpr auto kTidyPause = 100ms;
+constexpr std::int64_t kFreePagesKept = 256;
+/// How long nothing must have been committed before the log's room is given back too.
+constexpr auto kIdleAfter = 1s;
+
+std::string mib(std::uint64_t bytes) {
+  const std::uint64_t tenths = bytes * 10 >> 20;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+/// Signals are the loop's; the thread of a store must not be the one that gets them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+template <class T>
+void SqliteStore::Queue<T>::take(std::vector<T>& incoming) {
+  items.clear();
+  next = 0;
+  items.swap(incoming);
+}
+
+// ---- the loop's thread --------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const StoreOptions& options) {
+  auto opened = open_store_file(path, MayCreate::yes, options.vfs);
+  if (!opened) return tl::unexpected(std::move(opened.error()));
+  auto database = std::make_unique<sqlite::Database>(std::move(*opened));
+  auto rows = StoreRows::prepare(*database);
+  if (!rows)
+    return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + rows.error().message +
+                                            "; " + what_to_do_when_damaged(path));
+  return std::unique_ptr<Store>(new SqliteStore(path, std::move(database), std::move(*rows), options));
+}
+
+SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
+                         const StoreOptions& options)
+    : path_(std::move(path)),
+      database_(std::move(database)),
+      rows_(std::move(rows)),
+      reserve_(options.disk != nullptr ? *options.disk : disk_of_system_, path_, options.reserve_bytes),
+      signal_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  LANEMQ_CHECK(signal_ >= 0);
+  sqlite3_wal_hook(
+      database_->handle(),
+      [](void* store, sqlite3*, const char*, int pages) {
+        static_cast<SqliteStore*>(store)->log_pages_ = pages;
+        return SQLITE_OK;
+      },
+      this);
+  look_at_disk();
+}
+
+SqliteStore::~SqliteStore() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    work_.notify_one();
+    thread_.join();
+  }
+  ::close(signal_);
+}
+
+Result<void> SqliteStore::load(StoreReader& reader) {
+  LANEMQ_CHECK(!thread_.joinable());
+  return rows_.tell(reader, path_);
+}
+
+void SqliteStore::start_thread() {
+  if (thread_.joinable()) return;
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { run(); });
+  pthread_setname_np(thread_.native_handle(), "lanemq-store");
+}
+
+std::uint64_t SqliteStore::submit(core::Writes& writes) {
+  LANEMQ_CHECK(!writes.empty());
+  ++submitted_;
+  if (condition() == StoreCondition::failed) {
+    writes.clear();
+    return submitted_;
+  }
+  start_thread();
+  backlog_bytes_.fetch_add(writes.bytes(), std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(mutex_);
+    core::Writes& place = incoming_.emplace_back();
+    place.swap(writes);
+    if (!spare_.empty()) {
+      writes.swap(spare_.back());
+      spare_.pop_back();
+    }
+    idle_ = false;
+  }
+  work_.notify_one();
+  return submitted_;
+}
+
+void SqliteStore::read(const std::vector<std::uint64_t>& numbers) {
+  if (numbers.empty()) return;
+  start_thread();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t number : numbers)
+      asked_.push_back({.number = number, .after = submitted_});
+  }
+  work_.notify_one();
+}
+
+void SqliteStore::take_bodies(std::vector<StoredBody>& bodies) {
+  const std::lock_guard lock(mutex_);
+  bodies.insert(bodies.end(), std::make_move_iterator(bodies_.begin()),
+                std::make_move_iterator(bodies_.end()));
+  bodies_.clear();
+}
+
+std::string SqliteStore::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+/// Whoever is told looks at everything: one wake-up stands for all that happened since the last.
+void SqliteStore::signal() {
+  if (signalled_.exchange(true)) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(signal_, &one, sizeof one);
+}
+
+void SqliteStore::clear_signal() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto taken = ::read(signal_, &count, sizeof count);
+  // After the reading: a signal between the two is not lost, the caller looks after this.
+  signalled_.exchange(false);
+}
+
+Result<void> SqliteStore::begin_backup(const std::string& path) {
+  if (path.empty()) return failure(ErrorCode::bad_request, "a backup needs the path of a new file");
+  if (condition() == StoreCondition::failed) return failure(ErrorCode::internal, trouble());
+  start_thread();
+  {
+    const std::lock_guard lock(mutex_);
+    if (backup_runs_)
+      return failure(ErrorCode::conflict, "a backup is being written already; wait until it has ended");
+    backup_runs_ = true;
+    backup_asked_ = path;
+  }
+  work_.notify_one();
+  return {};
+}
+
+std::optional<Result<void>> SqliteStore::take_backup() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(backup_done_, std::nullopt);
+}
+
+void SqliteStore::flush() {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return idle_; });
+}
+
+// ---- the store's thread: what to do next --------------------------------------------------------------
+
+void SqliteStore::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wait_for_work(lock);
+    if (may_stop()) break;
+    take_work();
+    lock.unlock();
+    if (!failed()) {
+      commit_next();
+      read_bodies();
+      begin_asked_backup();
+      step_backup();
+      if (log_pages_ >= kCheckpointPages) checkpoint();
+      tidy();
+      look_at_disk();
+    }
+    lock.lock();
+  }
+  backup_.reset();
+  // What the file is after an error of the disk is for the next start to find out, from the log.
+  if (failed()) sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
+/// Returns when there is something to do, or it is time to look.
+void SqliteStore::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  if (failed() && std::exchange(backup_runs_, false)) {
+    backup_.reset();
+    backup_done_ = failure(ErrorCode::internal, "the backup was not written: the store has failed");
+    signal();
+  }
+  idle_ = (writes_.empty() && incoming_.empty()) || stuck_ || failed();
+  if (idle_) done_.notify_all();
+  const auto incoming = [this] { return has_incoming(); };
+  if (can_go_on() || incoming()) return;
+  if (failed()) return work_.wait(lock, incoming);
+  auto until = Clock::time_point::max();
+  if (stuck_)
+    until = retry_at_;
+  else if (full())
+    until = look_at_;
+  if (untidy_ && !stuck_) until = std::min(until, tidy_at_);
+  if (until == Clock::time_point::max())
+    work_.wait(lock, incoming);
+  else
+    work_.wait_until(lock, until, incoming);
+}
+
+bool SqliteStore::may_stop() const {
+  return stop_ && ((writes_.empty() && incoming_.empty()) || stuck_ || failed());
+}
+
+/// Whether something has come that could be taken.
+bool SqliteStore::has_incoming() const {
+  if (stop_) return true;
+  if (failed()) return false;
+  return (!incoming_.empty() && writes_.empty()) || (!asked_.empty() && asks_.empty()) || backup_asked_;
+}
+
+/// Whether something of what was taken can be done now.
+bool SqliteStore::can_go_on() const {
+  if (failed()) return false;
+  return (!writes_.empty() && !stuck_) || (!asks_.empty() && can_read(asks_.items[asks_.next])) || backup_;
+}
+
+void SqliteStore::take_work() {
+  if (writes_.empty()) {
+    for (core::Writes& writes : writes_.items)
+      if (spare_.size() < kSpareMax) spare_.emplace_back().swap(writes);
+    writes_.take(incoming_);
+  }
+  if (asks_.empty()) asks_.take(asked_);
+}
+
+// ---- the store's thread: commits ----------------------------------------------------------------------
+
+void SqliteStore::commit_next() {
+  if (writes_.empty() || (stuck_ && Clock::now() < retry_at_)) return;
+  const std::size_t count = next_transaction();
+  if (const auto done = commit(count); done)
+    committed_now(count);
+  else
+    not_committed(done.error());
+}
+
+/// How many turns go into one transaction. A full disk takes them one by one: a small one may still fit.
+std::size_t SqliteStore::next_transaction() const {
+  std::size_t count = 0, writes = 0, bytes = 0;
+  for (std::size_t at = writes_.next; at < writes_.items.size(); ++at) {
+    writes += writes_.items[at].size();
+    bytes += writes_.items[at].bytes();
+    if (count > 0 && (full() || writes > kTransactionWritesMax || bytes > kTransactionBytesMax)) break;
+    ++count;
+  }
+  return count;
+}
+
+sqlite::Outcome<void> SqliteStore::commit(std::size_t count) {
+  if (auto begun = rows_.begin(); !begun) return begun;
+  reached(Failpoint::store_before_write);
+  for (std::size_t at = writes_.next; at < writes_.next + count; ++at)
+    for (const core::Write& write : writes_.items[at]) {
+      if (auto done = rows_.apply(writes_.items[at], write); !done) return done;
+      reached(Failpoint::store_mid_batch);
+    }
+  return rows_.commit();
+}
+
+void SqliteStore::committed_now(std::size_t count) {
+  reached(Failpoint::store_after_commit);
+  committed_.fetch_add(count, std::memory_order_release);
+  signal();
+  stuck_ = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    core::Writes& writes = writes_.items[writes_.next++];
+    backlog_bytes_.fetch_sub(writes.bytes(), std::memory_order_relaxed);
+    writes.clear();
+  }
+  commit_at_ = Clock::now();
+  if (!untidy_) tidy_at_ = commit_at_ + kIdleAfter;
+  untidy_ = true;
+}
+
+void SqliteStore::not_committed(const sqlite::Fault& fault) {
+  rows_.rollback();
+  if (!fault.full()) return fail("while committing", fault);
+  const bool has_reserve = reserve_.held();
+  reserve_.release();
+  stuck_ = true;
+  retry_at_ = Clock::now() + (has_reserve ? 0ms : kRetryPause);
+  set_full(fault.message);
+  // A log that has been written to the file is begun anew, and needs no more room for as long as it was.
+  if (log_pages_ > 0) checkpoint();
+}
+
+/// Writes the log to the file; the next commit then begins it anew.
+void SqliteStore::checkpoint() {
+  if (failed()) return;
+  reached(Failpoint::store_in_checkpoint);
+  const int code =
+      sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  log_pages_ = 0;
+  if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) return;
+  const sqlite::Fault fault = database_->fault();
+  if (!fault.full()) return fail("while writing its log to the file", fault);
+  reserve_.release();
+  set_full(fault.message);
+}
+
+/// Gives room back to the disk, a little at a time.
+void SqliteStore::tidy() {
+  if (failed() || !untidy_ || !writes_.empty() || backup_ || Clock::now() < tidy_at_) return;
+  tidy_at_ = Clock::now() + kTidyPause;
+  const auto refused = [this](const sqlite::Fault& fault) {
+    rows_.rollback();
+    // On a full disk there is no room to make room; what has ended gives its pages to what comes.
+    if (!fault.full()) return fail("while giving room back", fault);
+    tidy_at_ = Clock::now() + kIdleAfter;
+  };
+  const auto free_pages = database_->integer("PRAGMA freelist_count");
+  if (!free_pages) return refused(free_pages.error());
+  if (*free_pages > kFreePagesKept) {
+    const auto done = database_->execute("PRAGMA incremental_vacuum(" + std::to_string(kTidyPages) + ")");
+    if (!done) refused(done.error());
+    return;
+  }
+  if (Clock::now() < commit_at_ + kIdleAfter) return;
+  reached(Failpoint::store_in_checkpoint);
+  const int code =
+      sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  log_pages_ = 0;
+  if (code != SQLITE_OK) return refused(database_->fault());
+  untidy_ = false;
+}
+
+// ---- the store's thread: reading and copying ----------------------------------------------------------
+
+/// A job is read as it is after what was submitted before.
+bool SqliteStore::can_read(const Asked& asked) const {
+  return asked.after <= committed_.load(std::memory_order_relaxed);
+}
+
+void SqliteStore::read_bodies() {
+  for (std::size_t i = 0; i < kReadsPerCommit && !asks_.empty() && !failed(); ++i) {
+    const Asked& asked = asks_.items[asks_.next];
+    // On a disk without room that may take long: a job that is there can be read all the same.
+    if (!can_read(asked) && !stuck_) break;
+    auto body = rows_.body(asked.number);
+    if (!body) return fail("while reading a job", body.error());
+    if (!*body && !can_read(asked)) break;
+    found_.push_back({.number = asked.number, .body = std::move(*body)});
+    ++asks_.next;
+  }
+  if (found_.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    bodies_.insert(bodies_.end(), std::make_move_iterator(found_.begin()),
+                   std::make_move_iterator(found_.end()));
+  }
+  found_.clear();
+  signal();
+}
+
+void SqliteStore::begin_asked_backup() {
+  if (failed()) return;
+  std::optional<std::string> path;
+  {
+    const std::lock_guard lock(mutex_);
+    path = std::exchange(backup_asked_, std::nullopt);
+  }
+  if (!path) return;
+  auto begun = SqliteBackup::begin(*database_, *path);
+  if (!begun) return end_backup(tl::unexpected(std::move(begun.error())));
+  backup_.emplace(std::move(*begun));
+}
+
+void SqliteStore::step_backup() {
+  if (!backup_ || failed()) return;
+  const auto done = backup_->step();
+  if (!done)
+    end_backup(tl::unexpected(done.error()));
+  else if (*done)
+    end_backup({});
+}
+
+void SqliteStore::end_backup(Result<void> how) {
+  backup_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    backup_runs_ = false;
+    backup_done_ = std::move(how);
+  }
+  signal();
+}
+
+// ---- the store's thread: how it is --------------------------------------------------------------------
+
+/// What jobs can still take: what the disk has free, and what the file has.
+std::uint64_t SqliteStore::room() const {
+  const auto pages = database_->integer("PRAGMA freelist_count");
+  const auto page_bytes = database_->integer("PRAGMA page_size");
+  const std::uint64_t inside = pages && page_bytes ? static_cast<std::uint64_t>(*pages * *page_bytes) : 0;
+  return reserve_.free_bytes().value_or(UINT64_MAX / 2) + inside;
+}
+
+void SqliteStore::look_at_disk() {
+  if (failed() || stuck_ || Clock::now() < look_at_) return;
+  look_at_ = Clock::now() + kLookPause;
+  const auto free = reserve_.free_bytes();
+  if (!free) {
+    if (full()) set_good();  // what the disk says is not known: commits will tell
+    return;
+  }
+  if (!full()) {
+    if (!reserve_.is_low(*free)) return;
+    if (const std::uint64_t left = room(); reserve_.is_low(left))
+      set_full("the disk has " + mib(left) + " left, and " + mib(reserve_.bytes()) +
+               " are kept for running jobs (store_reserve)");
+  } else if (reserve_.hold() && reserve_.has_again(room())) {
+    set_good();
+  }
+}
+
+void SqliteStore::set_full(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    trouble_ =
+        "the store " + path_ + " is full: " + why +
+        "; running jobs may finish, new ones are taken again when there is room: free some of the disk";
+  }
+  if (condition_.exchange(StoreCondition::full) != StoreCondition::full) signal();
+}
+
+void SqliteStore::set_good() {
+  condition_ = StoreCondition::good;
+  {
+    const std::lock_guard lock(mutex_);
+    trouble_.clear();
+  }
+  signal();
+}
+
+void SqliteStore::fail(const std::string& while_doing, const sqlite::Fault& fault) {
+  const bool damaged = fault.kind() == SQLITE_CORRUPT || fault.kind() == SQLITE_NOTADB;
+  {
+    const std::lock_guard lock(mutex_);
+    trouble_ =
+        "the store " + path_ + " has failed " + while_doing + ": " + fault.message +
+        "; nothing is committed any more. " +
+        (damaged ? "Stop the broker, then " + what_to_do_when_damaged(path_)
+                 : "Look at the disk and the system's log, then start the broker again: it goes on with "
+                   "what is on the disk");
+  }
+  condition_ = StoreCondition::failed;
+  signal();
+}
+
+}  // namespace lanemq::io

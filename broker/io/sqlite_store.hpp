@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "broker/io/disk_reserve.hpp"
+#include "broker/io/sqlite.hpp"
+#include "broker/io/sqlite_backup.hpp"
+#include "broker/io/sqlite_rows.hpp"
+#include "broker/io/store.hpp"
+
+namespace lanemq::io {
+
+/// Keeps jobs in a file of SQLite. A thread of its own commits whatever queued up during the last fsync in
+/// one transaction; the loop takes the next turns meanwhile.
+///
+/// A disk that is full is `full`: what could not be committed is tried again until there is room, the reserve
+/// is given to it, and nothing is lost or reordered. Any other error of the disk or the file is `failed`, for
+/// good: after an fsync that failed nobody knows what is on the disk, and the next one would say that all is
+/// well. What is on the disk is then read by the next start.
+///
+/// Threads: the constructor, load() and everything else of Store belong to the loop's thread; the private
+/// part below `the store's thread` to the other one, from the first submit(), read() or begin_backup() on.
+class SqliteStore final : public Store {
+ public:
+  static Result<std::unique_ptr<Store>> open(const std::string& path, const StoreOptions& options);
+  /// Commits what was submitted, unless the store is failed or the disk full.
+  ~SqliteStore() override;
+  SqliteStore(const SqliteStore&) = delete;
+  SqliteStore& operator=(const SqliteStore&) = delete;
+
+  std::string_view name() const override { return "sqlite"; }
+  bool durable() const override { return true; }
+  Result<void> load(StoreReader& reader) override;
+  std::uint64_t submit(core::Writes& writes) override;
+  std::uint64_t committed() const override { return committed_.load(std::memory_order_acquire); }
+  std::size_t backlog_bytes() const override { return backlog_bytes_.load(std::memory_order_relaxed); }
+  void read(const std::vector<std::uint64_t>& numbers) override;
+  void take_bodies(std::vector<StoredBody>& bodies) override;
+  StoreCondition condition() const override { return condition_.load(std::memory_order_acquire); }
+  std::string trouble() const override;
+  int descriptor() const override { return signal_; }
+  void clear_signal() override;
+  Result<void> begin_backup(const std::string& path) override;
+  std::optional<Result<void>> take_backup() override;
+  void flush() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// A body that was asked for, once everything up to a ticket is committed.
+  struct Asked {
+    std::uint64_t number;
+    std::uint64_t after;
+  };
+  /// What the store's thread has been given, in order; used up from the front.
+  template <class T>
+  struct Queue {
+    std::vector<T> items;
+    std::size_t next = 0;
+
+    bool empty() const { return next == items.size(); }
+    /// Takes everything of `incoming`, which gets this one's memory where nothing is left.
+    void take(std::vector<T>& incoming);
+  };
+
+  SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
+              const StoreOptions& options);
+  void start_thread();
+  void signal();
+
+  // ---- the store's thread ----
+  void run();
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
+  bool may_stop() const;
+  bool has_incoming() const;
+  bool can_go_on() const;
+  void take_work();
+  void commit_next();
+  std::size_t next_transaction() const;
+  sqlite::Outcome<void> commit(std::size_t count);
+  void committed_now(std::size_t count);
+  void not_committed(const sqlite::Fault& fault);
+  void read_bodies();
+  bool can_read(const Asked& asked) const;
+  void begin_asked_backup();
+  void step_backup();
+  void end_backup(Result<void> how);
+  void checkpoint();
+  void tidy();
+  void look_at_disk();
+  std::uint64_t room() const;
+  void set_full(const std::string& why);
+  void set_good();
+  void fail(const std::string& while_doing, const sqlite::Fault& fault);
+  bool failed() const { return condition_.load(std::memory_order_relaxed) == StoreCondition::failed; }
+  bool full() const { return condition_.load(std::memory_order_relaxed) == StoreCondition::full; }
+
+  const std::string path_;
+  Disk disk_of_system_;
+  const std::unique_ptr<sqlite::Database> database_;
+  StoreRows rows_;
+  DiskReserve reserve_;
+  const int signal_;  ///< an eventfd
+  std::thread thread_;
+
+  // Told by the store's thread.
+  std::atomic<std::uint64_t> committed_{0};
+  std::atomic<StoreCondition> condition_{StoreCondition::good};
+  std::atomic<std::size_t> backlog_bytes_{0};
+  std::atomic<bool> signalled_{false};
+  std::uint64_t submitted_ = 0;  ///< the loop's alone
+
+  // Shared, under the mutex.
+  mutable std::mutex mutex_;
+  std::condition_variable work_, done_;
+  std::vector<core::Writes> incoming_;
+  std::vector<core::Writes> spare_;  ///< empty, with their memory
+  std::vector<Asked> asked_;
+  std::vector<StoredBody> bodies_;
+  std::string trouble_;
+  std::optional<std::string> backup_asked_;
+  std::optional<Result<void>> backup_done_;
+  bool backup_runs_ = false;
+  bool idle_ = true;  ///< everything submitted is committed, or cannot be
+  bool stop_ = false;
+
+  // The store's thread alone.
+  Queue<core::Writes> writes_;
+  Queue<Asked> asks_;
+  std::vector<StoredBody> found_;
+  std::optional<SqliteBackup> backup_;
+  int log_pages_ = 0;              ///< in the write-ahead log, not in the file
+  bool stuck_ = false;             ///< the next transaction was refused for want of room
+  Clock::time_point retry_at_{};   ///< when it is tried again
+  bool untidy_ = false;            ///< there may be room to give back to the disk
+  Clock::time_point tidy_at_{};    ///< not before that
+  Clock::time_point commit_at_{};  ///< of the last commit
+  Clock::time_point look_at_{};    ///< at the disk, not before that
+};
+
+}  // namespace lanemq::io

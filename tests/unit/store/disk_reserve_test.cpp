@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/disk_reserve.hpp"
+
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.hpp"
+
+namespace lanemq {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// A disk of so many bytes.
+class SmallDisk final : public io::Disk {
+ public:
+  explicit SmallDisk(std::uint64_t bytes) : bytes_(bytes) {}
+  std::optional<std::uint64_t> free_bytes(const std::string&) const override { return bytes_ - used(); }
+  std::uint64_t file_bytes(const std::string& path) const override {
+    const auto found = files.find(path);
+    return found == files.end() ? 0 : found->second;
+  }
+  bool allocate(const std::string& path, std::uint64_t bytes) override {
+    if (bytes > bytes_ - used() + file_bytes(path)) return false;
+    files[path] = bytes;
+    return true;
+  }
+  void remove(const std::string& path) override { files.erase(path); }
+
+  std::map<std::string, std::uint64_t> files;
+
+ private:
+  std::uint64_t used() const {
+    std::uint64_t sum = 0;
+    for (const auto& [path, bytes] : files)
+      sum += bytes;
+    return sum;
+  }
+  std::uint64_t bytes_;
+};
+
+TEST(DiskReserve, keeps_back_a_quarter_of_a_small_disk) {
+  SmallDisk disk(16 * kMiB);
+
+  const io::DiskReserve reserve(disk, "store", 64 * kMiB);
+
+  EXPECT_TRUE(reserve.held());
+  EXPECT_EQ(reserve.bytes(), 4 * kMiB);
+  EXPECT_EQ(disk.files.at("store.reserve"), 4 * kMiB);
+}
+
+TEST(DiskReserve, is_as_large_on_a_disk_that_the_store_has_filled) {
+  SmallDisk disk(16 * kMiB);
+  disk.files = {{"store", 10 * kMiB}, {"store-wal", 2 * kMiB}, {"store.reserve", 4 * kMiB}};
+
+  const io::DiskReserve reserve(disk, "store", 64 * kMiB);
+
+  EXPECT_TRUE(reserve.held());
+  EXPECT_EQ(reserve.bytes(), 4 * kMiB);
+  EXPECT_TRUE(reserve.is_low(*reserve.free_bytes()));
+}
+
+TEST(DiskReserve, is_held_again_only_when_as_much_is_left_besides) {
+  SmallDisk disk(16 * kMiB);
+  io::DiskReserve reserve(disk, "store", 2 * kMiB);
+  reserve.release();
+  EXPECT_FALSE(reserve.held());
+  EXPECT_FALSE(disk.files.contains("store.reserve"));
+
+  disk.files["other"] = 13 * kMiB;
+  EXPECT_FALSE(reserve.hold());
+  disk.files["other"] = 11 * kMiB;
+  EXPECT_TRUE(reserve.hold());
+  EXPECT_TRUE(reserve.has_again(*reserve.free_bytes()));
+}
+
+TEST(DiskReserve, keeps_nothing_back_where_nothing_is_wanted) {
+  SmallDisk disk(16 * kMiB);
+  disk.files["store.reserve"] = kMiB;
+
+  io::DiskReserve reserve(disk, "store", 0);
+
+  EXPECT_TRUE(reserve.hold());
+  EXPECT_TRUE(disk.files.empty());
+  EXPECT_FALSE(reserve.is_low(0));
+}
+
+TEST(Disk, makes_a_file_that_takes_its_room) {
+  const test::TemporaryFolder folder;
+  io::Disk disk;
+  const std::string path = folder.file("reserve");
+
+  ASSERT_TRUE(disk.allocate(path, kMiB));
+  EXPECT_EQ(disk.file_bytes(path), kMiB);
+  ASSERT_TRUE(disk.allocate(path, kMiB / 2));
+  EXPECT_EQ(disk.file_bytes(path), kMiB / 2);
+  EXPECT_GT(disk.free_bytes(path).value_or(0), 0u);
+  EXPECT_FALSE(disk.allocate(folder.file("no/folder"), kMiB));
+
+  disk.remove(path);
+  EXPECT_EQ(disk.file_bytes(path), 0u);
+  EXPECT_EQ(disk.free_bytes(path), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lanemq
