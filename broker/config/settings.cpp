@@ -10,7 +10,6 @@ namespace lanemq::config {
 
 using core::BudgetOptions;
 using core::ClientOptions;
-using core::KeyOptions;
 using core::LaneOptions;
 using core::RateOptions;
 
@@ -150,10 +149,10 @@ void set_capacity(Limited& limited, const std::string& key, const std::string& t
   rate_of(limited.rates, *rate).capacity = parse_count(text, 1);
 }
 
-template void set_limit(BudgetOptions&, const std::string&, const std::string&);
-template void set_limit(KeyOptions&, const std::string&, const std::string&);
-template void set_capacity(BudgetOptions&, const std::string&, const std::string&);
-template void set_capacity(KeyOptions&, const std::string&, const std::string&);
+template void set_limit(core::BudgetOptions&, const std::string&, const std::string&);
+template void set_limit(core::KeyOptions&, const std::string&, const std::string&);
+template void set_capacity(core::BudgetOptions&, const std::string&, const std::string&);
+template void set_capacity(core::KeyOptions&, const std::string&, const std::string&);
 
 void unknown_key(const std::string& what, const std::string& key, const std::vector<std::string>& known) {
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
