@@ -8,7 +8,10 @@
 namespace lanemq::sim {
 
 void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body) {
-  if (advancing_) queue_delayed();
+  if (advancing_) {
+    queue_delayed();
+    end_silently();
+  }
   const auto found = by_body_.find(std::string(body));
   if (found == by_body_.end()) violated("a job was handed over that nobody submitted");
   ModelJob& job = *found->second;

@@ -207,6 +207,7 @@ Swarm draw_swarm(Random& random) {
   swarm.orphans = maybe(random, 40, random.one_of<std::int64_t>({20, 600}));
   if (swarm.orphans > 0 && random.percent(70)) swarm.vanishing_clients = swarm.tells_unreachable = true;
   swarm.settings = random.percent(30);
+  swarm.said_limits = maybe(random, 30, random.one_of<std::int64_t>({20, 300}));
   swarm.drained_workers = random.percent(30);
   return swarm;
 }
