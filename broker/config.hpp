@@ -17,7 +17,7 @@ namespace lanemq {
 struct Config {
   core::Options core = core::default_options();
   io::ServerOptions server;
-  std::string store = "memory";
+  std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
   std::string log_level = "info";
   bool insecure = false;

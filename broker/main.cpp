@@ -19,6 +19,7 @@
 #include "broker/io/log.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
+#include "broker/io/store_place.hpp"
 
 namespace {
 
@@ -122,14 +123,26 @@ std::optional<lanemq::core::Options> reload(Config& running, const std::function
   }
 }
 
-StoreOptions store_options(const Config& config) {
-  return {.specification = config.store, .reserve_bytes = config.store_reserve};
-}
-
 /// A store that is not known is a mistake in the configuration.
 [[noreturn]] void refuse_store(const lanemq::Error& error) {
   if (error.code == lanemq::ErrorCode::bad_request) throw ConfigError(error.message);
   throw lanemq::io::StoreError(error.message);
+}
+
+/// With the store of this user or service, where none is named.
+StoreOptions store_options(const Config& config) {
+  StoreOptions options{.specification = config.store, .reserve_bytes = config.store_reserve};
+  if (!options.specification.empty()) return options;
+  const auto place = lanemq::io::default_store(lanemq::io::read_state_folders());
+  if (!place) refuse_store(place.error());
+  options.specification = *place;
+  return options;
+}
+
+void make_store_folder(const Config& config, const StoreOptions& options) {
+  if (!config.store.empty()) return;
+  if (const auto made = lanemq::io::make_default_folder(options.specification); !made)
+    refuse_store(made.error());
 }
 
 void check_store(const Config& config) {
@@ -153,7 +166,9 @@ int serve(Config config, const std::function<Config()>& read) {
   }
   require_port(config.server.admin);
   require_admin_local(config.server.admin);
-  auto store = lanemq::io::open_store(store_options(config));
+  const StoreOptions options = store_options(config);
+  make_store_folder(config, options);
+  auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
   raise_descriptor_limit();
   const int signals = loop_signals();
@@ -193,7 +208,9 @@ int main(int argc, char** argv) {
                  "tcp://127.0.0.1:5572)")
       ->type_name("ENDPOINT");
   app.add_option("--store", store,
-                 "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker)")
+                 "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker); "
+                 "default:\n"
+                 "lanemq.db in $STATE_DIRECTORY, else in ${XDG_STATE_HOME:-~/.local/state}/lanemq")
       ->type_name("STORE");
   app.add_option("--log-level", log_level, "debug, info, warn, error or off")->type_name("LEVEL");
   app.add_option(

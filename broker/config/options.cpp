@@ -42,8 +42,10 @@ const OptionRow kOptions[] = {
     LANEMQ_NAME("admin_endpoint", server.admin,
                 "Where operators connect, of this machine alone; empty: a socket file in "
                 "$RUNTIME_DIRECTORY, else tcp://127.0.0.1:5572."),
-    LANEMQ_NAME("store", store,
-                "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker)."),
+    LANEMQ_NAME(
+        "store", store,
+        "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker); empty: "
+        "lanemq.db in $STATE_DIRECTORY, else in ${XDG_STATE_HOME:-~/.local/state}/lanemq."),
     LANEMQ_SIZE("store_reserve", store_reserve,
                 "Room on the store's disk that is kept back so that running jobs can finish; a quarter of a "
                 "small disk at most."),

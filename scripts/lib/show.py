@@ -217,7 +217,7 @@ def main():
     try:
         upstream = Upstream(programs, options)
         ready = programs.start("broker", BIN / "lanemq-broker", "--clients", "tcp://127.0.0.1:*",
-                               "--workers", "tcp://127.0.0.1:*", "--admin", "tcp://127.0.0.1:*",
+                               "--workers", "tcp://127.0.0.1:*", "--admin", "tcp://127.0.0.1:*", "--store", "memory",
                                "--set", f"budget.upstream.requests_per_minute={options.rpm}")
         endpoints = dict(part.split("=", 1) for part in ready.split())
         worker = [BIN / "lanemq-worker", "--broker", endpoints["workers"], "--service", f"chat=http:{upstream.url}",

@@ -93,8 +93,11 @@ class Process:
 
 
 class Broker(Process):
-    def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*", admin="tcp://127.0.0.1:*"):
+    def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*", admin="tcp://127.0.0.1:*",
+                 store="memory"):
         endpoints = ("--clients", clients, "--workers", workers, "--admin", admin)
+        if "--store" not in arguments:
+            arguments = ("--store", store, *arguments)
         super().__init__(program("lanemq-broker"), *endpoints, *arguments)
         line = self.line()
         words = dict(word.split("=", 1) for word in line.split()[1:])

@@ -24,8 +24,8 @@ import harness
 
 def broker_that_ends(*arguments, **environment):
     """Runs a broker that is not expected to serve; tells exit code and stderr."""
-    done = subprocess.run([harness.program("lanemq-broker"), *arguments], env={**os.environ, **environment},
-                          capture_output=True, text=True, timeout=harness.PATIENCE)
+    done = subprocess.run([harness.program("lanemq-broker"), *arguments],
+                          env={**os.environ, "LANEMQ_STORE": "memory", **environment}, capture_output=True, text=True, timeout=harness.PATIENCE)
     return done.returncode, done.stderr
 
 
@@ -45,7 +45,8 @@ class Endpoint(harness.Case):
         self.assertEqual(self.room.operator().ask("admin", {"do": "jobs"}, expect="admin").fields, {"jobs": []})
 
     def test_the_default_is_a_file_in_the_runtime_directory(self):
-        command = [harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers", "tcp://127.0.0.1:*"]
+        command = [harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers", "tcp://127.0.0.1:*",
+                   "--store", "memory"]
         broker = self.room.start(harness.Process(*command, env={**os.environ, "RUNTIME_DIRECTORY": self.folder}))
         self.assertIn(f" admin=ipc://{self.folder}/admin.sock", broker.line())
 
@@ -58,7 +59,7 @@ class Endpoint(harness.Case):
             except OSError:
                 pass  # by somebody else: just as well
             command = [harness.program("lanemq-broker"), "--clients", "tcp://127.0.0.1:*", "--workers",
-                       "tcp://127.0.0.1:*"]
+                       "tcp://127.0.0.1:*", "--store", "memory"]
             environment = {name: value for name, value in os.environ.items() if name != "RUNTIME_DIRECTORY"}
             broker = self.room.start(harness.Process(*command, env=environment))
             self.assertNotIn("admin=", broker.line())

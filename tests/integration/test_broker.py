@@ -15,7 +15,7 @@ def run(*arguments, **environment):
     """Runs a broker that is not expected to serve; tells exit code, stdout and stderr."""
     done = subprocess.run(
         [harness.program("lanemq-broker"), *arguments],
-        env={**os.environ, **environment},
+        env={**os.environ, "LANEMQ_STORE": "memory", **environment},
         capture_output=True,
         text=True,
         timeout=harness.PATIENCE,
@@ -45,7 +45,8 @@ class Program(unittest.TestCase):
             (["positional"], ["positional"]),
             (["--set"], ["--set"]),
             (["--log-level", "loud"], ["loud", "debug, info"]),
-            (["--store", "floppy"], ["floppy", "memory"]),
+            (["--store", "floppy"], ["floppy", "sqlite:PATH", "memory"]),
+            (["--check-store"], ["memory", "sqlite:PATH"]),
             (["--config", "/no/such/file.toml"], ["/no/such/file.toml"]),
             (["--clients", "tcp://0.0.0.0:*"], ["tcp://0.0.0.0:*", "--insecure"]),
             (["--workers", "tcp://*:*"], ["--insecure"]),
