@@ -299,6 +299,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   if (job.durable && !admission.redriven) write_accepted(job, fields, event.body);
+  note_numbers();
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
     Origin from = event.from;

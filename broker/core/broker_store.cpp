@@ -45,7 +45,7 @@ void Broker::write_state(const Job& job, bool dead) {
   state.arrival = job.arrival;
   state.accepted_us = stored_us(job.accepted_at);
   state.deadline_us = stored_us(job.deadline);
-  state.due_us = stored_us(job.due);
+  state.due_us = stored_us(state.kind == StoredState::Kind::running ? job.dispatched_at : job.due);
   if (job.extra) state.delay = job.extra->delay;
   state.attempt = job.attempt;
   state.attempts = job.attempts;
@@ -74,7 +74,11 @@ void Broker::write_accepted(const Job& job, const wire::Submit& fields, const Bl
   encode(record, outbox_.writes.buffer());
   outbox_.writes.end_of_record();
   outbox_.writes.set_body(body);
-  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
+}
+
+/// Jobs that are not kept have numbers too, which no later life may give again.
+void Broker::note_numbers() {
+  if (options_.store_durable && jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
 }
 
 /// Another life of the broker begins its numbers behind those of this one.
@@ -97,7 +101,6 @@ void Broker::write_renamed(const Job& job, JobNumber stored_as) {
   outbox_.writes.add(Write::Kind::rename_job, static_cast<std::uint64_t>(stored_as)).renamed =
       static_cast<std::uint64_t>(job.number);
   write_state(job);
-  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
 }
 
 void Broker::write_changed(const Job& job) {
@@ -290,6 +293,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     job.state = JobState::delayed;
     job.adoptable = true;
     job.due = now + kAdoptHeartbeats * options_.heartbeat;
+    job.dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
   }
   job.queue = &clients_.join(client, stream);
@@ -385,10 +389,10 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   ++lane.running;
   job.missing = 0;
   job.charged = 0;
-  job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   job.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
-                                   job.extra ? job.extra->key : std::string_view{}, now);
+                                   job.extra ? job.extra->key : std::string_view{}, job.dispatched_at);
+  job.dispatched_at = now;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();
   ++client.running;

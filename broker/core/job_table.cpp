@@ -61,7 +61,10 @@ Job& JobTable::create() {
   Place& place = this->place(free_places_.pop());
   Job& job = take_job();
   ++size_;
-  place.number = JobNumber{static_cast<std::uint64_t>(place.number) + (std::uint64_t{1} << kSlotBits)};
+  // Behind a job that was restored its place may have been another's, of which the store knew nothing.
+  const std::uint64_t before = std::max(static_cast<std::uint64_t>(place.number),
+                                        first_generation_ << kSlotBits | index_of(place.number));
+  place.number = JobNumber{before + (std::uint64_t{1} << kSlotBits)};
   generation_ = std::max(generation_, static_cast<std::uint64_t>(place.number) >> kSlotBits);
   place.record = &job;
   job.number = place.number;

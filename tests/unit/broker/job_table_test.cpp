@@ -202,5 +202,23 @@ TEST(JobTable, two_lives_of_a_broker_share_no_number) {
   EXPECT_LT(static_cast<std::uint64_t>(*numbers.rbegin()), std::uint64_t{1} << 53);
 }
 
+TEST(JobTable, places_of_restored_jobs_give_no_number_of_an_earlier_life_again) {
+  constexpr std::uint64_t kNoted = 50;  // generations that earlier lives may have used
+  constexpr int kSlotBits = 24;
+  TableBench bench(2000);
+  bench.table.set_first_generation(kNoted);
+  Job* const restored = bench.table.restore(JobNumber{std::uint64_t{3} << kSlotBits | 7});
+  ASSERT_NE(restored, nullptr);
+  JobText::Parts parts{};
+  parts[JobText::id] = "restored";
+  restored->text.assign(parts);
+  bench.table.index(*restored);
+  bench.table.restored();
+  bench.end(*restored, std::nullopt);
+  bench.table.erase(*restored);
+  for (std::size_t i = 0; i < bench.table.places(); ++i)
+    EXPECT_GT(static_cast<std::uint64_t>(add(bench.table, std::to_string(i)).number) >> kSlotBits, kNoted);
+}
+
 }  // namespace
 }  // namespace lanemq::core
