@@ -53,6 +53,15 @@ Crashes draw_crashes(Random& random, Swarm& swarm) {
     options.dead_bytes_max = usual.dead_bytes_max;
     options.retain = random.one_of<Duration>({milliseconds(50), seconds(5), seconds(60)});
   }
+  // Limits that are felt in a run that is this short.
+  if (random.percent(50))
+    for (core::BudgetOptions& budget : options.budgets)
+      for (core::RateOptions& rate : budget.rates)
+        if (rate.resource == core::Resource::requests && budget.window == core::WindowKind::sliding) {
+          rate.limit =
+              rate.period == std::chrono::seconds(1) ? random.between(2, 20) : random.between(10, 60);
+          rate.capacity = rate.limit / 2;
+        }
   // Of limits that changed the witness does not know which counts.
   swarm.settings = false;
   swarm.said_limits = 0;

@@ -114,7 +114,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
   if (!submit.orphan.empty()) asked.ends_at = now;
   asked.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options.retain;
   asked.attempts_max = submit.attempts_max.value_or(options.attempts_max);
-  bodies_.insert(asked.body);
+  service_of_body_.emplace(asked.body, submit.service);
   if (!asked.id.empty()) {
     Followed& job = followed(asked.id);
     job.contents.insert(asked.content);
@@ -249,7 +249,8 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
     violated(quoted(id) + " is handed over twice as attempt " + std::to_string(offer.attempt));
   if (job_of_number_.try_emplace(offer.job, id).first->second != id)
     violated(quoted(id) + " has the number of " + quoted(job_of_number_[offer.job]));
-  if (!bodies_.contains(std::string(body))) violated(quoted(id) + " was never submitted");
+  const auto submitted = service_of_body_.find(std::string(body));
+  if (submitted == service_of_body_.end()) violated(quoted(id) + " was never submitted");
   Followed& job = followed(id);
   if (job.bodies.empty())
     job.bodies.insert(std::string(body));  // the broker made its id
@@ -274,7 +275,7 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
   if (job.offers >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, decided_at_);
-  take_from_budgets(offer, lease);
+  take_from_budgets(offer, submitted->second, lease);
 }
 
 /// Nobody of its client was promised to run before it was first submitted, and still waits.
@@ -287,15 +288,11 @@ void Witness::check_order(const std::string& id, const Followed& job) {
   }
 }
 
-void Witness::take_from_budgets(const wire::JobOffer& offer, Lease lease) {
+void Witness::take_from_budgets(const wire::JobOffer& offer, const std::string& service, Lease lease) {
   const core::Options& options = swarm_.options;
   const auto usual = std::find_if(options.lanes.begin(), options.lanes.end(),
                                   [](const core::LaneOptions& lane) { return lane.is_default; });
   const std::string_view lane = offer.lane.empty() ? std::string_view(usual->name) : offer.lane;
-  // A worker of one service is not told which.
-  if (offer.service.empty() && swarm_.services.size() > 1) return;
-  const std::string_view service =
-      offer.service.empty() ? std::string_view(swarm_.services.front()) : offer.service;
   const auto matches = [](const std::string& pattern, std::string_view name) {
     return pattern.empty() || glob_match(pattern, name);
   };

@@ -94,7 +94,7 @@ class Witness final : public Watcher {
   void heard(const wire::StatusReply& status);
   void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
   void check_order(const std::string& id, const Followed& job);
-  void take_from_budgets(const wire::JobOffer& offer, Lease lease);
+  void take_from_budgets(const wire::JobOffer& offer, const std::string& service, Lease lease);
   void check_inventory(const std::string& address, const wire::Heartbeat& inventory, TimePoint now);
   void alive(const std::string& address, TimePoint now);
   void forget_worker(const std::string& address);
@@ -106,8 +106,8 @@ class Witness final : public Watcher {
 
   std::vector<TimePoint> cleared_at_;  // when operators ran dead jobs again, or forgot them
   std::map<std::string, Followed> jobs_;
-  std::map<std::uint64_t, Asked> asked_;  // by ref
-  std::set<std::string> bodies_;          // of all submits
+  std::map<std::uint64_t, Asked> asked_;                // by ref
+  std::map<std::string, std::string> service_of_body_;  // of all submits
   std::map<std::uint64_t, std::string> job_of_number_;
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;
