@@ -25,8 +25,6 @@ constexpr std::size_t kTransactionBytesMax = 8u << 20;
 constexpr std::size_t kReadsPerCommit = 64;
 /// Memory of turns that is kept to be used again, in turns.
 constexpr std::size_t kSpareMax = 64;
-/// Pages of the write-ahead log after which it is written to the file.
-constexpr int kCheckpointPages = 1000;
 /// Between two attempts to commit on a full disk.
 constexpr auto kRetryPause = 50ms;
 /// How often the disk is asked for its room, where there is work or it is full.
@@ -84,6 +82,7 @@ Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const 
 SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
                          const StoreOptions& options)
     : path_(std::move(path)),
+      checkpoint_pages_(options.checkpoint_pages),
       database_(std::move(database)),
       rows_(std::move(rows)),
       reserve_(options.disk != nullptr ? *options.disk : disk_of_system_, path_, options.reserve_bytes),
@@ -222,7 +221,7 @@ void SqliteStore::run() {
       read_bodies();
       begin_asked_backup();
       step_backup();
-      if (log_pages_ >= kCheckpointPages) checkpoint();
+      if (log_pages_ >= checkpoint_pages_) checkpoint();
       tidy();
       look_at_disk();
     }

@@ -105,6 +105,7 @@ class SqliteStore final : public Store {
   bool full() const { return condition_.load(std::memory_order_relaxed) == StoreCondition::full; }
 
   const std::string path_;
+  const int checkpoint_pages_;
   Disk disk_of_system_;
   const std::unique_ptr<sqlite::Database> database_;
   StoreRows rows_;

@@ -93,6 +93,7 @@ class Store {
 struct StoreOptions {
   std::string specification;              ///< `memory` or `sqlite:PATH`
   std::size_t reserve_bytes = 64u << 20;  ///< of disk, kept back so that running work can finish
+  int checkpoint_pages = 1000;            ///< of the log, after which it is written to the file
   std::string vfs{};     ///< tests: the name of SQLite's file system layer; empty: the system's
   Disk* disk = nullptr;  ///< tests: what is free, instead of the system's; outlives the store
 };

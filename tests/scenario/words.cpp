@@ -198,11 +198,12 @@ class Fields {
   std::optional<wire::UpstreamLimits> limits() {
     wire::UpstreamLimits limits;
     limits.limit_requests = number("limit_requests");
+    limits.limit_tokens = number("limit_tokens");
     limits.remaining_requests = number("remaining_requests");
     limits.remaining_tokens = number("remaining_tokens");
     limits.reset_requests_ms = number("reset_requests_ms");
-    const bool any = limits.limit_requests || limits.remaining_requests || limits.remaining_tokens ||
-                     limits.reset_requests_ms;
+    const bool any = limits.limit_requests || limits.limit_tokens || limits.remaining_requests ||
+                     limits.remaining_tokens || limits.reset_requests_ms;
     return any ? std::optional(limits) : std::nullopt;
   }
 

@@ -105,6 +105,16 @@ Turn& Turn::put_note(std::string name, std::string record) {
   return *this;
 }
 
+Turn& Turn::append(const Turn& other) {
+  for (const Write& from : other.writes_) {
+    write(writes_, from.kind, from.number, other.writes_.state(from), other.writes_.record(from),
+          from.renamed);
+    if (!from.body.empty()) writes_.set_body(from.body);
+  }
+  effects_.insert(effects_.end(), other.effects_.begin(), other.effects_.end());
+  return *this;
+}
+
 void Turn::apply(StoreContent& content) const {
   for (const auto& effect : effects_)
     effect(content);

@@ -41,6 +41,8 @@ class Turn {
   Turn& erase_result(std::uint64_t number);
   Turn& put_note(std::string name, std::string record);
 
+  /// All that `other` does, behind what this one does.
+  Turn& append(const Turn& other);
   core::Writes& writes() { return writes_; }
   /// Does to `content` what the store does with the writes.
   void apply(StoreContent& content) const;
