@@ -116,6 +116,8 @@ sqlite::Outcome<void> set_journal(sqlite::Database& database) {
     if (!*row || statement->bytes(0) != "wal")
       return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
                                           .message = "its file system does not take a write-ahead log"});
+    // The change is committed behind the row that tells of it.
+    if (const auto done = statement->run(); !done) return done;
   }
   // Checkpoints are the store's own: after the loop has been told of the commit, not before.
   return database.execute(

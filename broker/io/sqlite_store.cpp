@@ -29,6 +29,8 @@ constexpr std::size_t kSpareMax = 64;
 constexpr auto kRetryPause = 50ms;
 /// How often the disk is asked for its room, where there is work or it is full.
 constexpr auto kLookPause = 250ms;
+/// And so often while as much is written as is kept back.
+constexpr std::size_t kLooksPerReserve = 16;
 /// Free pages of the file are given back to the disk: so many at a time, so often, and those beyond so many.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
@@ -324,6 +326,7 @@ void SqliteStore::committed_now(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     core::Writes& writes = writes_.items[writes_.next++];
     backlog_bytes_.fetch_sub(writes.bytes(), std::memory_order_relaxed);
+    written_ += writes.bytes();
     writes.clear();
   }
   commit_at_ = Clock::now();
@@ -454,8 +457,10 @@ std::uint64_t SqliteStore::room() const {
 }
 
 void SqliteStore::look_at_disk() {
-  if (failed() || stuck_ || Clock::now() < look_at_) return;
+  const bool much_was_written = written_ > reserve_.bytes() / kLooksPerReserve;
+  if (failed() || stuck_ || (Clock::now() < look_at_ && !much_was_written)) return;
   look_at_ = Clock::now() + kLookPause;
+  written_ = 0;
   const auto free = reserve_.free_bytes();
   if (!free) {
     if (full()) set_good();  // what the disk says is not known: commits will tell

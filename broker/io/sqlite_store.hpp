@@ -146,6 +146,7 @@ class SqliteStore final : public Store {
   Clock::time_point tidy_at_{};    ///< not before that
   Clock::time_point commit_at_{};  ///< of the last commit
   Clock::time_point look_at_{};    ///< at the disk, not before that
+  std::size_t written_ = 0;        ///< bytes since the last look
 };
 
 }  // namespace lanemq::io
