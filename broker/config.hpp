@@ -21,8 +21,6 @@ struct Config {
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
   std::string log_level = "info";
   bool insecure = false;
-  /// Keys that are understood and have no effect in this version; the program warns of each.
-  std::vector<std::string> without_effect;
   /// Where the file says something that is only checked as a whole: `lane.NAME`, `lane.NAME.KEY`,
   /// `budget.NAME` and `clients.NAME` to `file:line:column`.
   std::map<std::string, std::string> places{};

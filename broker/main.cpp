@@ -170,9 +170,6 @@ int serve(Config config, const std::function<Config()>& read) {
   make_store_folder(config, options);
   auto store = lanemq::io::open_store(options);
   if (!store) refuse_store(store.error());
-  for (const std::string& key : config.without_effect)
-    lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.no_effect",
-                          {{"key", key}, {"reason", "understood, but this version does not enforce it"}});
   raise_descriptor_limit();
   const int signals = loop_signals();
   // libzmq takes the routing ids it makes from rand(): they must not be guessable.

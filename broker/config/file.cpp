@@ -70,7 +70,7 @@ void read_lanes(const std::string& path, const toml::node& node, Config& config)
         if (key == "name") continue;
         config.places["lane." + lane.name + "." + std::string(key.str())] = place_of(path, value);
         at_place(path, value, "lane." + lane.name + "." + std::string(key.str()),
-                 [&, k = std::string(key.str()), &v = value] { set_lane_key(lane, k, text_of(v), config); });
+                 [&, k = std::string(key.str()), &v = value] { set_lane_key(lane, k, text_of(v)); });
       }
       config.core.lanes.push_back(lane);
     });

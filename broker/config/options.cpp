@@ -166,7 +166,7 @@ void set_config(const std::string& assignment, Config& config) try {
   if (group == "lane") {
     std::vector<std::string> known;
     for (LaneOptions& lane : config.core.lanes) {
-      if (lane.name == name) return set_lane_key(lane, rest, text, config);
+      if (lane.name == name) return set_lane_key(lane, rest, text);
       known.push_back(lane.name);
     }
     unknown_key("lane", name, known);

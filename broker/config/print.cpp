@@ -62,6 +62,7 @@ std::string print_config(const Config& config) {
     if (lane.reserve > 0) out += "reserve = " + show_share(lane.reserve) + "\n";
     if (lane.share_min > 0) out += "share_min = " + show_share(lane.share_min) + "\n";
     if (lane.boost_after.count() > 0) out += "boost_after = \"" + show(lane.boost_after) + "\"\n";
+    if (!lane.durable) out += "durable = false\n";
     if (lane.is_default) out += "default = true\n";
   }
   if (config.core.clients.empty())

@@ -13,10 +13,9 @@ using core::BudgetOptions;
 using core::KeyOptions;
 using core::LaneOptions;
 
-void edit_lane(Config& config, LaneOptions& lane, const std::string& setting, const std::string& text) {
+void edit_lane(LaneOptions& lane, const std::string& setting, const std::string& text) {
   const LaneOptions before = lane;
-  set_lane_key(lane, setting, text, config);
-  if (!config.without_effect.empty()) throw ConfigError("understood, but without effect in this version");
+  set_lane_key(lane, setting, text);
   if (lane.reserved_slots != before.reserved_slots || lane.is_default != before.is_default)
     throw ConfigError("needs a restart; change it in the file");
 }
@@ -106,7 +105,7 @@ Result<core::Options> edited(const core::Options& running, const core::OptionEdi
     config.core = running;
     if (of_lane) {
       for (LaneOptions& lane : config.core.lanes)
-        if (lane.name == name) edit_lane(config, lane, setting, text);
+        if (lane.name == name) edit_lane(lane, setting, text);
     } else {
       for (BudgetOptions& budget : config.core.budgets)
         if (budget.name == name)

@@ -10,7 +10,6 @@ namespace lanemq::config {
 
 using core::BudgetOptions;
 using core::ClientOptions;
-using core::KeyOptions;
 using core::LaneOptions;
 using core::RateOptions;
 
@@ -43,6 +42,8 @@ const KeyRow<LaneOptions> kLaneKeys[] = {
      [](LaneOptions& lane, const std::string& text) { lane.share_min = parse_share(text); }},
     {"boost_after", "a job that waited so long competes a lane higher",
      [](LaneOptions& lane, const std::string& text) { lane.boost_after = parse_duration(text); }},
+    {"durable", "its jobs outlive the broker, where the store does",
+     [](LaneOptions& lane, const std::string& text) { lane.durable = parse_switch(text); }},
     {"default", "takes jobs that name no lane",
      [](LaneOptions& lane, const std::string& text) { lane.is_default = parse_switch(text); }},
 };
@@ -62,8 +63,6 @@ const KeyRow<ClientOptions> kClientKeys[] = {
     {"lane_max", "the highest lane that it may use",
      [](ClientOptions& client, const std::string& text) { client.lane_max = text; }},
 };
-/// Part of the documented lane table that a later version enforces.
-constexpr std::string_view kLaneKeysLater[] = {"durable"};
 
 RateOptions& rate_of(std::vector<RateOptions>& rates, const core::RateKind& kind) {
   for (RateOptions& rate : rates)
@@ -150,10 +149,10 @@ void set_capacity(Limited& limited, const std::string& key, const std::string& t
   rate_of(limited.rates, *rate).capacity = parse_count(text, 1);
 }
 
-template void set_limit(BudgetOptions&, const std::string&, const std::string&);
-template void set_limit(KeyOptions&, const std::string&, const std::string&);
-template void set_capacity(BudgetOptions&, const std::string&, const std::string&);
-template void set_capacity(KeyOptions&, const std::string&, const std::string&);
+template void set_limit(core::BudgetOptions&, const std::string&, const std::string&);
+template void set_limit(core::KeyOptions&, const std::string&, const std::string&);
+template void set_capacity(core::BudgetOptions&, const std::string&, const std::string&);
+template void set_capacity(core::KeyOptions&, const std::string&, const std::string&);
 
 void unknown_key(const std::string& what, const std::string& key, const std::vector<std::string>& known) {
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
@@ -165,13 +164,9 @@ void unknown_key(const std::string& what, const std::string& key, const std::vec
   throw ConfigError(message);
 }
 
-void set_lane_key(LaneOptions& lane, const std::string& key, const std::string& text, Config& config) {
+void set_lane_key(LaneOptions& lane, const std::string& key, const std::string& text) {
   for (const auto& row : kLaneKeys)
     if (row.key == key) return row.set(lane, text);
-  if (std::find(std::begin(kLaneKeysLater), std::end(kLaneKeysLater), key) != std::end(kLaneKeysLater)) {
-    config.without_effect.push_back("lane." + lane.name + "." + key);
-    return;
-  }
   std::vector<std::string> known{"name"};
   for (const auto& row : kLaneKeys)
     known.emplace_back(row.key);

@@ -15,8 +15,7 @@ namespace lanemq::config {
 /// `name` of the options table, or short for one (`clients`, `workers`, `admin`).
 void set_option(const std::string& name, const std::string& text, Config& config);
 
-/// A key that this version only understands goes to `config.without_effect`.
-void set_lane_key(core::LaneOptions& lane, const std::string& key, const std::string& text, Config& config);
+void set_lane_key(core::LaneOptions& lane, const std::string& key, const std::string& text);
 
 void set_client_key(core::ClientOptions& client, const std::string& key, const std::string& text);
 /// The entry of a client; makes one if there is none.

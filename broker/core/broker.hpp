@@ -57,7 +57,8 @@ class Broker {
 
   // What was known when the broker stopped, as it had put it into the outbox's writes: notes first, then
   // jobs, then results, then restored(). All before the first handle(). An error says what cannot be read.
-  /// By how much the wall clock jumped since: added to all times that were written. Before jobs and results.
+  /// By how much the wall clock has been set since the store began, whose times go on as if it had not.
+  /// Before anything else of it.
   void restore_clock(Duration shift) { stored_shift_ = shift; }
   Result<void> restore_note(std::string_view name, std::string_view record);
   /// `body`: none where it stays in the store, with `body_bytes`.
@@ -258,11 +259,10 @@ class Broker {
   void add_history(DocumentMap& document, const History& history, TimePoint now) const;
 
   // ---- what outlives the broker (broker_store.cpp)
-  std::int64_t epoch_us() const { return options_.wall_ms * 1000; }
-  std::int64_t unix_us(TimePoint when) const { return when.time_since_epoch().count() + epoch_us(); }
-  TimePoint time_of(std::int64_t stored_us) const {
-    return TimePoint(Duration(stored_us - epoch_us()) + stored_shift_);
-  }
+  /// The core's time zero by the store's clock.
+  std::int64_t epoch_us() const { return options_.wall_ms * 1000 - stored_shift_.count(); }
+  std::int64_t stored_us(TimePoint when) const { return when.time_since_epoch().count() + epoch_us(); }
+  TimePoint time_of(std::int64_t stored_us) const { return TimePoint(Duration(stored_us - epoch_us())); }
   void write_state(const Job& job, bool dead = false);
   void write_note(std::string_view name, const std::vector<StoredEntry>& entries);
   void write_numbers();

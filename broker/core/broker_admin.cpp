@@ -199,6 +199,7 @@ void Broker::list_lanes(const AdminAsked& event) {
     if (options.reserved_slots > 0) row.integer("reserved_slots", signed_of(options.reserved_slots));
     if (options.reserve > 0) row.number("reserve", options.reserve / 1000.0);
     if (options.share_min > 0) row.number("share_min", options.share_min / 1000.0);
+    if (options_.store_durable && options.durable) row.flag("durable", true);
     if (options.boost_after.count() > 0) row.integer("boost_after_ms", to_ms(options.boost_after));
     if (options.is_default) row.flag("default", true);
     if (lane->paused) row.flag("paused", true);

@@ -43,9 +43,9 @@ void Broker::write_state(const Job& job, bool dead) {
                : job.state == JobState::delayed ? StoredState::Kind::delayed
                                                 : StoredState::Kind::queued;
   state.arrival = job.arrival;
-  state.accepted_us = unix_us(job.accepted_at);
-  state.deadline_us = unix_us(job.deadline);
-  state.due_us = unix_us(job.due);
+  state.accepted_us = stored_us(job.accepted_at);
+  state.deadline_us = stored_us(job.deadline);
+  state.due_us = stored_us(job.due);
   if (job.extra) state.delay = job.extra->delay;
   state.attempt = job.attempt;
   state.attempts = job.attempts;
@@ -133,8 +133,8 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
-  stored.due_us = unix_us(result->due);
-  stored.ended_us = unix_us(now);
+  stored.due_us = stored_us(result->due);
+  stored.ended_us = stored_us(now);
   outbox_.writes.add(Write::Kind::insert_result, number);
   outbox_.writes.end_of_state();
   write(stored, how.ending, outbox_.writes.buffer());
@@ -210,7 +210,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     return failure(ErrorCode::internal, "job " + std::to_string(number) + " cannot be read: " + why);
   };
   History history;
-  const auto state = all.decoder.state(state_bytes, epoch_us() - stored_shift_.count(), history);
+  const auto state = all.decoder.state(state_bytes, epoch_us(), history);
   if (!state) return unreadable(state.error().message);
   const auto fields = all.decoder.submit(record);
   if (!fields) return unreadable(fields.error().message);
@@ -359,8 +359,7 @@ Broker::Restored Broker::restored(TimePoint now) {
     set_timer(*job);
   }
   for (const auto& [name, entries] : all.budgets)
-    if (Budget* const budget = budget_named(name))
-      budgets_.restore(*budget, entries, epoch_us() - stored_shift_.count(), now);
+    if (Budget* const budget = budget_named(name)) budgets_.restore(*budget, entries, epoch_us(), now);
   write_numbers();
   if (!all.seeded) {
     StoredNumbers seed;

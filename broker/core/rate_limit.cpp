@@ -198,12 +198,18 @@ std::int64_t RateLimit::held(int hold) const {
   return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
 }
 
+std::int64_t RateLimit::whole_for(std::int64_t amount) const {
+  if (amount > limit_) return amount;
+  return amount <= ceiling_ ? ceiling_ : effective();
+}
+
 std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
-  return std::min(amount + held(hold), capacity());
+  const std::int64_t level = std::min(amount + held(hold), capacity());
+  return window_ ? std::min(level, whole_for(amount)) : level;
 }
 
 std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
-  return std::min(amount + held(hold), std::max(amount, limit_));
+  return std::min(amount + held(hold), whole_for(amount));
 }
 
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {

@@ -78,6 +78,10 @@ class RateLimit {
   void apply_pace();
   std::int64_t effective() const;
   std::int64_t headroom() const;
+  /// As much as a window has at most for `amount`: what is more than the upstream says that it allows goes
+  /// when nothing else counts, for it would wait for ever, and the upstream knows better; more than the limit
+  /// never.
+  std::int64_t whole_for(std::int64_t amount) const;
   /// What must be there before `amount` is taken: in the bucket, and in the window.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;

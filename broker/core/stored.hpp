@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/list_reader.hpp>
 #include <lanemq/result.hpp>
 
 #include "broker/core/dead_job.hpp"
@@ -78,7 +79,6 @@ void write(const std::vector<StoredEntry>& entries, Buffer& out);
 class StoredDecoder {
  public:
   StoredDecoder();
-  ~StoredDecoder();
 
   /// `history`: what was written of the attempts, of a broker whose time zero is `epoch_us`.
   Result<StoredState> state(std::string_view bytes, std::int64_t epoch_us, History& history);
@@ -88,8 +88,7 @@ class StoredDecoder {
   Result<wire::Submit> submit(std::string_view record);
 
  private:
-  class Reader;
-  std::unique_ptr<Reader> reader_;
+  ListReader list_;
   Decoder decoder_;
 };
 

@@ -19,7 +19,10 @@ constexpr std::string_view kClock = "clock";
 class Reader final : public StoreReader {
  public:
   Reader(core::Broker& broker, core::TimePoint time, const ClockReading& clock)
-      : broker_(broker), time_(time), clock_(clock) {}
+      : broker_(broker), time_(time), clock_(clock), stored_us_(clock.unix_us) {}
+
+  /// The store's clock at `clock`.
+  std::int64_t stored_now() const { return stored_us_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
     if (name != kClock) return broker_.restore_note(name, record);
@@ -27,11 +30,13 @@ class Reader final : public StoreReader {
     auto entries = decoder.entries(record);
     if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"clock\" cannot be read");
     core::StoredNumbers& numbers = entries->front().numbers;
-    ClockReading then;
-    then.unix_us = numbers.next();
-    then.uptime_us = numbers.next();
-    then.boot = numbers.next();
-    broker_.restore_clock(core::Duration(clock_shift_us(then, clock_)));
+    ClockNote note;
+    note.stored_us = numbers.next();
+    note.at.unix_us = numbers.next();
+    note.at.uptime_us = numbers.next();
+    note.at.boot = numbers.next();
+    stored_us_ = stored_us(note, clock_);
+    broker_.restore_clock(core::Duration(clock_.unix_us - stored_us_));
     return {};
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
@@ -46,6 +51,7 @@ class Reader final : public StoreReader {
   core::Broker& broker_;
   core::TimePoint time_;
   const ClockReading& clock_;
+  std::int64_t stored_us_;
 };
 
 std::int64_t uptime_us() {
@@ -70,10 +76,10 @@ ClockReading read_clock() {
   return reading;
 }
 
-std::int64_t clock_shift_us(const ClockReading& then, const ClockReading& now) {
-  if (then.boot == now.boot && now.uptime_us >= then.uptime_us)
-    return now.unix_us - (then.unix_us + now.uptime_us - then.uptime_us);
-  return std::min<std::int64_t>(now.unix_us - then.unix_us, 0);
+std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
+  const bool known = note.at.boot == now.boot && now.uptime_us >= note.at.uptime_us;
+  return note.stored_us + (known ? now.uptime_us - note.at.uptime_us
+                                 : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
 Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core::TimePoint time) {
@@ -82,7 +88,7 @@ Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core:
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
   const core::Broker::Restored restored = broker.restored(time);
   core::StoredNumbers numbers;
-  for (const std::int64_t number : {clock.unix_us, clock.uptime_us, clock.boot})
+  for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})
     numbers.put(number);
   core::Writes& writes = broker.outbox().writes;
   writes.add(core::Write::Kind::put_note, 0);

@@ -18,9 +18,15 @@ struct ClockReading {
 };
 ClockReading read_clock();
 
-/// By how much what an earlier run wrote as Unix time is to be moved, in microseconds: where the machine was
-/// not started again the time that passed is known, else the wall clock is believed unless it went back.
-std::int64_t clock_shift_us(const ClockReading& then, const ClockReading& now);
+/// What an earlier run noted of its start.
+struct ClockNote {
+  std::int64_t stored_us = 0;  ///< the store's clock, which goes on whatever is done to the wall clock
+  ClockReading at{};
+};
+
+/// The store's clock now. Where the machine was not started again since the note, the time that passed is
+/// known; else the wall clock is believed, unless it went back.
+std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 
 /// Brings back what a store knows, and logs what it was. `time` is the core's now.
 Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core::TimePoint time);

@@ -83,9 +83,9 @@ Outcome<void> StoreRows::apply(const Writes& writes, const Write& write) {
       return erase_job_.run().and_then([&] { return erase_body_.run(); });
     case Write::Kind::insert_result:
       insert_result_.bind(1, key(write.number));
-      insert_result_.bind(2, result_checksum(write.number, record, write.body.bytes()));
+      insert_result_.bind(2, result_checksum(write.number, record, writes.body(write)));
       insert_result_.bind(3, record);
-      insert_result_.bind(4, write.body.bytes());
+      insert_result_.bind(4, writes.body(write));
       return insert_result_.run();
     case Write::Kind::erase_result:
       erase_result_.bind(1, key(write.number));
@@ -100,7 +100,7 @@ Outcome<void> StoreRows::apply(const Writes& writes, const Write& write) {
 }
 
 Outcome<void> StoreRows::insert_job(const Writes& writes, const Write& write) {
-  const std::string_view body = write.body.bytes();
+  const std::string_view body = writes.body(write);
   const std::string_view record = writes.record(write);
   const std::string_view row_body = in_row(body.size()) ? body : std::string_view();
   insert_job_.bind(1, key(write.number));

@@ -198,7 +198,7 @@ class Answers(harness.Case):
         self.assert_error(answer("seen", {"id": "x", "seq": 1}), "bad_request", "not in this version")
         self.assert_error(answer("fetch", {"id": "x", "from_seq": 1}), "bad_request", "from_seq", "not in this version")
 
-    def test_what_is_without_effect_in_this_version_is_taken(self):
+    def test_a_store_in_memory_takes_a_wish_for_durability_and_says_no(self):
         self.client.submit(durable=True, reply="both", stream=False, delay_ms=0, orphan="keep", ref=1)
         self.assertFalse(self.client.get("accepted").fields.get("durable", False))
         self.worker.echo(self.worker.get("job"))

@@ -42,6 +42,7 @@ void Stage::add_lane(Words words) {
     const auto value = words.take(name);
     return value ? static_cast<int>(parse_number(*value)) * 10 : 0;
   };
+  lane.durable = words.take("durable").value_or("true") == "true";
   lane.reserve = share("reserve_percent");
   lane.share_min = share("share_min_percent");
   if (const auto value = words.take("boost_after")) lane.boost_after = parse_duration(*value);
@@ -114,6 +115,7 @@ void Stage::set_option(Words words) {
     options_.gone_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("jobs_max"))
     options_.jobs_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("store")) options_.store_durable = *value == "disk";
   if (const auto value = words.take("services_max"))
     options_.services_max = static_cast<std::size_t>(parse_number(*value));
   words.require_all_taken();
@@ -122,6 +124,54 @@ void Stage::set_option(Words words) {
 void Stage::start() {
   if (options_.lanes.empty()) options_.lanes = core::default_lanes();
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
+  crashed_ = false;
+  if (options_.store_durable) committed_.restore(*broker_, now_);
+}
+
+/// A new broker: that knows nothing, or what was committed. `clock=1h`: the wall clock was set forward while
+/// it was down; `-1h`: back.
+void Stage::restart(Words words) {
+  const std::string clock = words.take("clock").value_or("0s");
+  words.require_all_taken();
+  const bool back = clock.starts_with('-');
+  const core::Duration jump = (back ? -1 : 1) * parse_duration(back ? clock.substr(1) : clock);
+  options_.wall_ms += core::to_ms(jump);
+  clock_set_ += jump;
+  waiting_.clear();
+  written_ = committed_;
+  uncommitted_ = false;
+  if (options_.lanes.empty()) options_.lanes = core::default_lanes();
+  broker_ = std::make_unique<core::Broker>(options_, ++lives_);
+  crashed_ = false;
+  if (!options_.store_durable) return;
+  broker_->restore_clock(clock_set_);
+  committed_.restore(*broker_, now_);
+  turn();
+}
+
+/// While commits are off, the disk is busy: what waits for it stays.
+void Stage::set_commits(bool on) {
+  commits_ = on;
+  if (!on) return;
+  committed_ = written_;
+  uncommitted_ = false;
+  for (Sent& sent : std::exchange(waiting_, {}))
+    deliver(std::move(sent));
+}
+
+/// The end of a turn as the adapter has it: what was written goes to the store.
+void Stage::write() {
+  core::Outbox& outbox = broker_->outbox();
+  for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {}))
+    if (wanted.awaited) broker_->handle(core::BodyRead{wanted.number, written_.body(wanted.number)}, now_);
+  if (!outbox.writes.empty() || broker_->has_notes()) {
+    broker_->write_notes();
+    written_.apply(outbox.writes);
+    uncommitted_ = true;
+  }
+  if (!commits_ || !uncommitted_) return;
+  committed_ = written_;
+  uncommitted_ = false;
 }
 
 core::Broker& Stage::broker() {
@@ -140,7 +190,13 @@ void Stage::direct(Words words) {
   if (verb == "client") return add_client(std::move(words));
   if (verb == "option") return set_option(std::move(words));
   if (verb == "advance") return advance_to(now_ + parse_duration(words.word(1)));
-  if (verb == "restart") return start();
+  if (verb == "restart") return restart(std::move(words));
+  if (verb == "commits") return set_commits(words.word(1) == "on");
+  if (verb == "crash") {
+    broker_.reset();
+    crashed_ = true;
+    return;
+  }
   if (verb == "together") {
     together_ = true;
     return;
@@ -169,11 +225,16 @@ void Stage::happen(Words words) {
     worker_says(without_first(std::move(words), 1));
   else if (who == "drain")
     broker_->handle(core::DrainAsked{}, now_);
+  else if (who == "disk")
+    broker_->handle(core::StoreFull{words.word(1) == "full"}, now_);
+  else if (who == "stood_still")
+    broker_->handle(core::StoodStill{parse_duration(words.word(1))}, now_);
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
-    throw TranscriptError("events are of a client, a req, an admin or a worker, or drain; not \"" + who +
-                          "\"");
+    throw TranscriptError(
+        "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
+        "\"");
   if (!together_) turn();
 }
 
@@ -227,6 +288,10 @@ void Stage::worker_says(Words words) {
 // ---- time ---------------------------------------------------------------------------------------------
 
 void Stage::advance_to(core::TimePoint end) {
+  if (crashed_) {
+    now_ = end;
+    return;
+  }
   broker();
   // As the loop does it: the broker is looked after when it asks for it, and at no other time.
   while (true) {
@@ -256,6 +321,7 @@ void Stage::turn() {
 }
 
 void Stage::take_outbox() {
+  write();
   core::Outbox& outbox = broker_->outbox();
   for (const core::Send& send : outbox.sends) {
     const std::string address(outbox.address(send));
@@ -286,19 +352,29 @@ void Stage::note_items(const core::Outbox& outbox, const core::Send& send, std::
         beats_due_.push_back(to[1]);
         continue;
       }
-      note_held(to[1], items[i]);
+    }
+    Sent sent;
+    if constexpr (std::is_same_v<Message, wire::WorkerCommand>) {
+      if (const auto* offer = std::get_if<wire::JobOffer>(&items[i])) {
+        sent.worker = to[1];
+        sent.lease = {offer->job, offer->attempt};
+      }
     }
     Words words = describe(items[i], send.body.empty() ? items.body(i) : send.body.bytes(), names_);
     if (items.is_batch())
       words.words.insert(words.words.begin(), std::to_string(i + 1) + "/" + std::to_string(items.size()));
     words.words.insert(words.words.begin(), to.begin(), to.end());
-    sent_.push_back(std::move(words));
+    sent.words = std::move(words);
+    if (send.waits && uncommitted_)
+      waiting_.push_back(std::move(sent));
+    else
+      deliver(std::move(sent));
   }
 }
 
-void Stage::note_held(const std::string& worker, const wire::WorkerCommand& command) {
-  if (const auto* offer = std::get_if<wire::JobOffer>(&command))
-    held_[worker].push_back({offer->job, offer->attempt});
+void Stage::deliver(Sent sent) {
+  if (!sent.worker.empty()) held_[sent.worker].push_back(sent.lease);
+  sent_.push_back(std::move(sent.words));
 }
 
 }  // namespace lanemq::scenario

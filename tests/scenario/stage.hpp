@@ -11,6 +11,7 @@
 #include "broker/core/broker.hpp"
 #include "tests/scenario/transcript.hpp"
 #include "tests/scenario/words.hpp"
+#include "tests/support/store_model.hpp"
 
 namespace lanemq::scenario {
 
@@ -18,8 +19,8 @@ namespace lanemq::scenario {
 /// both directions.
 class Stage {
  public:
-  /// A line without mark: `lane`, `budget`, `option`, `advance`, `beats`, `silent`, `restart`, `together`,
-  /// `done`.
+  /// A line without mark: `lane`, `budget`, `option`, `advance`, `beats`, `silent`, `crash`, `restart`,
+  /// `commits`, `together`, `done`.
   void direct(Words words);
   /// A line with `>`: somebody says something, or something happens. It is a turn of its own unless
   /// `together`.
@@ -34,16 +35,25 @@ class Stage {
   void add_client(Words words);
   void set_option(Words words);
   void start();
+  void restart(Words words);
+  void set_commits(bool on);
+  void write();
   core::Broker& broker();
   void client_says(const std::string& kind, Words words);
   void worker_says(Words words);
   void advance_to(core::TimePoint end);
   void turn();
   void take_outbox();
+  /// A message on its way.
+  struct Sent {
+    Words words;
+    std::string worker{};  ///< that gets a lease by it
+    wire::Lease lease{};
+  };
   template <class Message>
   void note_items(const core::Outbox& outbox, const core::Send& send, std::vector<std::string> to,
                   Items<Message>& items);
-  void note_held(const std::string& worker, const wire::WorkerCommand& command);
+  void deliver(Sent sent);
 
   core::Options options_;
   const core::OptionEditor edit_ = edited;
@@ -57,6 +67,11 @@ class Stage {
   std::set<std::string> beating_;
   std::vector<std::string> beats_due_;
   std::vector<Words> sent_;
+  bool crashed_ = false, commits_ = true;
+  core::Duration clock_set_{};  // of the wall clock, since the store began
+  StoreModel written_, committed_;
+  bool uncommitted_ = false;   // written_ is ahead
+  std::vector<Sent> waiting_;  // for the disk
 };
 
 }  // namespace lanemq::scenario

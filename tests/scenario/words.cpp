@@ -51,6 +51,7 @@ struct Describer {
     op("accepted");
     id(message.id);
     add(words, "lane", message.lane);
+    if (message.durable) words.add("durable", "true");
     if (message.duplicate) words.add("duplicate", "true");
     add(words, "position", message.position, 0);
     add(words, "ref", message.ref);
@@ -197,11 +198,12 @@ class Fields {
   std::optional<wire::UpstreamLimits> limits() {
     wire::UpstreamLimits limits;
     limits.limit_requests = number("limit_requests");
+    limits.limit_tokens = number("limit_tokens");
     limits.remaining_requests = number("remaining_requests");
     limits.remaining_tokens = number("remaining_tokens");
     limits.reset_requests_ms = number("reset_requests_ms");
-    const bool any = limits.limit_requests || limits.remaining_requests || limits.remaining_tokens ||
-                     limits.reset_requests_ms;
+    const bool any = limits.limit_requests || limits.limit_tokens || limits.remaining_requests ||
+                     limits.remaining_tokens || limits.reset_requests_ms;
     return any ? std::optional(limits) : std::nullopt;
   }
 
@@ -297,6 +299,8 @@ std::string client_frame(Words words, const Names& names) {
     message.timeout_ms = fields.number("timeout_ms");
     message.delay_ms = fields.number("delay_ms");
     message.orphan = fields.text("orphan");
+    if (const std::string_view durable = fields.text("durable"); !durable.empty())
+      message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");
     message.retain_ms = fields.number("retain_ms");
     const wire::Cost cost{.input_tokens = fields.number("input_tokens"),

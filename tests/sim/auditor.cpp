@@ -2,6 +2,7 @@
 #include "tests/sim/auditor.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // The life of jobs in the auditor's picture, and what must hold at the end of every step.
 
@@ -141,9 +142,11 @@ bool Auditor::has_ended(const ModelJob& job) const {
   return record == nullptr || record->result() != nullptr;
 }
 
-/// What advance() may end without a word, where nobody waits for it.
+/// Where nobody waits for them, advance() ends those without a word whose client is gone, and those that a
+/// lowered limit can never grant; then it hands out. Called before what it handed out is looked at.
 void Auditor::end_silently() {
-  // Those whose client is gone; of one whose deadline came in the same turn the broker knows which was first.
+  if (std::exchange(ended_silently_, true)) return;
+  // Of one whose deadline came in the same turn the broker knows which was first.
   for (auto place = orphans_.begin(); place != orphans_.end();) {
     const Orphans& orphans = (place++)->second;
     if (orphans.cancel_at > now_) continue;
@@ -155,7 +158,6 @@ void Auditor::end_silently() {
       if (ended || must) end(*job, "cancelled", {});
     }
   }
-  expire_silently();
   if (!limits_fell_) return;
   for (ModelStream& stream : streams_)
     for (ModelJob* job : std::vector<ModelJob*>(stream.waiting.begin(), stream.waiting.end()))
@@ -180,6 +182,7 @@ void Auditor::step_over() {
   if (advancing_) {
     queue_delayed();
     end_silently();
+    expire_silently();
   }
   for (ModelJob* job : ending_) {
     if (!job->ended()) end(*job, job->must_end.front(), job->answer);
@@ -231,7 +234,7 @@ void Auditor::step_over() {
   cancels_optional_.clear();
   gone_.clear();
   immediate_ = 0;
-  advancing_ = false;
+  advancing_ = ended_silently_ = false;
 }
 
 /// What the broker keeps no longer was kept for its time, made way, or was purged; its id is gone.

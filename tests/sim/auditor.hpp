@@ -169,6 +169,7 @@ class Auditor {
   void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
   bool unsatisfiable(const ModelJob& job) const;
   void settle(ModelJob& job, const std::optional<wire::Usage>& usage);
+  void learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said);
   void give_back(const ModelJob& job);
   void count(const ModelJob& job, const core::Amounts& used);
 
@@ -219,7 +220,7 @@ class Auditor {
   const core::OptionEditor edit_;
   const core::Broker& broker_;
   TimePoint now_{};
-  bool advancing_ = false, draining_ = false;
+  bool advancing_ = false, draining_ = false, ended_silently_ = false;
 
   std::vector<ModelBudget> budgets_;
   std::list<ModelJob> jobs_;

@@ -57,6 +57,12 @@ void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
   if (job.counts_tokens) correct(job, used.input_tokens + used.output_tokens - job.cost);
 }
 
+/// What the upstream said of its limits is so from now on.
+void Auditor::learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said) {
+  for (std::size_t i = 0; said && i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0) budgets_[i].learn(*said, now_);
+}
+
 /// The attempt was never sent.
 void Auditor::give_back(const ModelJob& job) {
   count(job, {.requests = 0});

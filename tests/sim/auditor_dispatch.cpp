@@ -8,7 +8,10 @@
 namespace lanemq::sim {
 
 void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offer, std::string_view body) {
-  if (advancing_) queue_delayed();
+  if (advancing_) {
+    queue_delayed();
+    end_silently();
+  }
   const auto found = by_body_.find(std::string(body));
   if (found == by_body_.end()) violated("a job was handed over that nobody submitted");
   ModelJob& job = *found->second;
@@ -201,6 +204,8 @@ std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
   for (const ModelStream& stream : streams_) {
     if (stream.waiting.empty() || at_limit(stream.client) || is_paused(stream)) continue;
     for (const ModelJob* job : stream.candidates(now_)) {
+      // It ends as soon as it is asked, and keeps nobody waiting.
+      if (limits_fell_ && unsatisfiable(*job)) continue;
       next.push_back({&stream, level_of(*job), claim_of(*job)});
       // What is owed to its lane may be saved before all others, what is held for them included.
       if (may_be_owed(*job)) next.push_back({&stream, 0, {.amounts = job->expected}});

@@ -100,6 +100,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   ModelJob* const job = held(worker, {outcome.job, outcome.attempt});
   if (job == nullptr) return;
   settle(*job, outcome.usage);
+  learn(*job, outcome.limits);
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at);
   call_over(*job, ModelUpstream::Said::success);
@@ -118,6 +119,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     give_back(*job);
   else
     settle(*job, failure.usage);
+  learn(*job, failure.limits);
   if (failure.error_class == "overloaded")
     for (std::size_t i = 0; i < budgets_.size(); ++i)
       if ((job->budgets >> i & 1) != 0) budgets_[i].overloaded(job->dispatched_at, now_);
@@ -150,7 +152,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   bool paused = false;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
-    budgets_[i].limited(until, now_);
+    budgets_[i].limited(!failure.limits, until, now_);
     paused = true;
   }
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);

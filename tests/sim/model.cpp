@@ -43,9 +43,21 @@ void ModelBudget::overloaded(TimePoint called_at, TimePoint now) {
   overloaded_at = now;
 }
 
-void ModelBudget::limited(TimePoint until, TimePoint now) {
-  for (ModelRate& rate : rates)
-    rate.cut(now);
+void ModelBudget::learn(const wire::UpstreamLimits& said, TimePoint now) {
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    if (options.rates[i].period != std::chrono::minutes(1)) continue;
+    std::optional<std::int64_t> limit = said.limit_requests;
+    if (rates[i].resource() == core::Resource::tokens) limit = said.limit_tokens;
+    if (rates[i].resource() == core::Resource::input_tokens) limit = said.limit_input_tokens;
+    if (rates[i].resource() == core::Resource::output_tokens) limit = said.limit_output_tokens;
+    if (limit) rates[i].learn(*limit, now);
+  }
+}
+
+void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
+  if (cut)
+    for (ModelRate& rate : rates)
+      rate.cut(now);
   if (until <= paused_until) return;
   paused_until = until;
   for (ModelRate& rate : rates)

@@ -55,8 +55,10 @@ struct ModelBudget {
   /// A call that was made at `called_at` was answered, or found the upstream overloaded.
   void answered(TimePoint called_at);
   void overloaded(TimePoint called_at, TimePoint now);
-  /// The upstream refused, and asks to be left alone until then.
-  void limited(TimePoint until, TimePoint now);
+  /// The upstream says what it allows in a minute.
+  void learn(const wire::UpstreamLimits& said, TimePoint now);
+  /// The upstream refused, and asks to be left alone until then; `cut`: it did not say what it allows.
+  void limited(bool cut, TimePoint until, TimePoint now);
   /// An operator has other limits count from now on.
   void configure(const core::BudgetOptions& changed, TimePoint now);
   bool surely_affordable(const ModelClaim& claim, TimePoint now);

@@ -44,14 +44,14 @@ int ModelShare::at(TimePoint now) {
 }
 
 ModelRate::ModelRate(const core::RateOptions& options, core::WindowKind window)
-    : options_(options), window_(window), burst_(burst_of(options, window)) {
+    : options_(options), window_(window), ceiling_(options.limit), burst_(burst_of(options, window)) {
   high_ = low_ = full_ = static_cast<core::Int128>(burst_) * options_.period.count();
 }
 
 void ModelRate::advance(TimePoint now) {
   if (window_ == core::WindowKind::bucket) {
-    high_ = risen(high_, options_.limit, refilled_at_, now);
-    low_ = risen(low_, std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1), refilled_at_, now);
+    high_ = risen(high_, ceiling_, refilled_at_, now);
+    low_ = risen(low_, left(), refilled_at_, now);
     refilled_at_ = now;
   } else {
     // A window that ends now and includes its own beginning: the strictest reading.
@@ -60,8 +60,8 @@ void ModelRate::advance(TimePoint now) {
     const TimePoint ramped_at = paused_until_ ? *paused_until_ + seconds(kRampSteps) : TimePoint{};
     if (const TimePoint from = std::max({refilled_at_, empty_at_, ramped_at}); from < now) {
       if (share_then_ == 1000)
-        low_ =
-            std::min(low_ + core::Int128{(now - from).count()} * options_.limit * kPacePercent / 100, full_);
+        low_ = std::min({low_ + core::Int128{(now - from).count()} * ceiling_ * kPacePercent / 100, full_,
+                         core::Int128{ceiling_} * options_.period.count()});
       refilled_at_ = now;
     }
   }
@@ -96,8 +96,19 @@ std::int64_t ModelRate::held(int hold) const {
              : held;
 }
 
+/// What refusals have left of the limit.
+std::int64_t ModelRate::left() const {
+  return std::max<std::int64_t>(ceiling_ * share_then_ / 1000, 1);
+}
+
+std::int64_t ModelRate::whole_for(std::int64_t amount) const {
+  return amount <= ceiling_ ? ceiling_ : left();
+}
+
 core::Int128 ModelRate::level_for(std::int64_t amount, int hold) const {
-  return static_cast<core::Int128>(std::min(amount + held(hold), burst_)) * options_.period.count();
+  std::int64_t level = std::min(amount + held(hold), burst_);
+  if (window_ == core::WindowKind::sliding) level = std::min(level, whole_for(amount));
+  return static_cast<core::Int128>(level) * options_.period.count();
 }
 
 void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget,
@@ -113,12 +124,12 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
     low_ -= taken;
     return;
   }
-  const std::int64_t limit = std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1);
-  const std::int64_t left = std::min(amount + held(hold), std::max(amount, options_.limit));
-  if (sum_ + left > limit)
+  const std::int64_t wanted = std::min(amount + held(hold), whole_for(amount));
+  if (amount > options_.limit || sum_ + wanted > left())
     violated("budget " + budget + ": " + std::to_string(sum_ + amount) + " in a window of " + options_.name +
-             " = " + std::to_string(options_.limit) + ", of which " + std::to_string(limit) +
-             " are left by refusals, and " + std::to_string(left - amount) + " are held for higher lanes");
+             " = " + std::to_string(options_.limit) + ", of which " + std::to_string(left()) +
+             " are left by what the upstream says, and " + std::to_string(wanted - amount) +
+             " are held for higher lanes");
   sent_.push_back({now, job, amount});
   sum_ += amount;
   // It went, so that the bucket held what it takes at least.
@@ -155,10 +166,7 @@ void ModelRate::cut(TimePoint now) {
   advance(now);
   share_.cut(now);
   share_then_ = share_.at(now);
-  // A window that was nearly full is over its new limit: at most by all of it.
-  if (window_ == core::WindowKind::sliding)
-    low_ =
-        std::min<core::Int128>(low_, 0) - static_cast<core::Int128>(options_.limit) * options_.period.count();
+  lower_low(ceiling_);
 }
 
 void ModelRate::pause(TimePoint until, TimePoint now) {
@@ -169,23 +177,37 @@ void ModelRate::pause(TimePoint until, TimePoint now) {
   paused_until_ = until;
 }
 
-/// Without its fraction of one.
-core::Int128 ModelRate::whole(core::Int128 level) const {
+/// A window that was nearly full is over its new limit: at most by all that the old one let through.
+void ModelRate::lower_low(std::int64_t before) {
+  if (window_ == core::WindowKind::sliding)
+    low_ = std::min<core::Int128>(low_, 0) - static_cast<core::Int128>(before) * options_.period.count();
+}
+
+void ModelRate::learn(std::int64_t limit, TimePoint now) {
+  const std::int64_t before = ceiling_, ceiling = std::clamp<std::int64_t>(limit, 1, options_.limit);
+  if (ceiling == before) return;
+  advance(now);
+  ceiling_ = ceiling;
+  share_.restore();
+  share_then_ = 1000;
+  if (ceiling < before) lower_low(before);
+}
+
+core::Int128 ModelRate::without_fraction(core::Int128 level) const {
   const core::Int128 one = options_.period.count(), rest = level % one;
   return level - (rest < 0 ? rest + one : rest);
 }
 
 void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
   advance(now);
-  const std::int64_t before = options_.limit;
+  const std::int64_t before = ceiling_;
+  ceiling_ = ceiling_ == options_.limit ? options.limit : std::min(ceiling_, options.limit);
   options_ = options;
   burst_ = burst_of(options, window_);
   full_ = static_cast<core::Int128>(burst_) * options_.period.count();
-  high_ = std::min(whole(high_), full_);
-  low_ = std::min(whole(low_), full_);
-  // A window that was nearly full is over its new limit: at most by all that the old one let through.
-  if (window_ == core::WindowKind::sliding && options_.limit < before)
-    low_ = std::min<core::Int128>(low_, 0) - static_cast<core::Int128>(before) * options_.period.count();
+  high_ = std::min(without_fraction(high_), full_);
+  low_ = std::min(without_fraction(low_), full_);
+  if (ceiling_ < before) lower_low(before);
 }
 
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
@@ -198,7 +220,7 @@ bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) 
 TimePoint ModelRate::affordable_at(std::int64_t amount, int hold, TimePoint now) {
   if (surely_affordable(amount, hold, now)) return now;
   if (window_ == core::WindowKind::sliding) return core::kNever;
-  const std::int64_t pace = std::max<std::int64_t>(options_.limit * share_then_ / 1000, 1);
+  const std::int64_t pace = left();
   const core::Int128 wanted = level_for(amount, hold);
   core::Int128 level = low_;
   for (TimePoint from = now;;) {

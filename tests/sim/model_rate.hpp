@@ -18,6 +18,8 @@ using core::TimePoint;
 class ModelShare {
  public:
   void cut(TimePoint now);
+  /// All of it is back: what was guessed is known.
+  void restore() { share_ = 1000; }
   int at(TimePoint now);
 
  private:
@@ -31,6 +33,7 @@ class ModelShare {
 /// that is known of the window that ends there is at most the limit. What is learned later may put it over:
 /// an attempt counts what it was expected to use until it is over, so that a window exceeds its limit by at
 /// most what the attempts in it that ended after its last hand-over used above what they were expected to.
+/// What is expected to use more than the upstream says that it allows may go when nothing else counts.
 ///
 /// A bucket is its level, in exact arithmetic; after a cut, two levels, between which the true one lies.
 /// After a pause it is empty, or holds one at its end, and refills at a tenth of its pace, doubling each
@@ -47,6 +50,8 @@ class ModelRate {
   void take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget, TimePoint now);
   /// That attempt used `more` than was taken for it, or less, below 0.
   void correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now);
+  /// The upstream says that its limit is so much.
+  void learn(std::int64_t limit, TimePoint now);
   /// The upstream refused.
   void cut(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
@@ -79,13 +84,18 @@ class ModelRate {
   Pace pace_at(TimePoint time) const;
   /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
   core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
-  core::Int128 whole(core::Int128 level) const;
+  void lower_low(std::int64_t before);
+  std::int64_t left() const;
+  /// As much as a window has at most for `amount`.
+  std::int64_t whole_for(std::int64_t amount) const;
+  core::Int128 without_fraction(core::Int128 level) const;
   std::int64_t held(int hold) const;
   /// What the bucket must hold before `amount` goes out: what is more than the burst goes when it is full.
   core::Int128 level_for(std::int64_t amount, int hold) const;
 
   core::RateOptions options_;
   core::WindowKind window_;
+  std::int64_t ceiling_;  // what the upstream says, at most the limit
   ModelShare share_;
   int share_then_ = 1000;  // when the levels were last brought up to date
   std::int64_t burst_;

@@ -156,6 +156,25 @@ std::optional<wire::Usage> SimWorker::draw_usage(const std::optional<wire::Cost>
   return usage;
 }
 
+/// What the upstream says that it allows: of one of the limits that there are, less or more than is
+/// configured.
+std::optional<wire::UpstreamLimits> SimWorker::draw_limits() {
+  Random& random = stage_.random;
+  if (!random.per_mille(static_cast<std::uint64_t>(stage_.swarm.said_limits))) return std::nullopt;
+  const auto& budgets = stage_.swarm.options.budgets;
+  if (budgets.empty()) return std::nullopt;
+  const core::BudgetOptions& budget = random.pick(budgets);
+  if (budget.rates.empty()) return std::nullopt;
+  const core::RateOptions& rate = random.pick(budget.rates);
+  const std::int64_t limit = random.between(rate.limit / 20, rate.limit * 3 / 2);
+  wire::UpstreamLimits limits;
+  if (rate.resource == core::Resource::requests) limits.limit_requests = limit;
+  if (rate.resource == core::Resource::tokens) limits.limit_tokens = limit;
+  if (rate.resource == core::Resource::input_tokens) limits.limit_input_tokens = limit;
+  if (rate.resource == core::Resource::output_tokens) limits.limit_output_tokens = limit;
+  return limits;
+}
+
 worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
@@ -180,9 +199,11 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   } else if (chosen(swarm.released)) {
     failure.error_class = ErrorClass::released;
   } else {
-    return worker::JobOutcome::success(Blob::copy("A:" + question.body), draw_usage(question.cost), {});
+    return worker::JobOutcome::success(Blob::copy("A:" + question.body), draw_usage(question.cost),
+                                       draw_limits());
   }
   failure.usage = draw_usage(question.cost);
+  failure.limits = draw_limits();
   return worker::JobOutcome::failure(std::move(failure));
 }
 

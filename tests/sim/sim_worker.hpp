@@ -39,6 +39,7 @@ class SimWorker {
     std::string body;
     std::optional<wire::Cost> cost;
   };
+  std::optional<wire::UpstreamLimits> draw_limits();
   worker::JobOutcome draw_outcome(const Question& question);
   std::optional<wire::Usage> draw_usage(const std::optional<wire::Cost>& cost);
   void act_on(worker::Effects& effects, bool last = true);

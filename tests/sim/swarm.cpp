@@ -204,9 +204,10 @@ Swarm draw_swarm(Random& random) {
   if (random.percent(25)) swarm.outage = random.one_of<Duration>({seconds(1), seconds(10), minutes(1)});
   swarm.outages_refuse = random.percent(50);
   swarm.options.breaker = random.percent(90);
-  swarm.orphans = maybe(random, 40, 600);
+  swarm.orphans = maybe(random, 40, random.one_of<std::int64_t>({20, 600}));
   if (swarm.orphans > 0 && random.percent(70)) swarm.vanishing_clients = swarm.tells_unreachable = true;
   swarm.settings = random.percent(30);
+  swarm.said_limits = maybe(random, 30, random.one_of<std::int64_t>({20, 300}));
   swarm.drained_workers = random.percent(30);
   return swarm;
 }

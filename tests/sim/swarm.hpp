@@ -40,6 +40,8 @@ struct Swarm {
   core::Duration submit_delay_max{};  ///< for so long at most
   int orphans = 0;  ///< per mille of jobs that are to be cancelled when their client is gone
 
+  int said_limits = 0;  ///< per mille of attempts whose upstream says what it allows in a minute
+
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
 

@@ -69,6 +69,7 @@ void World::start_trouble() {
 void World::make_trouble() {
   SimWorker& worker = *workers_[random_.below(workers_.size())];
   SimClient& client = *clients_[random_.below(clients_.size())];
+  if (swarm_.orphans > 0 && swarm_.tells_unreachable && random_.percent(30)) return client.seem_gone();
   switch (random_.below(8)) {
     case 0:
       if (swarm_.crashes) worker.crash();
@@ -90,7 +91,6 @@ void World::make_trouble() {
       return;
     case 6:
       if (swarm_.vanishing_clients) client.vanish();
-      if (swarm_.tells_unreachable) client.seem_gone();
       return;
     default:
       break;

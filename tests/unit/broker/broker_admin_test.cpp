@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/document_page.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -208,6 +210,51 @@ TEST(BrokerAdmin, whatever_is_paused_and_moved_each_job_ends_once_and_nothing_is
       EXPECT_NE(client->name, "new");  // was known only while it was paused
     }
   }
+}
+
+TEST(BrokerAdmin, a_page_of_the_largest_budgets_and_keys_fits_an_answer) {
+  constexpr std::size_t kBudgets = 8, kKeys = 5;
+  constexpr std::int64_t kMost = 1'000'000'000;
+  std::vector<RateOptions> all_limits;
+  for (const RateKind& kind : rate_kinds())
+    all_limits.push_back({std::string(kind.name), kMost, kind.period, kMost / 2, kind.resource});
+  const std::string longest(limits::name_bytes_max - 1, 'n');
+  Options options = options_with_budgets();
+  options.budgets.clear();
+  for (std::size_t i = 0; i < kBudgets; ++i) {
+    BudgetOptions& budget = options.budgets.emplace_back();
+    budget.name = longest + static_cast<char>('a' + i);
+    budget.service = budget.model = budget.client = budget.lane = longest + "*";
+    budget.rates = all_limits;
+    budget.concurrency = kMost;
+    for (std::size_t k = 0; k < kKeys; ++k)
+      budget.keys.push_back({.name = longest + static_cast<char>('a' + k),
+                             .quota_group = longest + static_cast<char>('A' + k),
+                             .weight = KeyOptions::kWeightMax,
+                             .rates = all_limits,
+                             .concurrency = kMost});
+  }
+  Broker broker(options, 1);
+  Decoder decoder;
+  std::size_t largest = 0;
+  wire::AdminQuery query;
+  query.verb = "budgets";
+  query.limit = static_cast<std::int64_t>(limits::page_rows_max);
+
+  for (std::size_t from = 0; from < kBudgets * (1 + kKeys); ++from) {
+    query.from = static_cast<std::int64_t>(from);
+    broker.handle(AdminAsked{{.address = "o", .envelope = {}, .peer = Peer::admin}, &query}, TimePoint{});
+    ASSERT_EQ(broker.outbox().sends.size(), 1u);
+    const std::string_view header = broker.outbox().header(broker.outbox().sends[0]);
+    largest = std::max(largest, header.size());
+    wire::ClientReply reply;
+    ASSERT_EQ(decoder.decode(header, reply), nullptr) << header.size() << " bytes";
+    EXPECT_TRUE(std::holds_alternative<wire::AdminReply>(reply));
+    broker.outbox().clear();
+  }
+
+  EXPECT_LE(largest, limits::header_bytes_max);
+  EXPECT_GT(largest, DocumentPage::kBytesMax);  // pages were full
 }
 
 }  // namespace

@@ -232,6 +232,21 @@ std::vector<int> after_pause(WindowKind window, Duration pause) {
   return by_second;
 }
 
+TEST(RateLimit, what_is_more_than_the_upstream_says_it_allows_goes_when_the_window_is_empty) {
+  RateLimit rate(per(minutes(1), 1000, 500), WindowKind::sliding);
+  TimePoint now{};
+  rate.take(10, now);
+  rate.learn_limit(200, now);
+
+  EXPECT_FALSE(rate.affordable(300, 0, now + seconds(30)));
+  now += seconds(62);
+  EXPECT_TRUE(rate.affordable(300, 0, now));
+  EXPECT_TRUE(rate.affordable(195, 1000, now)) << "although it leaves nothing of the reserve";
+  EXPECT_FALSE(rate.affordable(1001, 0, now)) << "more than is configured never goes";
+  rate.take(300, now);
+  EXPECT_FALSE(rate.affordable(1, 0, now + seconds(59)));
+}
+
 TEST(RateLimit, after_a_pause_the_pace_comes_back_from_a_tenth_on_and_no_burst_comes_first) {
   for (const WindowKind window : {WindowKind::sliding, WindowKind::bucket})
     for (const Duration pause : {Duration(milliseconds(100)), Duration(minutes(5))}) {

@@ -165,10 +165,12 @@ TEST(Config, limits_that_nobody_knows_are_refused_rather_than_ignored) {
               HasSubstr("dollars_per_minute"));
 }
 
-TEST(Config, lane_keys_of_later_versions_are_remembered_for_a_warning) {
-  const Config config = read("[[lane]]\nname = \"a\"\ndefault = true\ndurable = true\n");
+TEST(Config, lanes_are_durable_unless_they_say_otherwise) {
+  const Config config =
+      read("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"b\"\ndurable = false\n");
 
-  EXPECT_THAT(config.without_effect, testing::ElementsAre("lane.a.durable"));
+  EXPECT_TRUE(config.core.lanes[0].durable);
+  EXPECT_FALSE(config.core.lanes[1].durable);
 }
 
 TEST(Config, guards_of_lanes_are_shares) {

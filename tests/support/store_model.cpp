@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/store_model.hpp"
+
+#include <stdexcept>
+
+namespace lanemq {
+namespace {
+
+void require(bool fits, const char* what, std::uint64_t number) {
+  if (!fits) throw std::logic_error(std::string(what) + " " + std::to_string(number));
+}
+
+void require(const lanemq::Result<void>& read) {
+  if (!read) throw std::logic_error(read.error().message);
+}
+
+}  // namespace
+
+void StoreModel::apply(const core::Writes& writes) {
+  for (const core::Write& write : writes) {
+    const std::string state(writes.state(write)), record(writes.record(write)), body(writes.body(write));
+    switch (write.kind) {
+      case core::Write::Kind::insert_job:
+        require(jobs_.emplace(write.number, Job{state, record, body}).second, "there is a job", write.number);
+        break;
+      case core::Write::Kind::update_job:
+        require(jobs_.contains(write.number), "an update of no job", write.number);
+        jobs_[write.number].state = state;
+        break;
+      case core::Write::Kind::rename_job: {
+        auto job = jobs_.extract(write.number);
+        require(!job.empty(), "a new name of no job", write.number);
+        job.key() = write.renamed;
+        job.mapped().state = state;
+        require(jobs_.insert(std::move(job)).inserted, "there is a job", write.renamed);
+        break;
+      }
+      case core::Write::Kind::erase_job:
+        require(jobs_.erase(write.number) == 1, "an end of no job", write.number);
+        break;
+      case core::Write::Kind::insert_result:
+        require(results_.emplace(write.number, Result{record, body}).second, "there is a result",
+                write.number);
+        break;
+      case core::Write::Kind::erase_result:
+        require(results_.erase(write.number) == 1, "an end of no result", write.number);
+        break;
+      case core::Write::Kind::put_note:
+        notes_[state] = record;
+        break;
+    }
+  }
+}
+
+core::Broker::Restored StoreModel::restore(core::Broker& broker, core::TimePoint now) const {
+  for (const auto& [name, record] : notes_)
+    require(broker.restore_note(name, record));
+  for (const auto& [number, job] : jobs_) {
+    const bool here = job.body.size() <= kBodyReadMax;
+    require(broker.restore_job(number, job.state, job.record,
+                               here ? std::optional<std::string_view>(job.body) : std::nullopt,
+                               job.body.size(), now));
+  }
+  for (const auto& [number, result] : results_)
+    require(broker.restore_result(number, result.record, Blob::copy(result.body), now));
+  return broker.restored(now);
+}
+
+std::optional<Blob> StoreModel::body(std::uint64_t number) const {
+  const auto place = jobs_.find(number);
+  if (place == jobs_.end()) return std::nullopt;
+  return Blob::copy(place->second.body);
+}
+
+}  // namespace lanemq
