@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "broker/io/log_mark.hpp"
+
 namespace lanemq::io {
 namespace {
 
@@ -43,6 +45,7 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
     case SQLITE_NOTADB:
       return unusable(path, "it is not a database, or its header is damaged", what_to_do_when_damaged(path));
     case SQLITE_CORRUPT:
+    case SQLITE_ERROR:  // the tables are not what the version says
       return unusable(path, fault.message, what_to_do_when_damaged(path));
     case SQLITE_FULL:
       return failure(ErrorCode::store_full, "the store " + path + " cannot be opened: " + fault.message +
@@ -60,25 +63,34 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
   }
 }
 
-/// What can be told from outside. SQLite would make a new file of a missing or an empty one, and throw the
-/// log beside it away.
-Result<void> check_files(const std::string& path, OpenFor purpose) {
-  struct stat file {
-  }, log{};
+/// The kind of file, where it is the system's.
+Result<void> check_kind(const std::string& path, OpenFor purpose) {
+  struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
   if (!exists && errno != ENOENT)
     return unusable(path, std::strerror(errno), "name another file with --store, or mend the path");
   if (exists && !S_ISREG(file.st_mode))
     return unusable(path, "it is not a regular file", "name a file with --store sqlite:PATH");
-  const std::string log_path = path + "-wal";
-  const bool has_log = stat(log_path.c_str(), &log) == 0 && log.st_size > 0;
-  if (has_log && (!exists || file.st_size == 0))
-    return unusable(
-        path,
-        std::string(exists ? "it is empty" : "it is missing") + " but its log " + log_path + " is there",
-        "put both back, restore a backup, or move the log away to begin with an empty store");
   if (!exists && purpose == OpenFor::checking)
     return unusable(path, "there is no such file", "name the broker's file with --store sqlite:PATH");
+  return {};
+}
+
+/// That the file and its log are both there, as far as there must be any. SQLite would make a new file of a
+/// missing or an empty one, throw away the log beside it, and not miss what a log has lost.
+Result<void> check_log_is_there(const std::string& path, const std::string& vfs) {
+  const std::string log = path + "-wal";
+  const bool has_file = sqlite::has_content(path, vfs), has_log = sqlite::has_content(log, vfs);
+  if (has_log && !has_file)
+    return unusable(path, "it is missing or empty, but its log " + log + " is there",
+                    "put both back, restore a backup, or move the log away to begin with an empty store");
+  if (!has_file) return {};
+  if (const auto whole = check_log(path, vfs); !whole)
+    return unusable(
+        path, whole.error().message,
+        "put back the log that belongs to the file, or restore a backup; to go on without what is "
+        "missing, remove " +
+            path + "-mark");
   return {};
 }
 
@@ -116,10 +128,22 @@ sqlite::Outcome<void> set_journal(sqlite::Database& database) {
     if (!*row || statement->bytes(0) != "wal")
       return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
                                           .message = "its file system does not take a write-ahead log"});
+    // The change is committed behind the row that tells of it.
+    if (const auto done = statement->run(); !done) return done;
   }
   // Checkpoints are the store's own: after the loop has been told of the commit, not before.
   return database.execute(
       "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864");
+}
+
+/// Whether the file's header says that it has a write-ahead log. A damaged one may not, and SQLite would then
+/// throw the log away.
+sqlite::Outcome<bool> journal_is_log(sqlite::Database& database) {
+  auto statement = database.prepare("PRAGMA journal_mode");
+  if (!statement) return tl::unexpected(statement.error());
+  const auto row = statement->step();
+  if (!row) return tl::unexpected(row.error());
+  return *row && statement->bytes(0) == "wal";
 }
 
 sqlite::Outcome<void> migrate(sqlite::Database& database, std::int64_t version,
@@ -168,11 +192,11 @@ std::string what_to_do_when_damaged(const std::string& path) {
 
 Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose, const std::string& vfs,
                                          std::span<const char* const> steps) {
-  if (vfs.empty()) {
-    if (const auto usable = check_files(path, purpose); !usable) return tl::unexpected(usable.error());
-    if (purpose == OpenFor::serving)
-      if (const auto made = make_file(path); !made) return tl::unexpected(made.error());
-  }
+  if (vfs.empty())
+    if (const auto usable = check_kind(path, purpose); !usable) return tl::unexpected(usable.error());
+  if (const auto whole = check_log_is_there(path, vfs); !whole) return tl::unexpected(whole.error());
+  if (vfs.empty() && purpose == OpenFor::serving)
+    if (const auto made = make_file(path); !made) return tl::unexpected(made.error());
   using sqlite::Database;
   auto database = Database::open(
       path, purpose == OpenFor::serving ? Database::Mode::create : Database::Mode::existing, vfs);
@@ -194,6 +218,9 @@ Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpos
     return unusable(path, "it is a database of another program",
                     "name another file with --store sqlite:PATH; this one was left as it is");
   const auto newest = static_cast<std::int64_t>(steps.size());
+  if (!is_new)
+    if (const auto has_log = journal_is_log(*database); !has_log || !*has_log)
+      return unusable(path, "its header is damaged", what_to_do_when_damaged(path));
   if (*version > newest)
     return unusable(path,
                     "a newer version of the broker has written it (schema " + std::to_string(*version) +

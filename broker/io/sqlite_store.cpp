@@ -29,6 +29,8 @@ constexpr std::size_t kSpareMax = 64;
 constexpr auto kRetryPause = 50ms;
 /// How often the disk is asked for its room, where there is work or it is full.
 constexpr auto kLookPause = 250ms;
+/// And so often while as much is written as is kept back.
+constexpr std::size_t kLooksPerReserve = 16;
 /// Free pages of the file are given back to the disk: so many at a time, so often, and those beyond so many.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
@@ -39,6 +41,10 @@ constexpr auto kIdleAfter = 1s;
 std::string mib(std::uint64_t bytes) {
   const std::uint64_t tenths = bytes * 10 >> 20;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+std::string text_of(int code) {
+  return std::string(sqlite3_errstr(code)) + " (" + std::to_string(code) + ")";
 }
 
 /// Signals are the loop's; the thread of a store must not be the one that gets them.
@@ -76,7 +82,12 @@ Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const 
   if (!rows)
     return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + rows.error().message +
                                             "; " + what_to_do_when_damaged(path));
-  return std::unique_ptr<Store>(new SqliteStore(path, std::move(database), std::move(*rows), options));
+  std::unique_ptr<SqliteStore> store(new SqliteStore(path, std::move(database), std::move(*rows), options));
+  if (const int code = store->mark_.open(path, options.vfs); code != SQLITE_OK)
+    return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + path +
+                                            "-mark: " + text_of(code) +
+                                            "; the broker must be able to write to its folder");
+  return store;
 }
 
 SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
@@ -107,6 +118,10 @@ SqliteStore::~SqliteStore() {
     work_.notify_one();
     thread_.join();
   }
+  // What the file is after an error of the disk is for the next start to find out, from the log. Else it is
+  // written to the file now and removed, and must not be missed then.
+  if (failed() || mark_.clear() != SQLITE_OK)
+    sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   ::close(signal_);
 }
 
@@ -228,8 +243,6 @@ void SqliteStore::run() {
     lock.lock();
   }
   backup_.reset();
-  // What the file is after an error of the disk is for the next start to find out, from the log.
-  if (failed()) sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 /// Returns when there is something to do, or it is time to look.
@@ -318,17 +331,39 @@ sqlite::Outcome<void> SqliteStore::commit(std::size_t count) {
 
 void SqliteStore::committed_now(std::size_t count) {
   reached(Failpoint::store_after_commit);
+  mark_log();
+  if (failed()) return;
   committed_.fetch_add(count, std::memory_order_release);
   signal();
   stuck_ = false;
   for (std::size_t i = 0; i < count; ++i) {
     core::Writes& writes = writes_.items[writes_.next++];
     backlog_bytes_.fetch_sub(writes.bytes(), std::memory_order_relaxed);
+    written_ += writes.bytes();
     writes.clear();
   }
   commit_at_ = Clock::now();
   if (!untidy_) tidy_at_ = commit_at_ + kIdleAfter;
   untidy_ = true;
+}
+
+/// Before anybody is told: what was told must be missed when it is gone.
+void SqliteStore::mark_log() {
+  const auto refused = [this](int code) {
+    fail("while marking its log", sqlite::Fault{.code = code, .message = text_of(code)});
+  };
+  if (log_pages_ == 0) return;  // nothing was changed
+  if (!log_salts_) {
+    sqlite3_file* log = nullptr;
+    char salts[8];
+    sqlite3_file_control(database_->handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    const int code = log->pMethods->xRead(log, salts, sizeof salts, LogExtent::kSaltsAt);
+    if (code != SQLITE_OK) return refused(code);
+    log_salts_ = LogExtent::salts_of(salts);
+  }
+  const int code = mark_.write({.salts = *log_salts_, .pages = static_cast<std::uint64_t>(log_pages_)});
+  // On a full disk the mark stays an older one, which says less.
+  if (code != SQLITE_OK && code != SQLITE_FULL) refused(code);
 }
 
 void SqliteStore::not_committed(const sqlite::Fault& fault) {
@@ -350,6 +385,7 @@ void SqliteStore::checkpoint() {
   const int code =
       sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   log_pages_ = 0;
+  log_salts_.reset();
   if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) return;
   const sqlite::Fault fault = database_->fault();
   if (!fault.full()) return fail("while writing its log to the file", fault);
@@ -376,9 +412,12 @@ void SqliteStore::tidy() {
   }
   if (Clock::now() < commit_at_ + kIdleAfter) return;
   reached(Failpoint::store_in_checkpoint);
+  if (const int marked = mark_.clear(); marked != SQLITE_OK)
+    return refused(sqlite::Fault{.code = marked, .message = text_of(marked)});
   const int code =
       sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   log_pages_ = 0;
+  log_salts_.reset();
   if (code != SQLITE_OK) return refused(database_->fault());
   untidy_ = false;
 }
@@ -454,8 +493,10 @@ std::uint64_t SqliteStore::room() const {
 }
 
 void SqliteStore::look_at_disk() {
-  if (failed() || stuck_ || Clock::now() < look_at_) return;
+  const bool much_was_written = written_ > reserve_.bytes() / kLooksPerReserve;
+  if (failed() || stuck_ || (Clock::now() < look_at_ && !much_was_written)) return;
   look_at_ = Clock::now() + kLookPause;
+  written_ = 0;
   const auto free = reserve_.free_bytes();
   if (!free) {
     if (full()) set_good();  // what the disk says is not known: commits will tell

@@ -94,10 +94,10 @@ TEST_F(StoreFile, that_is_no_database_is_refused_and_left_alone) {
 TEST_F(StoreFile, that_is_missing_beside_its_log_is_refused) {
   write_file(path_ + "-wal", std::string(5000, 'w'));
 
-  EXPECT_THAT(refusal(),
-              AllOf(HasSubstr(path_ + "-wal"), HasSubstr("missing"), HasSubstr("move the log away")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(path_ + "-wal"), HasSubstr("missing or empty"),
+                               HasSubstr("move the log away")));
   write_file(path_, "");
-  EXPECT_THAT(refusal(), HasSubstr("it is empty"));
+  EXPECT_THAT(refusal(), HasSubstr("missing or empty"));
 }
 
 TEST_F(StoreFile, with_a_changed_byte_is_refused_or_gives_back_what_was_written) {
