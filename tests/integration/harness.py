@@ -10,7 +10,9 @@ has shown it: Client.settled(), Worker.leave(), Room.stats_when().
 
 import collections
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,6 +55,26 @@ def wait_until(happened, what, patience=PATIENCE, pause=0.005):
             raise Timeout(f"{what}: not within {patience} s")
         time.sleep(pause)
     return value
+
+
+def fixed_endpoints():
+    """Endpoints for a broker that is started again: on ports that nothing has now, below those that the system gives to
+    whoever connects. While there is no broker nobody takes its place by chance, not even a peer that looks for it."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        lowest = int(file.read().split()[0])
+    endpoints, chance = {}, random.SystemRandom()
+    for name in ("clients", "workers", "admin"):
+        while name not in endpoints:
+            endpoint = f"tcp://127.0.0.1:{(port := chance.randrange(max(1024, lowest - 20000), lowest))}"
+            with socket.socket() as attempt:
+                attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    attempt.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            if endpoint not in endpoints.values():
+                endpoints[name] = endpoint
+    return endpoints
 
 
 class Process:

@@ -3,14 +3,14 @@
 """Kills a broker that keeps its jobs on disk, again and again, and counts what came of every job.
 
 Clients submit jobs under ids of their own and ask again until they have the answer; workers hand in outcomes until they
-are answered; a broker is killed (kill -9) at random moments and at every named failpoint, and started again on the same
-file and ports. The last line counts as RabbitMQ's Jepsen tests do:
+are answered; a broker is killed (kill -9) at random moments and at every named failpoint, or stopped (SIGTERM), and
+started again on the same file and ports. The last line counts as RabbitMQ's Jepsen tests do:
 
   attempt    ids submitted
   acked      durable ones that the broker has said are taken, or has answered
   ok         ids that got the answer they must get
   lost       acknowledged, and not known any more when asked for
-  recovered  not acknowledged when the broker was killed, and known when asked again
+  recovered  not acknowledged when the broker ended, and known when asked again
   unexpected answers and jobs that nobody submitted, or not so
   duplicated two terminal messages for one submit, or another answer for an id that was answered
   stale      outcomes that came too late
@@ -26,7 +26,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -114,6 +113,13 @@ class Book:
         self.executed = set()  # ids
         self.leases = set()
         self.lost = set()
+        self.unheard, self.reconnects, self.started_at = set(), [], 0.0
+
+    def heard(self, peer):
+        """What tells how long after a start each peer is answered."""
+        if peer in self.unheard:
+            self.unheard.remove(peer)
+            self.reconnects.append(time.monotonic() - self.started_at)
 
     def fault(self, kind, text):
         self.counts[kind] += 1
@@ -125,8 +131,9 @@ class Book:
             self.lost.add(job.id)
             self.fault("lost", f"{job.id} in lane {job.lane}: {how}")
 
-    def killed(self):
-        self.counts["kills"] += 1
+    def ended(self, how):
+        """A broker was ended: killed, or stopped."""
+        self.counts[how] += 1
         for job in self.jobs.values():
             if job.durable and not job.acked and job.answer is None:
                 job.in_doubt = True
@@ -259,6 +266,7 @@ class Submitter(harness.Client):
 
     def take(self, message):
         fields, book = message.fields, self.book
+        book.heard(self)
         asked = self.asked_by.get(fields.get("ref"))
         if asked is None:
             return book.fault("unexpected", f"an answer to nothing: {message.op} {fields}")
@@ -270,6 +278,11 @@ class Submitter(harness.Client):
         if message.op == "status":
             return self.take_status(job, what, fields)
         code = fields.get("code")
+        if code == "draining":
+            if job.durable and job.acked:
+                book.lose(job, "it was acknowledged, and then handed back by a broker that stops")
+            job.reply = "both"  # refused, or of memory alone and handed back: once more
+            return None
         if code in ("not_found", "gone"):
             if job.durable and job.acked:
                 book.lose(job, f"the broker says {code}")
@@ -316,6 +329,7 @@ class Echo(harness.Worker):
 
     def take(self, message):
         op, fields = message.op, message.fields
+        self.book.heard(self)
         if op == "error" and fields["code"] == "unknown_session":
             return self.introduce()
         if op == "error" and fields["code"] == "stale":
@@ -376,8 +390,7 @@ class Lives:
 
     def start(self, failpoint=None):
         if self.endpoints is None:
-            self.endpoints = {name: f"tcp://127.0.0.1:{port}"
-                              for name, port in zip(("clients", "workers", "admin"), free_ports(3))}
+            self.endpoints = harness.fixed_endpoints()
         environment = {**os.environ, **({"LANEMQ_TEST_FAILPOINT": failpoint} if failpoint else {})}
         began = time.monotonic()
         broker = harness.Broker("--store", f"sqlite:{self.store}", *self.arguments, **self.endpoints,
@@ -409,24 +422,6 @@ class Lives:
         return done.stdout.strip()
 
 
-def free_ports(count):
-    """Ports that nothing has now, below those that the system gives to whoever connects: while a broker is dead nobody
-    takes its place by chance, not even a peer that wants to connect to it."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
-        lowest = int(file.read().split()[0])
-    ports, random_ports = set(), random.Random()
-    while len(ports) < count:
-        port = random_ports.randrange(max(1024, lowest - 20000), lowest)
-        with socket.socket() as attempt:
-            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                attempt.bind(("127.0.0.1", port))
-                ports.add(port)
-            except OSError:
-                pass
-    return sorted(ports)
-
-
 def check_balance(book, room):
     """All that came is somewhere: of one answer, which is one moment of the broker."""
     for name, lane in room.stats()["lanes"].items():
@@ -444,7 +439,7 @@ def kill_at_failpoint(book, room, life, name):
     except harness.NotReady as early:
         if early.exit_code != -signal.SIGKILL:
             raise
-        book.killed()
+        book.ended("kills")
         return True
     try:
         room.pump(lambda: broker.process.poll() is not None, name, FAILPOINT_PATIENCE)
@@ -456,7 +451,7 @@ def kill_at_failpoint(book, room, life, name):
         return False
     finally:
         broker.kill()
-        book.killed()
+        book.ended("kills")
         life.forget(broker)
 
 
@@ -464,7 +459,7 @@ def kill_at_random(book, room, life):
     rng = book.random
     if rng.random() < 0.1:
         life.start_and_kill(rng.uniform(0, 0.03))
-        return book.killed()
+        return book.ended("kills")
     broker = life.start()
     room.keep_alive(rng.uniform(0, LIFE_MAX))
     if rng.random() < 0.3:
@@ -472,7 +467,26 @@ def kill_at_random(book, room, life):
     if broker.process.poll() is not None:
         raise AssertionError(f"the broker ended with {broker.process.returncode}\n{broker.stderr()}")
     broker.kill()
-    book.killed()
+    book.ended("kills")
+    life.forget(broker)
+
+
+def stop(book, room, life):
+    """One that is asked to stop under load, and followed by another at once."""
+    broker = life.start()
+    room.keep_alive(book.random.uniform(0.1, LIFE_MAX))
+    broker.signal(signal.SIGTERM)
+    room.pump(lambda: broker.process.poll() is not None, "the end of a broker that was asked to stop")
+    if broker.process.returncode != 0:
+        raise AssertionError(f"the broker ended with {broker.process.returncode}\n{broker.stderr()}")
+    book.ended("stops")
+    life.forget(broker)
+    broker = life.start()
+    book.started_at = time.monotonic()
+    book.unheard = {peer for peer in room.peers if isinstance(peer, (Submitter, Echo))}
+    room.pump(lambda: not book.unheard, "that all peers are answered again")
+    broker.kill()
+    book.ended("kills")
     life.forget(broker)
 
 
@@ -512,6 +526,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=80, help="kills at random moments")
     parser.add_argument("--each", type=int, default=20, help="kills at each failpoint")
+    parser.add_argument("--stops", type=int, default=5, help="brokers that are asked to stop")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failpoint", choices=FAILPOINTS, help="only this one")
     parser.add_argument("--json", action="store_true")
@@ -548,23 +563,29 @@ def run(book, room, folder, options):
         client.going = True
 
     points = [options.failpoint] if options.failpoint else FAILPOINTS
-    plan = [None] * options.rounds + [point for point in points for _ in range(options.each)]
+    plan = [None] * options.rounds + ["stop"] * options.stops + [point for point in points for _ in range(options.each)]
     book.random.shuffle(plan)
     reached = collections.Counter()
     for number, point in enumerate(plan, 1):
         if point is None:
             kill_at_random(book, room, life)
             reached["random"] += 1
+        elif point == "stop":
+            stop(book, room, life)
         elif kill_at_failpoint(book, room, life, point):
             reached[point] += 1
         if number % 50 == 0:
             life.check(book)
+    if book.reconnects:
+        times = sorted(book.reconnects)
+        print(f"{book.counts['stops']} stops; after each all peers were answered again, the median after "
+              f"{times[len(times) // 2] * 1000:.0f} ms of the new broker, the last after {times[-1] * 1000:.0f} ms")
     for point in points:
         if options.each and reached[point] < max(1, options.each // 2):
             book.fault("failpoint", f"{point} was reached {reached[point]} times of {options.each}")
 
     finish(book, room, life, clients)
-    book.killed()
+    book.ended("kills")
     room.broker.kill()
     life.forget(room.broker)
     print(f"the store: {life.check(book)}")
