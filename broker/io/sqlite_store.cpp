@@ -219,7 +219,8 @@ std::optional<Result<void>> SqliteStore::take_backup() {
 
 void SqliteStore::flush() {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return idle_; });
+  // What was submitted while the store failed is nobody's work any more.
+  done_.wait(lock, [this] { return idle_ || failed(); });
 }
 
 // ---- the store's thread: what to do next --------------------------------------------------------------
