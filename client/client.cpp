@@ -497,10 +497,12 @@ std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
                                .setting = wire_text(request.setting),
                                .value = wire_text(request.value),
                                .reason = wire_text(request.reason),
+                               .path = wire_text(request.path),
                                .from = request.from,
                                .limit = request.limit,
                                .dry_run = request.dry_run};
-  core_->ask(RequestKind::admin, request.id, query, core_->options().control_timeout, std::move(handler));
+  core_->ask(RequestKind::admin, request.id, query,
+             request.timeout.value_or(core_->options().control_timeout), std::move(handler));
   return std::move(future);
 }
 

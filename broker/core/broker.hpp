@@ -265,6 +265,7 @@ class Broker {
   TimePoint time_of(std::int64_t stored_us) const { return TimePoint(Duration(stored_us - epoch_us())); }
   void write_state(const Job& job, bool dead = false);
   void write_note(std::string_view name, const std::vector<StoredEntry>& entries);
+  void note_numbers();
   void write_numbers();
   void write_accepted(const Job& job, const wire::Submit& fields, const Blob& body);
   void write_renamed(const Job& job, JobNumber stored_as);
@@ -352,8 +353,7 @@ class Broker {
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
   bool store_full_ = false;
-  std::uint64_t generations_noted_ =
-      0;  // of job numbers: no earlier life of the broker used those from here on
+  std::uint64_t generations_noted_ = 0;  // of job numbers: another life of the broker begins there
   Duration stored_shift_{};
   std::unique_ptr<Restoring> restoring_;
   bool trial_made_ = false;               // a job was handed over to try an upstream that failed

@@ -302,6 +302,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
     write_renamed(job, *admission.stored_as);
   else if (job.durable)
     write_accepted(job, fields, event.body);
+  note_numbers();
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
     Origin from = event.from;

@@ -74,10 +74,14 @@ void Broker::write_accepted(const Job& job, const wire::Submit& fields, const Bl
   encode(record, outbox_.writes.buffer());
   outbox_.writes.end_of_record();
   outbox_.writes.set_body(body);
-  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
 }
 
-/// Another life of the broker begins its numbers behind those of this one.
+/// Another life of the broker begins its numbers behind those of this one: those of jobs that are not on disk
+/// too, for a worker may still speak of them.
+void Broker::note_numbers() {
+  if (options_.store_durable && jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
+}
+
 void Broker::write_numbers() {
   generations_noted_ = jobs_.generation() + kGenerationsAhead;
   StoredNumbers numbers;
@@ -97,7 +101,6 @@ void Broker::write_renamed(const Job& job, JobNumber stored_as) {
   outbox_.writes.add(Write::Kind::rename_job, static_cast<std::uint64_t>(stored_as)).renamed =
       static_cast<std::uint64_t>(job.number);
   write_state(job);
-  if (jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
 }
 
 void Broker::write_changed(const Job& job) {

@@ -61,8 +61,11 @@ Job& JobTable::create() {
   Place& place = this->place(free_places_.pop());
   Job& job = take_job();
   ++size_;
-  place.number = JobNumber{static_cast<std::uint64_t>(place.number) + (std::uint64_t{1} << kSlotBits)};
-  generation_ = std::max(generation_, static_cast<std::uint64_t>(place.number) >> kSlotBits);
+  // What was restored there may be older than what an earlier life has used the place for since.
+  const std::uint64_t generation =
+      std::max(static_cast<std::uint64_t>(place.number) >> kSlotBits, first_generation_) + 1;
+  place.number = JobNumber{generation << kSlotBits | index_of(place.number)};
+  generation_ = std::max(generation_, generation);
   place.record = &job;
   job.number = place.number;
   return job;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -270,6 +272,9 @@ void add_limits(CLI::App& app, Chosen& chosen) {
 /// Rows of a list that states no number.
 constexpr std::size_t kRowsUsual = 100;
 
+/// A copy takes as long as the disk does, and so long at most.
+constexpr auto kBackupTimeout = std::chrono::hours(24);
+
 /// Of dead jobs, which. `all`: what stands for no filter where something is changed.
 void add_dead_filters(CLI::App& command, Chosen& chosen, bool changes) {
   AdminRequest& request = chosen.admin.request;
@@ -299,6 +304,23 @@ void add_dead_commands(CLI::App& app, Chosen& chosen) {
       chosen, true);
   add_dead_filters(add_admin_command(app, chosen, "purge", "Forget dead jobs", AdminVerb::purge, kNoList),
                    chosen, true);
+}
+
+void add_backup(CLI::App& app, Chosen& chosen) {
+  CLI::App& command =
+      add_admin_command(app, chosen, "backup", "Copy the broker's store to a new file, while it goes on",
+                        AdminVerb::backup, kNoList);
+  command
+      .add_option_function<std::string>(
+          "file",
+          [&chosen](const std::string& file) {
+            // The broker's working directory is another one.
+            chosen.admin.request.path = std::filesystem::absolute(file).lexically_normal().string();
+            chosen.admin.request.timeout = kBackupTimeout;
+          },
+          "The new file; the broker writes it, and replaces none")
+      ->required()
+      ->type_name("FILE");
 }
 
 void add_operator_commands(CLI::App& app, Chosen& chosen) {
@@ -356,6 +378,7 @@ void add_operator_commands(CLI::App& app, Chosen& chosen) {
   move.add_option("lane", request.lane, "The lane")->required()->type_name("LANE");
   for (CLI::App* command : {&pause, &resume, &drain, &move, &set})
     add_dry_run(*command, chosen);
+  add_backup(app, chosen);
 
   app.add_subcommand("top", "Watch lanes, budgets, workers and clients on the whole screen; q quits")
       ->callback([&chosen] {

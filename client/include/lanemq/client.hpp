@@ -129,10 +129,12 @@ struct AdminDocument {
 struct AdminRequest {
   std::string verb{};
   std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{};
-  std::string key{}, setting{}, value{}, reason{};
+  std::string key{}, setting{}, value{}, reason{}, path{};
   std::int64_t from = 0;
   std::optional<std::int64_t> limit{};
   bool dry_run = false;
+  /// How long the answer may take; none: ClientOptions::control_timeout.
+  std::optional<std::chrono::milliseconds> timeout{};
 };
 
 /// What this client did since it was made.
