@@ -228,7 +228,7 @@ void Stage::happen(Words words) {
   else if (who == "disk")
     broker_->handle(core::StoreFull{words.word(1) == "full"}, now_);
   else if (who == "stood_still")
-    broker_->handle(core::StoodStill{parse_duration(words.word(1))}, now_);
+    stand_still(parse_duration(words.word(1)));
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
@@ -236,6 +236,12 @@ void Stage::happen(Words words) {
         "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
         "\"");
   if (!together_) turn();
+}
+
+/// The process was stopped: time went on, and no turn came.
+void Stage::stand_still(core::Duration how_long) {
+  now_ += how_long;
+  broker_->handle(core::StoodStill{how_long}, now_);
 }
 
 void Stage::client_says(const std::string& kind, Words words) {
