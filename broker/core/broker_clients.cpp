@@ -179,8 +179,8 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
   if (to.service == nullptr)
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
                        std::to_string(options_.services_max) + ") are known; check its name");
-  const BudgetSet budgets = to.budgets =
-      budgets_.match(to.service->name, fields.model, to.client->name, to.lane->options().name);
+  const BudgetSet budgets = to.budgets = budgets_.match(to.service->name, fields.model, to.client->name,
+                                                        to.lane->options().name, to.client->options.tenant);
   return too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate);
 }
 

@@ -253,8 +253,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
 
   Service* const service = workers_.service(fields->service, SIZE_MAX);
   Client& client = clients_.named(client_name);
-  Stream& stream =
-      lane.stream(*service, budgets_.match(service->name, fields->model, client.name, lane.options().name));
+  Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
+                                                        lane.options().name, client.options.tenant));
   Job* const made = jobs_.restore(JobNumber{number});
   if (made == nullptr)
     return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");

@@ -72,6 +72,7 @@ void Stage::add_client(Words words) {
   if (const auto value = words.take("depth_max"))
     client.depth_max = static_cast<std::size_t>(parse_number(*value));
   client.lane_max = words.take("lane_max").value_or("");
+  client.tenant = words.take("tenant").value_or("");
   words.require_all_taken();
   options_.clients.push_back(std::move(client));
 }
@@ -83,6 +84,7 @@ void Stage::add_budget(Words words) {
   budget.model = words.take("model").value_or("");
   budget.client = words.take("client").value_or("");
   budget.lane = words.take("lane").value_or("");
+  budget.tenant = words.take("tenant").value_or("");
   if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
   if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
   take_rates(words, budget.rates);
