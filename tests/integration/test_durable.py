@@ -145,6 +145,43 @@ class Restart(DurableCase):
         self.assertEqual(self.worker().get("job").body, b"x")
 
 
+class Programs(DurableCase):
+    """`lanemq run` and `lanemq-worker` by themselves, over brokers that are killed under them."""
+
+    def test_a_file_is_answered_line_by_line_whatever_becomes_of_the_broker(self):
+        count, kills = 400, 3
+        file, out = os.path.join(self.folder, "in.jsonl"), os.path.join(self.folder, "out.jsonl")
+        with open(file, "w") as lines:
+            for number in range(count):
+                lines.write(json.dumps({"custom_id": f"line-{number}", "method": "POST", "url": "/v1/chat/completions",
+                                        "body": {"messages": [{"role": "user", "content": str(number)}]}}) + "\n")
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", "chat=echo:10",
+            "--capacity", "8"))
+        self.assertTrue(worker.line().startswith("ready"))
+        run = self.room.start(harness.Process(
+            harness.program("lanemq"), "--broker", self.room.broker.clients, "run", file, "--service", "chat", "--lane",
+            "batch", "--window", "16", "--out", out))
+
+        def answers():
+            if not os.path.exists(out):
+                return []
+            with open(out) as lines:
+                return [line for line in lines if line.endswith("\n")]
+
+        for kill in range(1, kills + 1):
+            harness.wait_until(lambda: len(answers()) >= kill * count // (kills + 2), "some answers")
+            self.kill_and_start()
+
+        self.assertEqual(run.wait(max(60, harness.PATIENCE)), 0, run.stderr())
+        said = [json.loads(line) for line in answers()]
+        self.assertEqual(sorted(line["custom_id"] for line in said), sorted(f"line-{number}" for number in range(count)))
+        for line in said:
+            self.assertIsNone(line["error"])
+            content = line["response"]["body"]["messages"][0]["content"]
+            self.assertEqual(line["custom_id"], f"line-{content}")
+
+
 class Wish(DurableCase):
     def start(self):
         config = os.path.join(self.folder, "broker.toml")
