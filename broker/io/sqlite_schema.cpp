@@ -141,7 +141,7 @@ sqlite::Outcome<void> set_journal(sqlite::Database& database) {
       return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
                                           .message = "its file system does not take a write-ahead log"});
     // The change is committed behind the row that tells of it.
-    if (const auto done = statement->run(); !done) return done;
+    if (auto done = statement->run(); !done) return done;
   }
   // Checkpoints are the store's own: after the loop has been told of the commit, not before.
   return database.execute(

@@ -411,12 +411,14 @@ void SqliteStore::tidy() {
   const auto free_pages = database_->integer("PRAGMA freelist_count");
   const auto pages = database_->integer("PRAGMA page_count");
   if (!free_pages || !pages) return refused(!free_pages ? free_pages.error() : pages.error());
-  if (*free_pages > std::max(kFreePagesKept, *pages / kFreePartKept)) {
+  // A full disk needs every page, and the log's room at once.
+  const std::int64_t kept = full() ? kFreePagesKept : std::max(kFreePagesKept, *pages / kFreePartKept);
+  if (*free_pages > kept) {
     const auto done = database_->execute("PRAGMA incremental_vacuum(" + std::to_string(kTidyPages) + ")");
     if (!done) refused(done.error());
     return;
   }
-  if (Clock::now() < commit_at_ + kIdleAfter) return;
+  if (!full() && Clock::now() < commit_at_ + kIdleAfter) return;
   reached(Failpoint::store_in_checkpoint);
   if (const int marked = mark_.clear(); marked != SQLITE_OK)
     return refused(sqlite::Fault{.code = marked, .message = text_of(marked)});
@@ -521,7 +523,9 @@ void SqliteStore::set_full(const std::string& why) {
         "the store " + path_ + " is full: " + why +
         "; running jobs may finish, new ones are taken again when there is room: free some of the disk";
   }
-  if (condition_.exchange(StoreCondition::full) != StoreCondition::full) signal();
+  if (condition_.exchange(StoreCondition::full) == StoreCondition::full) return;
+  tidy_at_ = Clock::now();
+  signal();
 }
 
 void SqliteStore::set_good() {

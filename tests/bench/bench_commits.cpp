@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -87,6 +88,24 @@ class Bench {
   Writes writes_;
   std::uint64_t newest_ = 0, erased_ = 0;
 };
+
+/// What one commit must cost at least: a page that is written to a file, and its fsync.
+void bare_fsync(benchmark::State& state) {
+  const Bench bench;
+  const std::string page(4096, 'p');
+  const int file = ::open(bench.file("bare").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  constexpr int kPages = 1000;  // begun anew after as many as a log has
+  for (int at = 0; at < kPages; ++at)
+    benchmark::DoNotOptimize(pwrite(file, page.data(), page.size(), at * 4096));
+  fsync(file);
+  int at = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(pwrite(file, page.data(), page.size(), at++ % kPages * 4096));
+    if (fdatasync(file) != 0) state.SkipWithError("fdatasync failed");
+  }
+  ::close(file);
+}
+BENCHMARK(bare_fsync)->Name("store/bare_fsync")->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 /// One turn after the other: so many jobs come and as many of those before them go, and each is waited for.
 void turns_one_by_one(benchmark::State& state) {

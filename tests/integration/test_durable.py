@@ -214,8 +214,10 @@ class OneBroker(DurableCase):
         self.assertEqual(code, 4, said)
         self.assertIn(self.store, said)
         self.assertIn("another process", said)
-        self.client().submit(id="a", reply="accepted")  # who was first goes on
-        self.assertEqual(self.client().status("a")["state"], "queued")
+        client = self.client()  # who was first goes on
+        client.submit(id="a", reply="accepted")
+        client.get("accepted")
+        self.assertEqual(client.status("a")["state"], "queued")
 
     def test_a_newer_file_is_refused_and_left_as_it_is(self):
         self.client().settled()
