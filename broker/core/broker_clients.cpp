@@ -17,7 +17,7 @@ constexpr std::size_t kWaitersMax = 64;
 
 /// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
 /// store alone: the rest is for jobs themselves, and for results.
-constexpr std::size_t kBodiesShare = 2;
+constexpr std::size_t kBodiesShare = 8;
 /// Bodies below this stay in memory: reading one back takes longer than it saves.
 constexpr std::size_t kSpilledBytesMin = 512;
 

@@ -23,18 +23,21 @@ constexpr std::size_t kTransactionWritesMax = 4096;
 constexpr std::size_t kTransactionBytesMax = 8u << 20;
 /// Bodies that are read between two commits.
 constexpr std::size_t kReadsPerCommit = 64;
+constexpr std::size_t kReadBytesPerCommit = 8u << 20;
 /// Memory of turns that is kept to be used again, in turns.
-constexpr std::size_t kSpareMax = 64;
+constexpr std::size_t kSpareMax = 32;
 /// Between two attempts to commit on a full disk.
 constexpr auto kRetryPause = 50ms;
 /// How often the disk is asked for its room, where there is work or it is full.
 constexpr auto kLookPause = 250ms;
 /// And so often while as much is written as is kept back.
 constexpr std::size_t kLooksPerReserve = 16;
-/// Free pages of the file are given back to the disk: so many at a time, so often, and those beyond so many.
+/// Free pages of the file are given back to the disk: so many at a time, and so often.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
+/// But not those that the next jobs will want: so many, or a part of the file.
 constexpr std::int64_t kFreePagesKept = 256;
+constexpr std::int64_t kFreePartKept = 4;
 /// How long nothing must have been committed before the log's room is given back too.
 constexpr auto kIdleAfter = 1s;
 
@@ -219,7 +222,8 @@ std::optional<Result<void>> SqliteStore::take_backup() {
 
 void SqliteStore::flush() {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return idle_; });
+  // What was submitted while the store failed is nobody's work any more.
+  done_.wait(lock, [this] { return idle_ || failed(); });
 }
 
 // ---- the store's thread: what to do next --------------------------------------------------------------
@@ -293,6 +297,7 @@ void SqliteStore::take_work() {
     writes_.take(incoming_);
   }
   if (asks_.empty()) asks_.take(asked_);
+  if (!backup_) backup_wanted_ = std::exchange(backup_asked_, std::nullopt);
 }
 
 // ---- the store's thread: commits ----------------------------------------------------------------------
@@ -404,8 +409,9 @@ void SqliteStore::tidy() {
     tidy_at_ = Clock::now() + kIdleAfter;
   };
   const auto free_pages = database_->integer("PRAGMA freelist_count");
-  if (!free_pages) return refused(free_pages.error());
-  if (*free_pages > kFreePagesKept) {
+  const auto pages = database_->integer("PRAGMA page_count");
+  if (!free_pages || !pages) return refused(!free_pages ? free_pages.error() : pages.error());
+  if (*free_pages > std::max(kFreePagesKept, *pages / kFreePartKept)) {
     const auto done = database_->execute("PRAGMA incremental_vacuum(" + std::to_string(kTidyPages) + ")");
     if (!done) refused(done.error());
     return;
@@ -430,13 +436,15 @@ bool SqliteStore::can_read(const Asked& asked) const {
 }
 
 void SqliteStore::read_bodies() {
-  for (std::size_t i = 0; i < kReadsPerCommit && !asks_.empty() && !failed(); ++i) {
+  std::size_t bytes = 0;
+  while (found_.size() < kReadsPerCommit && bytes < kReadBytesPerCommit && !asks_.empty() && !failed()) {
     const Asked& asked = asks_.items[asks_.next];
     // On a disk without room that may take long: a job that is there can be read all the same.
     if (!can_read(asked) && !stuck_) break;
     auto body = rows_.body(asked.number);
     if (!body) return fail("while reading a job", body.error());
     if (!*body && !can_read(asked)) break;
+    if (*body) bytes += (*body)->size();
     found_.push_back({.number = asked.number, .body = std::move(*body)});
     ++asks_.next;
   }
@@ -451,14 +459,8 @@ void SqliteStore::read_bodies() {
 }
 
 void SqliteStore::begin_asked_backup() {
-  if (failed()) return;
-  std::optional<std::string> path;
-  {
-    const std::lock_guard lock(mutex_);
-    path = std::exchange(backup_asked_, std::nullopt);
-  }
-  if (!path) return;
-  auto begun = SqliteBackup::begin(*database_, *path);
+  if (failed() || !backup_wanted_) return;
+  auto begun = SqliteBackup::begin(*database_, *std::exchange(backup_wanted_, std::nullopt));
   if (!begun) return end_backup(tl::unexpected(std::move(begun.error())));
   backup_.emplace(std::move(*begun));
 }

@@ -141,6 +141,7 @@ class SqliteStore final : public Store {
   Queue<core::Writes> writes_;
   Queue<Asked> asks_;
   std::vector<StoredBody> found_;
+  std::optional<std::string> backup_wanted_;
   std::optional<SqliteBackup> backup_;
   int log_pages_ = 0;                       ///< in the write-ahead log, not in the file
   std::optional<std::uint64_t> log_salts_;  ///< of the log as it is; none: it may have been begun anew

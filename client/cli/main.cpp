@@ -63,6 +63,16 @@ void add_submit(CLI::App& app, Chosen& chosen) {
   command
       .add_option("--id", chosen.submit.job.id, "The idempotency key: the same id and body is the same job")
       ->type_name("ID");
+  command.add_flag("--no-wait", chosen.submit.leave,
+                   "Leave the job with the broker and print its id, for status, fetch and cancel");
+  command.add_option("--delay-ms", chosen.submit.delay_ms, "Not to be run before so long")
+      ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))
+      ->type_name("N");
+  command
+      .add_option("--retain-ms", chosen.submit.retain_ms,
+                  "How long the answer is kept for fetch; the broker's `retain` without it")
+      ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))
+      ->type_name("N");
   command
       .add_option(
           "body", chosen.submit.body,

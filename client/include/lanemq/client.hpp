@@ -88,6 +88,14 @@ struct ClientError {
 template <class T>
 using Reply = tl::expected<T, ClientError>;
 
+/// A job that the broker has taken.
+struct JobAccepted {
+  std::string id{}, lane{};
+  bool durable = false;    ///< it is on disk, and outlives the broker
+  bool duplicate = false;  ///< it was known before
+  std::int64_t position = 0;
+};
+
 /// The one terminal message of a job.
 using Answer = Reply<JobDone>;
 using AnswerCallback = std::function<void(Answer)>;
@@ -181,6 +189,11 @@ class Client {
   /// wait for it) and must not throw (the exception is logged and forgotten).
   void submit(JobRequest request, const Blob& body, AnswerCallback callback);
   void submit(JobRequest request, std::string body, AnswerCallback callback);
+
+  /// Leaves a job with the broker: answered when it is taken, not when it is over. Its answer is for fetch(),
+  /// of this client or another, for as long as the broker keeps it (JobRequest::retain).
+  std::future<Reply<JobAccepted>> leave(JobRequest request, const Blob& body = {});
+  std::future<Reply<JobAccepted>> leave(JobRequest request, std::string body);
 
   std::future<Reply<BrokerPong>> ping();
   /// `from`: of budgets and keys, how many to leave out, as an earlier answer's `next` said.

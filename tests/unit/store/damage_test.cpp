@@ -95,6 +95,19 @@ TEST_F(Damage, of_a_log_that_was_cut_off_is_found) {
   EXPECT_LT(*without, kTurnsKept) << "who removes the mark goes on without what is missing";
 }
 
+TEST_F(Damage, that_is_refused_is_left_as_it_is) {
+  FaultyDisk::Files cut = files_;
+  cut[kLog].resize(100);
+  FaultyDisk disk(cut);
+
+  EXPECT_FALSE(test::open_on(disk).has_value());
+
+  const FaultyDisk::Files after = disk.files();
+  EXPECT_EQ(after.size(), cut.size());
+  for (const auto& [name, content] : cut)
+    EXPECT_TRUE(after.at(name) == content) << name;
+}
+
 TEST_F(Damage, of_a_file_that_was_cut_off_is_found) {
   const std::size_t bytes = files_.at(kFile).size();
   for (std::size_t left = 0; left < bytes; left += 1 + bytes / 40) {
