@@ -106,7 +106,7 @@ void JobTable::restored() {
 }
 
 void JobTable::index(Job& job) {
-  const bool fresh = by_id_.insert(&job).second;
+  const bool fresh = try_index(job);
   LANEMQ_CHECK(fresh);
 }
 
