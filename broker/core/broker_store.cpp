@@ -290,8 +290,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     job.due = std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
   } else if (state->kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
-    job.adoptable = true;
-    job.due = now + kAdoptHeartbeats * options_.heartbeat;
+    job.adoptable = true;  // until restored() says how long
     if (!state->key.empty()) job.need_extra().key = state->key;
   }
   job.queue = &clients_.join(client, stream);
@@ -359,6 +358,8 @@ Broker::Restored Broker::restored(TimePoint now) {
   if (!std::is_sorted(all.jobs.begin(), all.jobs.end(), came_before))
     std::sort(all.jobs.begin(), all.jobs.end(), came_before);
   for (Job* job : all.jobs) {
+    // From now on: workers hear of this broker when it has read all there is, however long that took.
+    if (job->adoptable) job->due = now + kAdoptHeartbeats * options_.heartbeat;
     enqueue(*job);
     set_timer(*job);
   }

@@ -119,7 +119,7 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
 void Server::restore() {
   if (!store_->durable()) return;
   const auto began = Clock::now();
-  const auto restored = io::restore(broker_, *store_, now());
+  const auto restored = io::restore(broker_, *store_, [this] { return now(); });
   if (!restored) throw StoreError(restored.error().message);
   // Where the numbers of this life begin is on disk before any is given: another life would give them again,
   // and a worker could hand in what it did in this one.

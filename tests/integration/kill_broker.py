@@ -386,6 +386,7 @@ class Lives:
         self.store = os.path.join(folder, "lanemq.db")
         self.arguments = broker_arguments
         self.endpoints = None
+        self.workers_lost = 0
         self.starts = []  # how long each took until it was ready
 
     def start(self, failpoint=None):
@@ -410,6 +411,7 @@ class Lives:
         process.wait()
 
     def forget(self, broker):
+        self.workers_lost += broker.stderr().count(" worker.lost ")
         self.room.processes.remove(broker)
         broker.close()
 
@@ -592,6 +594,7 @@ def run(book, room, folder, options):
     life.start()
     kept = fetch_all(book, room, clients)
     check_balance(book, room)
+    print(f"workers were taken for lost {life.workers_lost} times")
     print(f"{kept} answers are kept as they were given; the broker was ready within {max(life.starts) * 1000:.0f} ms, "
           f"the median {sorted(life.starts)[len(life.starts) // 2] * 1000:.0f} ms")
     if room.broker.stop() != 0:
