@@ -66,6 +66,8 @@ class Broker {
                            std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
   Result<void> restore_result(std::uint64_t number, std::string_view record, const Blob& body, TimePoint now);
   /// Everything is back: jobs stand in their old order, and those that ran wait for their workers to say so.
+  /// What it puts into the outbox's writes has to be on disk before the first handle(): jobs that wait for no
+  /// disk get numbers that the next life must not use again.
   struct Restored {
     std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
     std::size_t without_lane = 0;  ///< whose lanes are not configured any more: they are in the default one
@@ -146,7 +148,7 @@ class Broker {
     BudgetSet budgets{};
     Estimate estimate{};
     bool durable = false, spilled = false;
-    std::optional<JobNumber> stored_as{};  ///< the number under which the store has it already
+    bool redriven = false;  ///< the store has it already, where it is durable
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);

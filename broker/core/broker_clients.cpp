@@ -298,10 +298,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
   job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
-  if (admission.stored_as)
-    write_renamed(job, *admission.stored_as);
-  else if (job.durable)
-    write_accepted(job, fields, event.body);
+  if (job.durable && !admission.redriven) write_accepted(job, fields, event.body);
   note_numbers();
   // Said before the job is queued: the jobs that stand before it are all that are queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {

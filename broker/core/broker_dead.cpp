@@ -124,8 +124,9 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
   Admission admission{.lane = &lane, .client = &client};
   auto why = admit(event, admission);
   if (!why) {
+    admission.redriven = true;
+    const JobNumber stored_as = result.number;
     if (result.durable) {
-      admission.stored_as = result.number;
       admission.spilled = admission.spilled || dead->body_stored;
       if (dead->body_stored) admission.estimate = dead->estimate;
     }
@@ -145,6 +146,7 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
     job.bytes += static_cast<std::uint32_t>(history);
     bytes_ += history;
     lane.bytes += history;
+    if (job.durable) write_renamed(job, stored_as);
     ++stats_.jobs_redriven;
   }
   clients_.drop_reference(client);

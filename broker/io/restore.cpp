@@ -97,6 +97,9 @@ Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
   writes.end_of_state();
   core::write({{.name = "start", .numbers = numbers}}, writes.buffer());
   writes.end_of_record();
+  // Before anybody is served: the numbers of this life's jobs are no other's from then on.
+  store.submit(writes);
+  store.flush();
   return restored;
 }
 

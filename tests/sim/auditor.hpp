@@ -8,6 +8,7 @@
 
 #include "broker/core/broker.hpp"
 #include "tests/sim/model.hpp"
+#include "tests/sim/watcher.hpp"
 
 namespace lanemq::sim {
 
@@ -23,29 +24,31 @@ inline constexpr Duration kTick = std::chrono::milliseconds(1);
 ///
 /// Requires: every client request carries a ref that no other one has, and every submit of new content a body
 /// that no other one has.
-class Auditor {
+class Auditor final : public Watcher {
  public:
   /// `edit` is what operators of the broker change settings with.
   Auditor(const core::Options& options, core::OptionEditor edit, const core::Broker& broker);
 
   void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
-                   bool is_req, TimePoint now);
+                   bool is_req, TimePoint now) override;
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
-                   TimePoint now);
-  void worker_unreachable(const std::string& address, TimePoint now);
-  void client_unreachable(const std::string& address, TimePoint now);
-  void drain_asked(TimePoint now);
-  void operator_asks(const wire::AdminQuery& query, TimePoint now);
+                   TimePoint now) override;
+  void worker_unreachable(const std::string& address, TimePoint now) override;
+  void client_unreachable(const std::string& address, TimePoint now) override;
+  void drain_asked(TimePoint now) override;
+  void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
   /// The configuration was read again.
-  void reloaded(const core::Options& options, TimePoint now);
-  void running_given_up(TimePoint now);
-  void advancing(TimePoint now);
+  void reloaded(const core::Options& options, TimePoint now) override;
+  void running_given_up(TimePoint now) override;
+  void advancing(TimePoint now) override;
 
-  void noticed(const core::Notice& notice);
-  void sent_to_client(const std::string& address, const wire::ClientReply& reply, std::string_view body);
-  void sent_to_worker(const std::string& address, const wire::WorkerCommand& command, std::string_view body);
-  void sent_to_operator(const wire::ClientReply& reply);
-  void step_over();
+  void noticed(const core::Notice& notice) override;
+  void sent_to_client(const std::string& address, const wire::ClientReply& reply,
+                      std::string_view body) override;
+  void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
+                      std::string_view body) override;
+  void sent_to_operator(const wire::ClientReply& reply) override;
+  void step_over() override;
 
   /// Nothing is owed to anybody.
   void check_all_answered() const;
@@ -54,8 +57,8 @@ class Auditor {
   /// Long after its last job every bucket is full and every window empty.
   void check_all_restored(core::Budgets& budgets);
 
-  std::size_t jobs() const { return jobs_.size(); }
-  std::size_t dispatches() const { return dispatches_; }
+  std::size_t jobs() const override { return jobs_.size(); }
+  std::size_t dispatches() const override { return dispatches_; }
   std::size_t open_jobs() const;
 
  private:

@@ -30,20 +30,34 @@ BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random,
   start();
 }
 
+BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace,
+                       Watcher& watcher)
+    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace), watcher_(&watcher) {}
+
 void BrokerHost::start() {
   broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
   auditor_ = std::make_unique<Auditor>(swarm_.options, edited, *broker_);
-  ++life_;
+  watcher_ = auditor_.get();
 }
 
 void BrokerHost::restart() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "the broker is started again");
-  dispatches_ += auditor_->dispatches();
-  jobs_ += auditor_->jobs();
+  dispatches_ += watcher_->dispatches();
+  jobs_ += watcher_->jobs();
+  lose_broker();
   start();
+  change_addresses();
+}
+
+void BrokerHost::lose_broker() {
+  broker_.reset();
+  ++life_;
   inbox_.clear();
   unreachable_.clear();
   turn_at_ = core::kNever;
+}
+
+void BrokerHost::change_addresses() {
   std::vector<Link> links;
   for (const auto& [address, link] : links_)
     links.push_back(link);
@@ -86,6 +100,7 @@ void BrokerHost::take_for_gone(const Link& link) {
 
 /// The broker hears in its next turn that nobody is at the address.
 void BrokerHost::note_gone(core::Peer kind, const std::string& address) {
+  if (is_down()) return;
   const std::pair gone(kind, address);
   if (std::find(unreachable_.begin(), unreachable_.end(), gone) == unreachable_.end())
     unreachable_.push_back(gone);
@@ -107,7 +122,7 @@ void BrokerHost::send(const Link& link, std::string_view header, std::string_vie
   // What was said from an address that is no more is lost with it.
   scheduler_.at(link->up_at, [this, link, address = link->address, header = std::string(header),
                               body = std::string(body)]() mutable {
-    if (!link->alive || link->address != address) return;
+    if (!link->alive || link->address != address || is_down()) return;
     inbox_.push_back({link, std::move(header), std::move(body)});
     schedule_turn(scheduler_.now() + random_.between(Duration(0), swarm_.loop_lag));
   });
@@ -127,20 +142,21 @@ void BrokerHost::schedule_turn(core::TimePoint when) {
 
 void BrokerHost::turn() {
   turn_at_ = core::kNever;
+  begin_turn();
   for (const Packet& packet : std::exchange(inbox_, {}))
     take(packet);
   for (const auto& [kind, address] : std::exchange(unreachable_, {})) {
     if (trace_ != nullptr) trace_->add(scheduler_.now(), "> " + address + " is unreachable");
     if (kind == core::Peer::client) {
-      auditor_->client_unreachable(address, scheduler_.now());
+      watcher_->client_unreachable(address, scheduler_.now());
       broker_->handle(core::ClientUnreachable{address}, scheduler_.now());
     } else {
-      auditor_->worker_unreachable(address, scheduler_.now());
+      watcher_->worker_unreachable(address, scheduler_.now());
       broker_->handle(core::WorkerUnreachable{address}, scheduler_.now());
     }
     report();
   }
-  auditor_->advancing(scheduler_.now());
+  watcher_->advancing(scheduler_.now());
   broker_->advance(scheduler_.now());
   report();
   send_all();
@@ -184,7 +200,7 @@ void BrokerHost::take_request(const Connection& link, const wire::ClientRequest&
   const core::Origin from{.address = link.address,
                           .envelope = link.is_req ? kReqEnvelope : std::string_view{},
                           .one_answer = link.is_req};
-  auditor_->client_says(link.address, request, body, link.is_req, now);
+  watcher_->client_says(link.address, request, body, link.is_req, now);
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     broker_->handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
@@ -209,7 +225,7 @@ void BrokerHost::take_worker(const Packet& packet) {
 void BrokerHost::take_worker_report(const std::string& address, const wire::WorkerReport& report,
                                     std::string_view body) {
   const core::TimePoint now = scheduler_.now();
-  auditor_->worker_says(address, report, body, now);
+  watcher_->worker_says(address, report, body, now);
   if (const auto* ready = std::get_if<wire::Ready>(&report))
     broker_->handle(core::WorkerReady{address, ready}, now);
   else if (const auto* outcome = std::get_if<wire::Outcome>(&report))
@@ -224,13 +240,14 @@ void BrokerHost::take_worker_report(const std::string& address, const wire::Work
 
 void BrokerHost::drain() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "drain");
-  auditor_->drain_asked(scheduler_.now());
+  watcher_->drain_asked(scheduler_.now());
   broker_->handle(core::DrainAsked{}, scheduler_.now());
   report();
   schedule_turn(scheduler_.now());
 }
 
 void BrokerHost::operate(const wire::AdminQuery& query) {
+  if (is_down()) return;
   const core::TimePoint now = scheduler_.now();
   Buffer header;
   encode(query, header);
@@ -239,7 +256,7 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
   if (const DecodeError* error = decoder_.decode(header.view(), {}, requests))
     violated("not decoded: " + error->message);
   const auto& asked = std::get<wire::AdminQuery>(requests[0]);
-  auditor_->operator_asks(asked, now);
+  watcher_->operator_asks(asked, now);
   const core::Origin from{.address = "operator", .envelope = {}, .peer = core::Peer::admin};
   static const core::OptionEditor kEdit = edited;
   broker_->handle(core::AdminAsked{from, &asked, &kEdit}, now);
@@ -248,8 +265,9 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
 }
 
 void BrokerHost::reload() {
+  if (is_down()) return;
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "the configuration is read again");
-  auditor_->reloaded(swarm_.options, scheduler_.now());
+  watcher_->reloaded(swarm_.options, scheduler_.now());
   broker_->handle(core::OptionsChanged{&swarm_.options}, scheduler_.now());
   report();
   schedule_turn(scheduler_.now());
@@ -257,17 +275,16 @@ void BrokerHost::reload() {
 
 void BrokerHost::give_up_running() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "give up what runs");
-  auditor_->running_given_up(scheduler_.now());
+  watcher_->running_given_up(scheduler_.now());
   broker_->give_up_running(scheduler_.now());
   report();
   send_all();
 }
 
-/// Shows the auditor what the last call to the core brought forth.
 void BrokerHost::report() {
   core::Outbox& outbox = broker_->outbox();
   for (; reported_notices_ < outbox.notices.size(); ++reported_notices_)
-    auditor_->noticed(outbox.notices[reported_notices_]);
+    watcher_->noticed(outbox.notices[reported_notices_]);
   // A batch may have grown since it was looked at last. The auditor is shown the order of the decisions,
   // which is that of the messages to all peers together.
   struct New {
@@ -283,12 +300,11 @@ void BrokerHost::report() {
   }
   std::sort(news.begin(), news.end(), [](const New& a, const New& b) { return a.order < b.order; });
   for (const New& one : news)
-    report_item(outbox.sends[one.send], one.item);
-  auditor_->step_over();
+    report_item(outbox, outbox.sends[one.send], one.item);
+  watcher_->step_over();
 }
 
-void BrokerHost::report_item(const core::Send& send, std::size_t item) {
-  const core::Outbox& outbox = broker_->outbox();
+void BrokerHost::report_item(const core::Outbox& outbox, const core::Send& send, std::size_t item) {
   const std::string_view header = outbox.header(send);
   const std::string address(outbox.address(send));
   if (trace_ != nullptr)
@@ -310,46 +326,50 @@ void BrokerHost::report_item(const core::Send& send, std::size_t item) {
   if (send.peer == core::Peer::client) {
     Items<wire::ClientReply> replies;
     const std::string_view body = decode(replies);
-    auditor_->sent_to_client(address, replies[item], body);
+    watcher_->sent_to_client(address, replies[item], body);
   } else if (send.peer == core::Peer::admin) {
     Items<wire::ClientReply> replies;
     decode(replies);
-    auditor_->sent_to_operator(replies[item]);
+    watcher_->sent_to_operator(replies[item]);
   } else {
     Items<wire::WorkerCommand> commands;
     const std::string_view body = decode(commands);
-    auditor_->sent_to_worker(address, commands[item], body);
+    watcher_->sent_to_worker(address, commands[item], body);
     if (const auto* offer = std::get_if<wire::JobOffer>(&commands[item])) note_offer(*offer);
   }
 }
 
 void BrokerHost::note_offer(const wire::JobOffer& offer) {
   const auto [place, fresh] = life_of_number_.try_emplace(offer.job, life_);
-  if (!fresh && place->second != life_) violated("a job has the number of another one before the restart");
+  if (auditor_ && !fresh && place->second != life_)
+    violated("a job has the number of another one before the restart");
   recent_leases_.push_back({offer.job, offer.attempt});
   if (recent_leases_.size() > kRecentLeasesMax) recent_leases_.pop_front();
 }
 
 void BrokerHost::send_all() {
   core::Outbox& outbox = broker_->outbox();
-  for (const core::Send& send : outbox.sends) {
-    ++messages_;
-    const std::string address(outbox.address(send));
-    const auto place = links_.find(address);
-    if (place == links_.end()) {
-      if (send.peer != core::Peer::admin && swarm_.tells_unreachable) note_gone(send.peer, address);
-      continue;
-    }
-    const Link& link = place->second;
-    link->down_at = std::max({link->down_at, scheduler_.now() + delay(), link->stalled_until});
-    scheduler_.at(link->down_at, [link, address, header = std::string(outbox.header(send)),
-                                  body = std::string(send.body.bytes())] {
-      if (link->alive && link->address == address) link->receive(header, body);
-    });
-  }
+  for (const core::Send& send : outbox.sends)
+    post(outbox, send);
   outbox.clear();
   reported_.clear();
   reported_notices_ = 0;
+}
+
+void BrokerHost::post(const core::Outbox& outbox, const core::Send& send) {
+  ++messages_;
+  const std::string address(outbox.address(send));
+  const auto place = links_.find(address);
+  if (place == links_.end()) {
+    if (send.peer != core::Peer::admin && swarm_.tells_unreachable) note_gone(send.peer, address);
+    return;
+  }
+  const Link& link = place->second;
+  link->down_at = std::max({link->down_at, scheduler_.now() + delay(), link->stalled_until});
+  scheduler_.at(link->down_at, [link, address, header = std::string(outbox.header(send)),
+                                body = std::string(send.body.bytes())] {
+    if (link->alive && link->address == address) link->receive(header, body);
+  });
 }
 
 }  // namespace lanemq::sim

@@ -47,6 +47,9 @@ using Link = std::shared_ptr<Connection>;
 class BrokerHost {
  public:
   BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace);
+  virtual ~BrokerHost() = default;
+  BrokerHost(const BrokerHost&) = delete;
+  BrokerHost& operator=(const BrokerHost&) = delete;
 
   Link connect(core::Peer kind, bool is_req,
                std::function<void(const std::string& header, const std::string& body)> receive);
@@ -73,12 +76,36 @@ class BrokerHost {
 
   const Auditor& auditor() const { return *auditor_; }
   const core::Broker& broker() const { return *broker_; }
+  bool is_down() const { return broker_ == nullptr; }
   /// The leases that were handed out lately, for liars.
   const std::deque<wire::Lease>& recent_leases() const { return recent_leases_; }
   std::uint64_t digest() const { return digest_; }
   std::size_t messages() const { return messages_; }
-  std::size_t dispatches() const { return dispatches_ + auditor_->dispatches(); }
-  std::size_t jobs() const { return jobs_ + auditor_->jobs(); }
+  std::size_t dispatches() const { return dispatches_ + watcher_->dispatches(); }
+  std::size_t jobs() const { return jobs_ + watcher_->jobs(); }
+
+ protected:
+  /// Without a broker yet, and with somebody else in the auditor's place.
+  BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace, Watcher& watcher);
+
+  /// A turn begins; the broker has heard nothing of it yet.
+  virtual void begin_turn() {}
+  /// Shows the watcher what the last call to the core brought forth.
+  virtual void report();
+  virtual void send_all();
+  void report_item(const core::Outbox& outbox, const core::Send& send, std::size_t item);
+  void post(const core::Outbox& outbox, const core::Send& send);
+  void schedule_turn(core::TimePoint when);
+  /// The broker is gone, and with it all that was under way. Its peers are at new addresses when it is back.
+  void lose_broker();
+  void change_addresses();
+
+  const Swarm& swarm_;
+  Scheduler& scheduler_;
+  Random& random_;
+  Trace* trace_;
+  std::unique_ptr<core::Broker> broker_;  ///< null while it is down
+  int life_ = 0;
 
  private:
   struct Packet {
@@ -89,7 +116,6 @@ class BrokerHost {
   void start();
   std::string new_address();
   Duration delay();
-  void schedule_turn(core::TimePoint when);
   void turn();
   void take(const Packet& packet);
   void take_client(const Packet& packet);
@@ -97,19 +123,12 @@ class BrokerHost {
   void take_request(const Connection& link, const wire::ClientRequest& request, std::string_view body);
   void take_worker_report(const std::string& address, const wire::WorkerReport& report,
                           std::string_view body);
-  void report();
-  void report_item(const core::Send& send, std::size_t item);
   void note_offer(const wire::JobOffer& offer);
   void note_gone(core::Peer kind, const std::string& address);
-  void send_all();
   void plan_wakeup();
 
-  const Swarm& swarm_;
-  Scheduler& scheduler_;
-  Random& random_;
-  Trace* trace_;
-  std::unique_ptr<core::Broker> broker_;
   std::unique_ptr<Auditor> auditor_;
+  Watcher* watcher_ = nullptr;
   Decoder decoder_, sent_decoder_;
   std::unordered_map<std::string, Link> links_;
   std::vector<Packet> inbox_;
@@ -119,7 +138,6 @@ class BrokerHost {
   std::size_t reported_notices_ = 0;
   std::deque<wire::Lease> recent_leases_;
   std::unordered_map<std::uint64_t, int> life_of_number_;
-  int life_ = 0;
   std::uint64_t addresses_ = 0, digest_ = 0;
   std::size_t messages_ = 0, dispatches_ = 0, jobs_ = 0;
 };

@@ -8,9 +8,9 @@
 
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--events N] [--verbose]: runs the broker's core in a simulated world.
-// Equal seeds give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that
-// happened.
+// lanemq-sim [SEED] [--seeds A..B] [--crashes] [--events N] [--verbose]: runs the broker's core in a
+// simulated world; with --crashes one in which it has a store on disk, and dies. Equal seeds give equal runs.
+// Exit 1 at the first seed that breaks a promise, with the last things that happened.
 
 namespace lanemq::sim {
 namespace {
@@ -19,6 +19,7 @@ struct Arguments {
   std::uint64_t first = 1, last = 1;
   std::size_t events = 5000;
   bool verbose = false;
+  World::Kind kind = World::Kind::forgetful;
 };
 
 constexpr std::size_t kLinesShown = 60;
@@ -50,6 +51,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
     };
     if (name == "--verbose") {
       arguments.verbose = true;
+    } else if (name == "--crashes") {
+      arguments.kind = World::Kind::crashing;
     } else if (name == "--seeds") {
       if (!parse_range(value(), arguments)) return std::nullopt;
     } else if (name == "--events") {
@@ -68,8 +71,8 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
   std::string what = "it does not fail a second time: the run hangs on something besides its seed";
   std::string kind;
   try {
-    World world(seed, arguments.events, &trace);
-    kind = describe(world.swarm());
+    World world(seed, arguments.kind, arguments.events, &trace);
+    kind = world.describe();
     world.run();
   } catch (const Violation& violation) {
     what = violation.what();
@@ -78,8 +81,9 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
   if (!arguments.verbose)
     for (const std::string& line : trace.lines())
       std::printf("%s\n", line.c_str());
-  std::printf("seed %llu: %s\nagain: scripts/sim %llu --events %zu\n", static_cast<unsigned long long>(seed),
-              what.c_str(), static_cast<unsigned long long>(seed), arguments.events);
+  std::printf("seed %llu: %s\nagain: scripts/sim %llu%s --events %zu\n",
+              static_cast<unsigned long long>(seed), what.c_str(), static_cast<unsigned long long>(seed),
+              arguments.kind == World::Kind::crashing ? " --crashes" : "", arguments.events);
   return 1;
 }
 
@@ -91,7 +95,7 @@ int run(const Arguments& arguments) {
     if (arguments.verbose) {
       Trace trace(kLinesShown, true);
       try {
-        World(seed, arguments.events, &trace).run();
+        World(seed, arguments.kind, arguments.events, &trace).run();
       } catch (const Violation& violation) {
         std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), violation.what());
         return 1;
@@ -99,8 +103,9 @@ int run(const Arguments& arguments) {
       continue;
     }
     try {
-      const RunReport report = World(seed, arguments.events, nullptr).run();
-      if (seed % kTwiceEvery == 0 && World(seed, arguments.events, nullptr).run().digest != report.digest) {
+      const RunReport report = World(seed, arguments.kind, arguments.events, nullptr).run();
+      if (seed % kTwiceEvery == 0 &&
+          World(seed, arguments.kind, arguments.events, nullptr).run().digest != report.digest) {
         std::printf("seed %llu: two runs differ\n", static_cast<unsigned long long>(seed));
         return 1;
       }
@@ -131,7 +136,7 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   const auto arguments = lanemq::sim::parse(argc, argv);
   if (!arguments) {
-    std::fprintf(stderr, "usage: lanemq-sim [SEED] [--seeds A..B] [--events N] [--verbose]\n");
+    std::fprintf(stderr, "usage: lanemq-sim [SEED] [--seeds A..B] [--crashes] [--events N] [--verbose]\n");
     return 2;
   }
   return lanemq::sim::run(*arguments);

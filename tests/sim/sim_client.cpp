@@ -101,6 +101,8 @@ Task SimClient::new_task() {
     task.timeout_ms = random.between(1, random.one_of({20, 500, 5000}));
   if (swarm.forgetful && random.percent(50)) task.retain_ms = random.between(0, random.one_of({0, 20, 2000}));
   if (random.percent(10)) task.attempts_max = random.between(1, 5);
+  if (swarm.durables > 0 && random.per_mille(static_cast<std::uint64_t>(swarm.durables)))
+    task.durable = random.percent(50);
   task.orphan = random.per_mille(static_cast<std::uint64_t>(swarm.orphans));
   // Whose id nobody is told cannot be followed through its delay.
   if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
@@ -128,6 +130,7 @@ void SimClient::submit(const Task& task, bool remember) {
   message.retain_ms = task.retain_ms;
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
+  message.durable = task.durable;
   if (task.orphan) message.orphan = "cancel";
   message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);

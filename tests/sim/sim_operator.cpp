@@ -11,7 +11,7 @@ void SimOperator::think() {
   stage_.scheduler.after(stage_.random.between(std::chrono::milliseconds(1), stage_.swarm.operator_max),
                          [this] {
                            if (stage_.healing) return;
-                           act();
+                           if (!stage_.host.is_down()) act();
                            think();
                          });
 }

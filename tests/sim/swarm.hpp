@@ -38,6 +38,7 @@ struct Swarm {
   bool short_timeouts = false, forgetful = false;
   int delays = 0;                     ///< per mille of jobs that are to wait before they are queued
   core::Duration submit_delay_max{};  ///< for so long at most
+  int durables = 0;                   ///< per mille of jobs that say whether they are to be kept on disk
   int orphans = 0;  ///< per mille of jobs that are to be cancelled when their client is gone
 
   int said_limits = 0;  ///< per mille of attempts whose upstream says what it allows in a minute

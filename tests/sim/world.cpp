@@ -19,12 +19,16 @@ constexpr Duration kRunMax = minutes(30);
 
 }  // namespace
 
-World::World(std::uint64_t seed, std::size_t events_max, Trace* trace)
+World::World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace)
     : random_(seed),
       swarm_(draw_swarm(random_)),
+      crashes_(kind == Kind::crashing ? draw_crashes(random_, swarm_) : Crashes{}),
       events_max_(events_max),
-      host_(swarm_, scheduler_, random_, trace),
-      stage_{swarm_, scheduler_, random_, host_, 1, 1, {}, false} {}
+      crashing_(kind == Kind::crashing ? new CrashingHost(swarm_, crashes_, scheduler_, random_, trace)
+                                       : nullptr),
+      host_(crashing_ != nullptr ? std::unique_ptr<BrokerHost>(crashing_)
+                                 : std::make_unique<BrokerHost>(swarm_, scheduler_, random_, trace)),
+      stage_{swarm_, scheduler_, random_, *host_, 1, 1, {}, false} {}
 
 World::~World() = default;
 
@@ -34,21 +38,26 @@ RunReport World::run() {
   for (int i = 0; i < swarm_.clients; ++i)
     clients_.push_back(std::make_unique<SimClient>(stage_, i));
   operator_ = std::make_unique<SimOperator>(stage_);
+  if (crashing_ != nullptr)
+    disasters_ = std::make_unique<Disasters>(stage_, *crashing_, crashes_, [this] { clients_find_out(); });
   start_trouble();
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
   }
   stage_.healing = true;
+  if (disasters_) disasters_->settle();
   operator_->settle();
-  if (swarm_.drains)
+  if (crashing_ != nullptr)
+    finish_on_disk();
+  else if (swarm_.drains)
     finish_by_drain();
   else
     finish_in_peace();
   return {.events = scheduler_.events(),
-          .messages = host_.messages(),
-          .jobs = host_.jobs(),
-          .dispatches = host_.dispatches(),
+          .messages = host_->messages(),
+          .jobs = host_->jobs(),
+          .dispatches = host_->dispatches(),
           .simulated = scheduler_.now().time_since_epoch(),
-          .digest = host_.digest()};
+          .digest = host_->digest()};
 }
 
 void World::run_until(core::TimePoint end) {
@@ -96,8 +105,12 @@ void World::make_trouble() {
       break;
   }
   if (!swarm_.restarts || !random_.percent(20)) return;
-  host_.restart();
-  // Clients find out by themselves, each in its time.
+  host_->restart();
+  clients_find_out();
+}
+
+/// By themselves, each in its time.
+void World::clients_find_out() {
   for (const auto& each : clients_)
     scheduler_.after(random_.between(Duration(0), seconds(2)), [&each] { each->reconnect(); });
 }
@@ -111,21 +124,50 @@ void World::finish_in_peace() {
   for (const auto& client : clients_)
     if (client->pending() > 0)
       violated("a client still waits for " + std::to_string(client->pending()) + " answers");
-  host_.auditor().check_all_answered();
+  host_->auditor().check_all_answered();
   for (const auto& worker : workers_)
     worker->leave(true);
   run_until(scheduler_.now() + kForgottenAfter);
-  host_.auditor().check_all_returned();
-  host_.check_all_restored();
+  host_->auditor().check_all_returned();
+  host_->check_all_restored();
 }
 
 void World::finish_by_drain() {
-  host_.drain();
+  host_->drain();
   const core::TimePoint end = scheduler_.now() + swarm_.options.drain_timeout;
-  while (!host_.drained() && scheduler_.step(end)) {
+  while (!host_->drained() && scheduler_.step(end)) {
   }
-  if (!host_.drained()) host_.give_up_running();
-  host_.auditor().check_all_answered();
+  if (!host_->drained()) host_->give_up_running();
+  host_->auditor().check_all_answered();
+}
+
+/// Everything that was promised has ended, is kept for its time, and is forgotten, on disk too.
+void World::finish_on_disk() {
+  for (const auto& client : clients_)
+    client->settle();
+  run_until(scheduler_.now() + kSettledAfter);
+  for (const auto& client : clients_)
+    if (client->pending() > 0)
+      violated("a client still waits for " + std::to_string(client->pending()) + " answers");
+  const StoreModel& rows = crashing_->rows();
+  for (const auto& [number, job] : rows.jobs())
+    if (!rows.results().contains(number))
+      violated("job " + std::to_string(number) + " is still in the store, without an end");
+  for (const auto& worker : workers_)
+    worker->leave(true);
+  run_until(scheduler_.now() + kForgottenAfter);
+  if (!rows.jobs().empty() || !rows.results().empty())
+    violated("the store has " + std::to_string(rows.jobs().size()) + " jobs and " +
+             std::to_string(rows.results().size()) + " results that should be forgotten");
+  if (host_->broker().jobs().size() > 0 || host_->broker().memory_bytes() > 0)
+    violated("the broker has " + std::to_string(host_->broker().jobs().size()) + " jobs of " +
+             std::to_string(host_->broker().memory_bytes()) + " bytes that should be forgotten");
+  crashing_->witness().check_windows();
+}
+
+std::string World::describe() const {
+  const std::string swarm = sim::describe(swarm_);
+  return crashing_ != nullptr ? swarm + "\n" + sim::describe(crashes_) : swarm;
 }
 
 }  // namespace lanemq::sim

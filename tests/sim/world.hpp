@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/broker_host.hpp"
+#include "tests/sim/crashing_host.hpp"
+#include "tests/sim/disasters.hpp"
 
 namespace lanemq::sim {
 
@@ -15,6 +16,7 @@ struct Task {
   std::string id, service, lane, model, client, body, reply;
   std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
+  std::optional<bool> durable;
   bool orphan = false;  ///< it is to be cancelled when its client is gone
 };
 
@@ -42,12 +44,16 @@ struct RunReport {
 /// One run: a seed's mixture of clients, workers and trouble around one broker, until all is over.
 class World {
  public:
-  World(std::uint64_t seed, std::size_t events_max, Trace* trace);
+  /// What the broker is like: it may forget everything, or has a store and dies now and then.
+  enum class Kind : std::uint8_t { forgetful, crashing };
+
+  World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace);
   ~World();
 
   /// Throws Violation.
   RunReport run();
-  const Swarm& swarm() const { return swarm_; }
+  /// In a few lines, for whoever reads a trace.
+  std::string describe() const;
 
  private:
   void start_trouble();
@@ -55,16 +61,21 @@ class World {
   void run_until(core::TimePoint end);
   void finish_in_peace();
   void finish_by_drain();
+  void finish_on_disk();
+  void clients_find_out();
 
   Random random_;
   Swarm swarm_;
+  Crashes crashes_;
   std::size_t events_max_;
   Scheduler scheduler_;
-  BrokerHost host_;
+  CrashingHost* crashing_ = nullptr;  // host_, where it is one
+  std::unique_ptr<BrokerHost> host_;
   Stage stage_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::unique_ptr<SimOperator> operator_;
+  std::unique_ptr<Disasters> disasters_;
 };
 
 }  // namespace lanemq::sim

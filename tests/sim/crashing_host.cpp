@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/crashing_host.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace lanemq::sim {
+namespace {
+
+/// Notes are written with other writes, and so often without.
+constexpr auto kNotesAtLeastEvery = std::chrono::milliseconds(20);
+
+/// A store that refuses what it is given, or cannot read it, is a promise broken by the core.
+template <class Use>
+void strictly(Use use) {
+  try {
+    use();
+  } catch (const Violation&) {
+    throw;
+  } catch (const std::logic_error& error) {
+    violated(std::string("the store: ") + error.what());
+  }
+}
+
+}  // namespace
+
+CrashingHost::CrashingHost(const Swarm& swarm, const Crashes& crashes, Scheduler& scheduler, Random& random,
+                           Trace* trace)
+    : BrokerHost(swarm, scheduler, random, trace, witness_),
+      crashes_(crashes),
+      witness_(swarm, crashes),
+      options_(swarm.options) {
+  start_again({}, false);
+}
+
+// ---- lives --------------------------------------------------------------------------------------------
+
+void CrashingHost::crash() {
+  if (trace_ != nullptr) trace_->add(scheduler_.now(), "the broker dies");
+  lose_broker();
+  store_.crash();
+  waiting_.clear();
+  reading_.clear();
+  read_.clear();
+  committing_ = false;
+  while (!notes_.empty() && notes_.back().first > store_.committed())
+    notes_.pop_back();
+  witness_.crashed(notes_.empty() ? core::TimePoint{} : notes_.back().second);
+  change_addresses();
+}
+
+void CrashingHost::start_again(const ClockChange& change, bool in_vain) {
+  const core::TimePoint now = scheduler_.now();
+  if (trace_ != nullptr)
+    trace_->add(now, std::string(in_vain ? "the broker starts in vain" : "the broker starts") +
+                         ", the wall clock was set by " + std::to_string(core::to_ms(change.wall)) + "ms" +
+                         (change.rebooted ? ", the machine was started anew" : ""));
+  options_.wall_ms += core::to_ms(change.wall);
+  clock_set_ += change.wall;
+  if (change.rebooted) {
+    // The store's clock goes on from what was noted, by the wall clock, and never goes back behind it.
+    clock_set_ -= std::max(change.wall, -change.noted);
+    witness_.time_is_void(now);
+  }
+  broker_ = std::make_unique<core::Broker>(options_, random_.next());
+  broker_->restore_clock(clock_set_);
+  strictly([&] { store_.rows().restore(*broker_, now); });
+  if (in_vain) return broker_.reset();
+  // Nobody is served before this life's beginning is on disk: job numbers are its own from then on.
+  store_.submit(broker_->outbox().writes);
+  commit_all();
+  change_addresses();
+  witness_.started(now);
+  tell_full_ = full_;
+  schedule_turn(now);
+}
+
+void CrashingHost::fill(bool full, bool commits) {
+  if (trace_ != nullptr)
+    trace_->add(scheduler_.now(), full ? commits ? "the disk is full" : "the disk is full, and stands still"
+                                       : "the disk is good");
+  full_ = full;
+  commits_ = commits;
+  if (is_down()) return;
+  tell_full_ = true;
+  schedule_turn(scheduler_.now());
+  begin_commit();
+}
+
+// ---- turns --------------------------------------------------------------------------------------------
+
+void CrashingHost::begin_turn() {
+  const core::TimePoint now = scheduler_.now();
+  if (std::exchange(tell_full_, false)) broker_->handle(core::StoreFull{full_}, now);
+  for (const std::uint64_t job : std::exchange(read_, {}))
+    broker_->handle(core::BodyRead{job, store_.rows().body(job)}, now);
+}
+
+void CrashingHost::send_all() {
+  const core::TimePoint now = scheduler_.now();
+  core::Outbox& outbox = broker_->outbox();
+  read_bodies();
+  if (broker_->has_notes() && (!outbox.writes.empty() || now - noted_at_ >= kNotesAtLeastEvery)) {
+    broker_->write_notes();
+    noted_at_ = now;
+    notes_.emplace_back(store_.submitted() + 1, now);
+  }
+  if (broker_->has_notes()) schedule_turn(now + kNotesAtLeastEvery);
+  if (!outbox.writes.empty()) store_.submit(outbox.writes);
+  release(outbox, false, now);
+  if (store_.committed() == store_.submitted()) {
+    release(outbox, true, now);
+  } else if (std::any_of(outbox.sends.begin(), outbox.sends.end(),
+                         [](const core::Send& send) { return send.waits; })) {
+    waiting_.push_back({store_.submitted(), now, std::make_unique<core::Outbox>()});
+    outbox.move_sends(*waiting_.back().outbox);
+  }
+  outbox.clear();
+  begin_commit();
+}
+
+/// Some bodies are at hand, since they were read ahead; others have to be read.
+void CrashingHost::read_bodies() {
+  core::Outbox& outbox = broker_->outbox();
+  for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {})) {
+    if (!wanted.awaited) continue;
+    const auto body = store_.rows().body(wanted.number);
+    if (body && random_.percent(30))
+      broker_->handle(core::BodyRead{wanted.number, body}, scheduler_.now());
+    else
+      reading_.push_back({wanted.number, store_.submitted() + (outbox.writes.empty() ? 0 : 1)});
+  }
+}
+
+// ---- commits ------------------------------------------------------------------------------------------
+
+void CrashingHost::begin_commit() {
+  // What can be read now is read whether or not there is anything to commit.
+  const auto ready = std::stable_partition(reading_.begin(), reading_.end(), [&](const Reading& reading) {
+    return reading.after > store_.committed();
+  });
+  for (auto reading = ready; reading != reading_.end(); ++reading)
+    scheduler_.after(random_.between(core::Duration(0), crashes_.read_max),
+                     [this, job = reading->job, life = life_] {
+                       if (life != life_) return;
+                       read_.push_back(job);
+                       schedule_turn(scheduler_.now());
+                     });
+  reading_.erase(ready, reading_.end());
+
+  if (committing_ || !commits_ || store_.committed() == store_.submitted()) return;
+  committing_ = true;
+  std::uint64_t number = store_.submitted();
+  if (crashes_.splits) number = store_.committed() + 1 + random_.below(number - store_.committed());
+  scheduler_.after(random_.between(crashes_.commit_min, crashes_.commit_max), [this, number, life = life_] {
+    if (life != life_) return;
+    committing_ = false;
+    commit(number);
+    begin_commit();
+  });
+}
+
+void CrashingHost::commit(std::uint64_t number) {
+  strictly([&] { store_.commit(number); });
+  while (notes_.size() > 1 && notes_[1].first <= store_.committed())
+    notes_.pop_front();
+  while (!waiting_.empty() && waiting_.front().number <= store_.committed()) {
+    const Waiting turn = std::move(waiting_.front());
+    waiting_.pop_front();
+    release(*turn.outbox, true, turn.decided_at);
+  }
+}
+
+void CrashingHost::commit_all() {
+  if (store_.submitted() > store_.committed()) commit(store_.submitted());
+}
+
+void CrashingHost::release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at) {
+  // The witness is shown the order of the decisions, which is that of the messages to all peers together.
+  struct Item {
+    std::size_t order;
+    const core::Send* send;
+    std::size_t item;
+  };
+  std::vector<Item> items;
+  for (const core::Send& send : outbox.sends) {
+    if (send.waits != waiting) continue;
+    const std::vector<std::size_t> order = outbox.order(send);
+    for (std::size_t item = 0; item < order.size(); ++item)
+      items.push_back({order[item], &send, item});
+  }
+  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.order < b.order; });
+  witness_.releasing(decided_at, scheduler_.now(), waiting);
+  for (const Item& one : items)
+    report_item(outbox, *one.send, one.item);
+  for (const core::Send& send : outbox.sends)
+    if (send.waits == waiting) post(outbox, send);
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/witness.hpp"
+
+#include <algorithm>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::sim {
+namespace {
+
+/// Bodies below this are never left to the store alone: their jobs leave when they are handed over.
+constexpr std::size_t kSmallBody = 512;
+/// As many heartbeats does a job wait for its worker after a restart, and may a worker be silent.
+constexpr int kAdoptHeartbeats = 4, kSilentHeartbeats = 3;
+
+const std::set<std::string_view> kRefusals = {"lane_full",  "client_full", "bytes_full",
+                                              "store_full", "draining",    "unsatisfiable"};
+const std::set<std::string_view> kEnds = {"deadline",        "cancelled",      "upstream_rejected",
+                                          "upstream_failed", "upstream_quota", "worker_lost"};
+
+std::string quoted(const std::string& id) {
+  return "job \"" + id + "\"";
+}
+
+}  // namespace
+
+Witness::Witness(const Swarm& swarm, const Crashes& crashes)
+    : swarm_(swarm), crashes_(crashes), taken_(swarm.options.budgets.size()) {}
+
+// ---- what is known of a job ---------------------------------------------------------------------------
+
+TimePoint Witness::may_be_gone_at(const Followed& job) const {
+  const bool kept = crashes_.keeps && job.ends_at != core::kNever;
+  return std::min(job.gone_at, kept ? job.ends_at + job.retain : job.ends_at);
+}
+
+void Witness::may_end(Followed& job, TimePoint at) {
+  job.causes.push_back(at);
+  job.ends_at = std::min(job.ends_at, at);
+}
+
+void Witness::may_end(std::uint64_t number, TimePoint at) {
+  const auto id = job_of_number_.find(number);
+  if (id != job_of_number_.end()) may_end(followed(id->second), at);
+}
+
+void Witness::time_is_void(TimePoint now) {
+  for (auto& [id, job] : jobs_) {
+    may_end(job, now);
+    job.gone_at = now;
+  }
+  for (auto& [ref, asked] : asked_)
+    asked.ends_at = std::min(asked.ends_at, now);
+  check_windows();
+  taken_.assign(taken_.size(), {});
+}
+
+void Witness::crashed(TimePoint noted_at) {
+  for (auto& budget : taken_)
+    std::erase_if(budget, [&](const Taken& taken) { return !taken.durable && taken.at > noted_at; });
+  workers_.clear();
+  holders_.clear();
+}
+
+void Witness::started(TimePoint now) {
+  started_at_ = now;
+}
+
+// ---- what clients and operators say -------------------------------------------------------------------
+
+void Witness::client_says(const std::string&, const wire::ClientRequest& request, std::string_view body, bool,
+                          TimePoint now) {
+  if (const auto* submit = std::get_if<wire::Submit>(&request)) return on(*submit, body, now);
+  Asked asked;
+  asked.at = now;
+  std::optional<std::uint64_t> ref;
+  if (const auto* cancel = std::get_if<wire::Cancel>(&request)) {
+    may_end(followed(std::string(cancel->id)), now);
+    asked.id = cancel->id;
+    ref = ref_number(cancel->ref);
+  } else if (const auto* fetch = std::get_if<wire::Fetch>(&request)) {
+    asked.id = fetch->id;
+    ref = ref_number(fetch->ref);
+  } else if (const auto* status = std::get_if<wire::StatusQuery>(&request)) {
+    asked.id = status->id;
+    ref = ref_number(status->ref);
+  }
+  if (ref) asked_[*ref] = asked;
+}
+
+void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint now) {
+  const core::Options& options = swarm_.options;
+  Asked asked;
+  asked.id = submit.id;
+  asked.body = body;
+  asked.submits = true;
+  asked.at = now;
+  asked.content = std::string(submit.service) + '\n' + std::string(submit.lane) + '\n' +
+                  std::string(submit.model) + '\n' + asked.body;
+  asked.stream = StreamKey(submit.lane, submit.service, submit.model, submit.client);
+  const auto lane = std::find_if(options.lanes.begin(), options.lanes.end(),
+                                 [&](const core::LaneOptions& one) { return one.name == submit.lane; });
+  const bool valid = lane != options.lanes.end();
+  asked.may_be_kept = valid && submit.durable.value_or(lane->durable);
+  if (valid) {
+    const Duration delay = std::chrono::milliseconds(submit.delay_ms.value_or(0));
+    asked.ends_at = now + (submit.timeout_ms ? Duration(std::chrono::milliseconds(*submit.timeout_ms))
+                                             : delay + lane->timeout);
+    asked.in_order = !submit.client.empty() && !submit.delay_ms && body.size() < kSmallBody;
+  }
+  if (!submit.orphan.empty()) asked.ends_at = now;
+  asked.retain = submit.retain_ms ? Duration(std::chrono::milliseconds(*submit.retain_ms)) : options.retain;
+  asked.attempts_max = submit.attempts_max.value_or(options.attempts_max);
+  bodies_.insert(asked.body);
+  if (!asked.id.empty()) {
+    Followed& job = followed(asked.id);
+    job.contents.insert(asked.content);
+    job.bodies.insert(asked.body);
+    job.always_durable = job.always_durable && asked.may_be_kept;
+    job.first_asked_at = std::min(job.first_asked_at, now);
+    job.ends_at = std::min(job.ends_at, asked.ends_at);
+    job.retain = std::min(job.retain, asked.retain);
+    job.attempts_max =
+        job.attempts_max == 0 ? asked.attempts_max : std::min(job.attempts_max, asked.attempts_max);
+  }
+  if (const auto ref = ref_number(submit.ref)) asked_[*ref] = std::move(asked);
+}
+
+void Witness::operator_asks(const wire::AdminQuery& query, TimePoint now) {
+  if (query.dry_run) return;
+  if (query.verb == "move") {
+    if (const auto job = jobs_.find(std::string(query.id)); job != jobs_.end()) job->second.in_order = false;
+    for (auto& [stream, ids] : first_in_line_)
+      ids.erase(std::string(query.id));
+  } else if (query.verb == "redrive" || query.verb == "purge") {
+    // Of those that may be dead.
+    for (auto& [id, job] : jobs_) {
+      if (job.ends_at > now) continue;
+      job.gone_at = std::min(job.gone_at, now);
+      job.in_order = false;
+      const auto line = first_in_line_.find(job.stream);
+      if (line != first_in_line_.end()) line->second.erase(id);
+    }
+  }
+}
+
+// ---- what clients hear --------------------------------------------------------------------------------
+
+void Witness::releasing(TimePoint decided_at, TimePoint now, bool waited) {
+  decided_at_ = decided_at;
+  now_ = now;
+  waited_ = waited;
+}
+
+void Witness::sent_to_client(const std::string&, const wire::ClientReply& reply, std::string_view body) {
+  if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
+    heard(*accepted);
+  else if (const auto* result = std::get_if<wire::JobResult>(&reply))
+    heard_end(result->ref, "", body);
+  else if (const auto* error = std::get_if<wire::ErrorReply>(&reply))
+    heard_end(error->ref, error->code, body);
+  else if (const auto* status = std::get_if<wire::StatusReply>(&reply))
+    heard(*status);
+}
+
+void Witness::heard(const wire::Accepted& accepted) {
+  const auto place = asked_.find(ref_number(accepted.ref).value_or(0));
+  if (place == asked_.end() || !place->second.submits) violated("accepted what nobody submitted");
+  Asked& asked = place->second;
+  const std::string id(accepted.id);
+  if (asked.id.empty()) {
+    asked.id = id;
+    Followed& job = followed(id);
+    job.contents.insert(asked.content);
+    job.bodies.insert(asked.body);
+    job.first_asked_at = asked.at;
+  } else if (asked.id != id) {
+    violated("accepted " + quoted(id) + " in place of " + quoted(asked.id));
+  }
+  Followed& job = followed(id);
+  if (accepted.durable && !waited_) violated(quoted(id) + " was accepted before it was on disk");
+  if (!accepted.duplicate) {
+    if (is_known(job)) violated(quoted(id) + " was accepted anew, though it is known");
+    // A life of its own, which what was said before it was submitted does not end.
+    std::erase_if(job.causes, [&](TimePoint at) { return at < asked.at; });
+    job.ends_at = asked.ends_at;
+    for (const TimePoint at : job.causes)
+      job.ends_at = std::min(job.ends_at, at);
+    job.gone_at = core::kNever;
+    job.retain = asked.retain;
+    job.attempts_max = asked.attempts_max;
+    job.answer.reset();
+    job.offers = 0;
+    job.stream = asked.stream;
+    job.in_order = accepted.durable && asked.in_order;
+    job.first_asked_at = std::max(job.first_asked_at, core::TimePoint{});
+    job.promised = accepted.durable;
+    job.promised_at = now_;
+    if (job.in_order) first_in_line_[job.stream].insert(id);
+  } else if (accepted.durable && !job.promised) {
+    job.promised = true;
+    job.promised_at = now_;
+  }
+}
+
+void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view body) {
+  const auto place = asked_.find(ref_number(ref).value_or(0));
+  if (place == asked_.end()) return;
+  Asked& asked = place->second;
+  if (std::exchange(asked.ended, true))
+    violated("a second end of what asked for " + quoted(asked.id) + " (" + std::string(code) + ")");
+  if (asked.id.empty()) return;
+  Followed& job = followed(asked.id);
+  if (code == "internal") violated(quoted(asked.id) + " ended with internal");
+  if (code == "conflict" && job.contents.size() == 1)
+    violated(quoted(asked.id) + " is said to be another one than was submitted");
+  if ((code == "gone" || code == "not_found" || (asked.submits && kRefusals.contains(code))) && is_known(job))
+    violated(quoted(asked.id) + " is known, but the answer is " + std::string(code));
+  if (!code.empty() && !kEnds.contains(code)) return;
+  if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))
+    violated(quoted(asked.id) + " ended for no reason: " + std::string(code));
+  const std::string answer = code.empty() ? "result " + std::string(body) : std::string(code);
+  if (job.promised && job.answer && *job.answer != answer && is_known(job))
+    violated(quoted(asked.id) + " was answered with " + *job.answer + ", and now with " + answer);
+  if (!job.promised && !job.always_durable) return;
+  job.promised = true;
+  job.answer = answer;
+  may_end(job, decided_at_);
+  if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end())
+    line->second.erase(asked.id);
+}
+
+void Witness::heard(const wire::StatusReply& status) {
+  const std::string id(status.id);
+  if (id.empty()) return;
+  const auto place = jobs_.find(id);
+  if (place == jobs_.end() || !is_known(place->second)) return;
+  const Followed& job = place->second;
+  if (status.state == "unknown") violated(quoted(id) + " is known, but its state is unknown");
+  const bool open = status.state == "queued" || status.state == "delayed" || status.state == "running";
+  if (open && job.answer) violated(quoted(id) + " is over, but " + std::string(status.state));
+  const auto asked = asked_.find(ref_number(status.ref).value_or(0));
+  if (asked == asked_.end()) violated("a status that nobody asked for");
+}
+
+// ---- what workers hear --------------------------------------------------------------------------------
+
+void Witness::sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
+                             std::string_view body) {
+  if (const auto* offer = std::get_if<wire::JobOffer>(&command)) heard(*offer, address, body);
+}
+
+void Witness::heard(const wire::JobOffer& offer, const std::string& address, std::string_view body) {
+  const std::string id(offer.id);
+  const Lease lease(offer.job, offer.attempt);
+  if (!handed_over_.insert(lease).second)
+    violated(quoted(id) + " is handed over twice as attempt " + std::to_string(offer.attempt));
+  if (job_of_number_.try_emplace(offer.job, id).first->second != id)
+    violated(quoted(id) + " has the number of " + quoted(job_of_number_[offer.job]));
+  if (!bodies_.contains(std::string(body))) violated(quoted(id) + " was never submitted");
+  Followed& job = followed(id);
+  if (job.bodies.empty())
+    job.bodies.insert(std::string(body));  // the broker made its id
+  else if (!job.bodies.contains(std::string(body)))
+    violated(quoted(id) + " is handed over with the body of another");
+  if (job.answer && is_known(job)) violated(quoted(id) + " is handed over, but was answered");
+
+  const auto holder = holders_.find(offer.job);
+  if (holder != holders_.end() && decided_at_ > holder->second.said_at &&
+      offer.attempt > holder->second.attempt) {
+    const auto worker = workers_.find(holder->second.address);
+    if (worker != workers_.end() &&
+        decided_at_ - worker->second < kSilentHeartbeats * swarm_.options.heartbeat)
+      violated(quoted(id) + " is handed to " + address + " while " + holder->second.address + " holds it");
+  }
+  holders_.erase(offer.job);
+  if (job.offers == 0) check_order(id, job);
+  if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
+  ++job.offers;
+  last_[offer.job] = {.attempt = offer.attempt, .at = now_};
+  taker_[lease] = address;
+  // Its worker may be lost with it.
+  const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
+  if (job.offers >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, decided_at_);
+  take_from_budgets(offer, lease);
+}
+
+/// Nobody of its client was promised to run before it was first submitted, and still waits.
+void Witness::check_order(const std::string& id, const Followed& job) {
+  if (!job.in_order || !job.promised) return;
+  for (const std::string& other : first_in_line_[job.stream]) {
+    const Followed& before = followed(other);
+    if (other != id && before.promised_at < job.first_asked_at && decided_at_ < before.ends_at &&
+        decided_at_ < before.gone_at)
+      violated(quoted(id) + " is handed over before " + quoted(other) + ", which came first");
+  }
+}
+
+void Witness::take_from_budgets(const wire::JobOffer& offer, Lease lease) {
+  const core::Options& options = swarm_.options;
+  const auto usual = std::find_if(options.lanes.begin(), options.lanes.end(),
+                                  [](const core::LaneOptions& lane) { return lane.is_default; });
+  const std::string_view lane = offer.lane.empty() ? std::string_view(usual->name) : offer.lane;
+  // A worker of one service is not told which.
+  if (offer.service.empty() && swarm_.services.size() > 1) return;
+  const std::string_view service =
+      offer.service.empty() ? std::string_view(swarm_.services.front()) : offer.service;
+  const auto matches = [](const std::string& pattern, std::string_view name) {
+    return pattern.empty() || glob_match(pattern, name);
+  };
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    const core::BudgetOptions& budget = options.budgets[i];
+    if (matches(budget.service, service) && matches(budget.model, offer.model) &&
+        matches(budget.client, offer.client) && matches(budget.lane, lane))
+      taken_[i].push_back({.at = decided_at_, .lease = lease, .durable = waited_});
+  }
+}
+
+void Witness::check_windows() {
+  // A body that is read back comes after what it takes was taken.
+  if (crashes_.spills) return;
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    const core::BudgetOptions& budget = swarm_.options.budgets[i];
+    if (budget.window != core::WindowKind::sliding) continue;
+    std::vector<TimePoint> times;
+    for (const Taken& taken : taken_[i])
+      if (!settled_.contains(taken.lease)) times.push_back(taken.at);
+    std::sort(times.begin(), times.end());
+    for (const core::RateOptions& rate : budget.rates) {
+      if (rate.resource != core::Resource::requests) continue;
+      const auto limit = static_cast<std::size_t>(rate.limit);
+      for (std::size_t last = limit; last < times.size(); ++last)
+        if (times[last] - times[last - limit] < rate.period)
+          violated("budget " + budget.name + ": more than " + std::to_string(rate.limit) + " " + rate.name +
+                   " in the window that ends at " +
+                   std::to_string(static_cast<double>(times[last].time_since_epoch().count()) / 1e6));
+    }
+  }
+}
+
+// ---- what workers say ---------------------------------------------------------------------------------
+
+void Witness::worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view,
+                          TimePoint now) {
+  if (std::holds_alternative<wire::Ready>(report)) {
+    workers_[address] = now;
+  } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
+    alive(address, now);
+    may_end(outcome->job, now);
+    // What was used was said otherwise than it was reckoned with.
+    if (outcome->usage && outcome->usage->requests) settled_.insert({outcome->job, outcome->attempt});
+    holders_.erase(outcome->job);
+  } else if (const auto* failure = std::get_if<wire::Failure>(&report)) {
+    alive(address, now);
+    may_end(failure->job, now);
+    const bool sent = failure->error_class == "retry" || failure->error_class == "permanent";
+    if (!sent || (failure->usage && failure->usage->requests))
+      settled_.insert({failure->job, failure->attempt});
+    holders_.erase(failure->job);
+  } else if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) {
+    alive(address, now);
+    check_inventory(address, *heartbeat, now);
+  } else if (std::holds_alternative<wire::Bye>(report)) {
+    for (const auto& [lease, taker] : taker_)
+      if (taker == address) settled_.insert(lease);
+    for (const auto& [number, holder] : holders_)
+      if (holder.address == address) settled_.insert({number, holder.attempt});
+    forget_worker(address);
+  }
+}
+
+void Witness::alive(const std::string& address, TimePoint now) {
+  const auto worker = workers_.find(address);
+  if (worker == workers_.end()) return;
+  if (now - worker->second >= kSilentHeartbeats * swarm_.options.heartbeat) return forget_worker(address);
+  worker->second = now;
+}
+
+void Witness::worker_unreachable(const std::string& address, TimePoint) {
+  forget_worker(address);
+}
+
+void Witness::forget_worker(const std::string& address) {
+  workers_.erase(address);
+  std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
+}
+
+/// Whatever a worker that is known lists, soon after the start and as its last attempt before that, stays
+/// with it.
+void Witness::check_inventory(const std::string& address, const wire::Heartbeat& inventory, TimePoint now) {
+  std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
+  if (swarm_.lies > 0 || !workers_.contains(address)) return;
+  if (now - started_at_ >= kAdoptHeartbeats * swarm_.options.heartbeat) return;
+  for (const wire::Lease& lease : inventory.jobs) {
+    const auto last = last_.find(lease.job);
+    if (last == last_.end() || last->second.attempt != lease.attempt || last->second.at >= started_at_)
+      continue;
+    const Followed& job = followed(job_of_number_[lease.job]);
+    if (!job.promised || now >= job.ends_at || now >= job.gone_at) continue;
+    holders_[lease.job] = {.address = address, .attempt = lease.attempt, .said_at = now};
+  }
+}
+
+}  // namespace lanemq::sim

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/sim/crashes.hpp"
+#include "tests/sim/model.hpp"
+#include "tests/sim/watcher.hpp"
+
+namespace lanemq::sim {
+
+/// Sees what goes over the wires of a broker that dies and comes back, and throws Violation when a promise
+/// about durable jobs is broken. Knows nothing of what the broker decided and took back by dying: what was
+/// not sent was not said. Where it cannot know whether a job is over, or forgotten, it accepts both.
+class Witness final : public Watcher {
+ public:
+  Witness(const Swarm& swarm, const Crashes& crashes);
+
+  // What the broker hears, when it does.
+  void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
+                   bool is_req, TimePoint now) override;
+  void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
+                   TimePoint now) override;
+  void worker_unreachable(const std::string& address, TimePoint now) override;
+  void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
+
+  // What it says, when that leaves. `waited`: for the disk.
+  void releasing(TimePoint decided_at, TimePoint now, bool waited);
+  void sent_to_client(const std::string& address, const wire::ClientReply& reply,
+                      std::string_view body) override;
+  void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
+                      std::string_view body) override;
+
+  /// Of what was taken of budgets, everything up to `noted_at` is on disk.
+  void crashed(TimePoint noted_at);
+  void started(TimePoint now);
+  /// Nobody knows how much time passed: deadlines, retentions and windows may be over.
+  void time_is_void(TimePoint now);
+
+  /// No budget was overdrawn in any window.
+  void check_windows();
+
+  std::size_t jobs() const override { return job_of_number_.size(); }
+  std::size_t dispatches() const override { return handed_over_.size(); }
+
+ private:
+  using Lease = std::pair<std::uint64_t, std::int64_t>;
+  using StreamKey = std::tuple<std::string, std::string, std::string, std::string>;
+
+  /// What a request asks, by its ref.
+  struct Asked {
+    std::string id, content, body;
+    StreamKey stream;
+    bool submits = false, may_be_kept = false, in_order = false;
+    TimePoint at{}, ends_at = core::kNever;
+    Duration retain{};
+    std::int64_t attempts_max = 0;
+    bool ended = false;  ///< it had its result or error
+  };
+  /// What is known of a job that has, or had, an id.
+  struct Followed {
+    std::set<std::string> contents, bodies;
+    bool promised = false;  ///< somebody heard that it is durable, or its end
+    bool always_durable = true;
+    TimePoint first_asked_at = core::kNever, promised_at{};
+    TimePoint ends_at = core::kNever;  ///< when it may have ended at the earliest
+    TimePoint gone_at = core::kNever;  ///< when it may have been forgotten, besides for its retention
+    Duration retain = Duration::max();
+    std::int64_t attempts_max = 0;
+    std::vector<TimePoint> causes;  ///< that may end it
+    std::int64_t offers = 0;
+    bool in_order = false;
+    StreamKey stream;
+    std::optional<std::string> answer;
+  };
+  struct Holder {
+    std::string address;
+    std::int64_t attempt = 0;
+    TimePoint said_at{};
+  };
+
+  Followed& followed(const std::string& id) { return jobs_[id]; }
+  TimePoint may_be_gone_at(const Followed& job) const;
+  bool is_known(const Followed& job) const { return job.promised && decided_at_ < may_be_gone_at(job); }
+  void may_end(Followed& job, TimePoint at);
+  void may_end(std::uint64_t number, TimePoint at);
+  void on(const wire::Submit& submit, std::string_view body, TimePoint now);
+  void heard(const wire::Accepted& accepted);
+  void heard_end(wire::Raw ref, std::string_view code, std::string_view body);
+  void heard(const wire::StatusReply& status);
+  void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
+  void check_order(const std::string& id, const Followed& job);
+  void take_from_budgets(const wire::JobOffer& offer, Lease lease);
+  void check_inventory(const std::string& address, const wire::Heartbeat& inventory, TimePoint now);
+  void alive(const std::string& address, TimePoint now);
+  void forget_worker(const std::string& address);
+
+  const Swarm& swarm_;
+  const Crashes& crashes_;
+  TimePoint now_{}, decided_at_{}, started_at_{};
+  bool waited_ = false;
+
+  std::map<std::string, Followed> jobs_;
+  std::map<std::uint64_t, Asked> asked_;  // by ref
+  std::set<std::string> bodies_;          // of all submits
+  std::map<std::uint64_t, std::string> job_of_number_;
+  std::map<std::string, std::string> body_of_unnamed_;
+  std::set<Lease> handed_over_, settled_;
+  std::map<Lease, std::string> taker_;  // at which address
+  struct Attempt {
+    std::int64_t attempt = 0;
+    TimePoint at{};
+  };
+  std::map<std::uint64_t, Attempt> last_;                     // of a job
+  std::map<StreamKey, std::set<std::string>> first_in_line_;  // ids that were promised and never handed over
+  std::map<std::string, TimePoint> workers_;                  // that said ready in this life: heard when last
+  std::map<std::uint64_t, Holder> holders_;
+  struct Taken {
+    TimePoint at{};
+    Lease lease;
+    bool durable = false;
+  };
+  std::vector<std::vector<Taken>> taken_;  // by budget
+};
+
+}  // namespace lanemq::sim
