@@ -30,8 +30,10 @@ Witness::Witness(const Swarm& swarm, const Crashes& crashes)
 // ---- what is known of a job ---------------------------------------------------------------------------
 
 TimePoint Witness::may_be_gone_at(const Followed& job) const {
-  const bool kept = crashes_.keeps && job.ends_at != core::kNever;
-  return std::min(job.gone_at, kept ? job.ends_at + job.retain : job.ends_at);
+  if (job.ends_at == core::kNever) return core::kNever;
+  const auto cleared = std::lower_bound(cleared_at_.begin(), cleared_at_.end(), job.ends_at);
+  return std::min(cleared != cleared_at_.end() ? *cleared : core::kNever,
+                  crashes_.keeps ? job.ends_at + job.retain : job.ends_at);
 }
 
 void Witness::may_end(Followed& job, TimePoint at) {
@@ -47,8 +49,8 @@ void Witness::may_end(std::uint64_t number, TimePoint at) {
 void Witness::time_is_void(TimePoint now) {
   for (auto& [id, job] : jobs_) {
     may_end(job, now);
-    job.gone_at = now;
   }
+  cleared_at_.push_back(now);
   for (auto& [ref, asked] : asked_)
     asked.ends_at = std::min(asked.ends_at, now);
   check_windows();
@@ -60,6 +62,7 @@ void Witness::crashed(TimePoint noted_at) {
     std::erase_if(budget, [&](const Taken& taken) { return !taken.durable && taken.at > noted_at; });
   workers_.clear();
   holders_.clear();
+  listed_by_.clear();
 }
 
 void Witness::started(TimePoint now) {
@@ -128,20 +131,11 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
 
 void Witness::operator_asks(const wire::AdminQuery& query, TimePoint now) {
   if (query.dry_run) return;
-  if (query.verb == "move") {
-    if (const auto job = jobs_.find(std::string(query.id)); job != jobs_.end()) job->second.in_order = false;
-    for (auto& [stream, ids] : first_in_line_)
-      ids.erase(std::string(query.id));
-  } else if (query.verb == "redrive" || query.verb == "purge") {
-    // Of those that may be dead.
-    for (auto& [id, job] : jobs_) {
-      if (job.ends_at > now) continue;
-      job.gone_at = std::min(job.gone_at, now);
-      job.in_order = false;
-      const auto line = first_in_line_.find(job.stream);
-      if (line != first_in_line_.end()) line->second.erase(id);
-    }
-  }
+  if (query.verb == "redrive" || query.verb == "purge") cleared_at_.push_back(now);
+  if (query.verb != "move") return;
+  followed(std::string(query.id)).moved = true;
+  for (auto& [stream, ids] : first_in_line_)
+    ids.erase(std::string(query.id));
 }
 
 // ---- what clients hear --------------------------------------------------------------------------------
@@ -186,14 +180,12 @@ void Witness::heard(const wire::Accepted& accepted) {
     job.ends_at = asked.ends_at;
     for (const TimePoint at : job.causes)
       job.ends_at = std::min(job.ends_at, at);
-    job.gone_at = core::kNever;
     job.retain = asked.retain;
     job.attempts_max = asked.attempts_max;
     job.answer.reset();
     job.offers = 0;
     job.stream = asked.stream;
-    job.in_order = accepted.durable && asked.in_order;
-    job.first_asked_at = std::max(job.first_asked_at, core::TimePoint{});
+    job.in_order = accepted.durable && asked.in_order && !job.moved;
     job.promised = accepted.durable;
     job.promised_at = now_;
     if (job.in_order) first_in_line_[job.stream].insert(id);
@@ -287,11 +279,10 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
 
 /// Nobody of its client was promised to run before it was first submitted, and still waits.
 void Witness::check_order(const std::string& id, const Followed& job) {
-  if (!job.in_order || !job.promised) return;
+  if (!job.in_order || job.moved || !job.promised) return;
   for (const std::string& other : first_in_line_[job.stream]) {
     const Followed& before = followed(other);
-    if (other != id && before.promised_at < job.first_asked_at && decided_at_ < before.ends_at &&
-        decided_at_ < before.gone_at)
+    if (other != id && before.promised_at < job.first_asked_at && decided_at_ < before.ends_at)
       violated(quoted(id) + " is handed over before " + quoted(other) + ", which came first");
   }
 }
@@ -396,7 +387,9 @@ void Witness::check_inventory(const std::string& address, const wire::Heartbeat&
     if (last == last_.end() || last->second.attempt != lease.attempt || last->second.at >= started_at_)
       continue;
     const Followed& job = followed(job_of_number_[lease.job]);
-    if (!job.promised || now >= job.ends_at || now >= job.gone_at) continue;
+    if (!job.promised || now >= job.ends_at) continue;
+    // It is the first one's that lists it, even if that comes back under another address.
+    if (listed_by_.try_emplace(lease.job, address).first->second != address) continue;
     holders_[lease.job] = {.address = address, .attempt = lease.attempt, .said_at = now};
   }
 }

@@ -69,12 +69,11 @@ class Witness final : public Watcher {
     bool always_durable = true;
     TimePoint first_asked_at = core::kNever, promised_at{};
     TimePoint ends_at = core::kNever;  ///< when it may have ended at the earliest
-    TimePoint gone_at = core::kNever;  ///< when it may have been forgotten, besides for its retention
     Duration retain = Duration::max();
     std::int64_t attempts_max = 0;
     std::vector<TimePoint> causes;  ///< that may end it
     std::int64_t offers = 0;
-    bool in_order = false;
+    bool in_order = false, moved = false;
     StreamKey stream;
     std::optional<std::string> answer;
   };
@@ -105,6 +104,7 @@ class Witness final : public Watcher {
   TimePoint now_{}, decided_at_{}, started_at_{};
   bool waited_ = false;
 
+  std::vector<TimePoint> cleared_at_;  // when operators ran dead jobs again, or forgot them
   std::map<std::string, Followed> jobs_;
   std::map<std::uint64_t, Asked> asked_;  // by ref
   std::set<std::string> bodies_;          // of all submits
@@ -120,6 +120,7 @@ class Witness final : public Watcher {
   std::map<StreamKey, std::set<std::string>> first_in_line_;  // ids that were promised and never handed over
   std::map<std::string, TimePoint> workers_;                  // that said ready in this life: heard when last
   std::map<std::uint64_t, Holder> holders_;
+  std::map<std::uint64_t, std::string> listed_by_;  // in this life, jobs of earlier ones: at which address
   struct Taken {
     TimePoint at{};
     Lease lease;
