@@ -217,8 +217,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (!state) return unreadable(state.error().message);
   const auto fields = all.decoder.submit(record);
   if (!fields) return unreadable(fields.error().message);
-  const bool stored = !body && body_bytes > 0;
-  const Blob request = Blob::borrow(body.value_or(std::string_view{}));
+  // What was left on disk for want of memory is left there again.
+  const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
+  const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
   all.arrival = std::max(all.arrival, state->arrival);
   const auto keep_history = [&](Job& job) {
     if (history.attempts().empty()) return;
