@@ -45,7 +45,7 @@ void Broker::write_state(const Job& job, bool dead) {
   state.arrival = job.arrival;
   state.accepted_us = stored_us(job.accepted_at);
   state.deadline_us = stored_us(job.deadline);
-  state.due_us = stored_us(job.due);
+  state.due_us = stored_us(state.kind == StoredState::Kind::running ? job.dispatched_at : job.due);
   if (job.extra) state.delay = job.extra->delay;
   state.attempt = job.attempt;
   state.attempts = job.attempts;
@@ -292,6 +292,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   } else if (state->kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
     job.adoptable = true;  // until restored() says how long
+    job.dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
   }
   job.queue = &clients_.join(client, stream);
@@ -391,10 +392,10 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   ++lane.running;
   job.missing = 0;
   job.charged = 0;
-  job.dispatched_at = now;
   job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   job.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
-                                   job.extra ? job.extra->key : std::string_view{}, now);
+                                   job.extra ? job.extra->key : std::string_view{}, job.dispatched_at);
+  job.dispatched_at = now;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();
   ++client.running;

@@ -184,7 +184,7 @@ class Budgets {
   /// Goes on where save() was: nothing comes back that was spent, for those limits that are still there.
   void restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);
   /// A reservation that was made before, and is in what was restored: but for its place among those that run.
-  Reservation adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint now);
+  Reservation adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at);
 
   /// Whether an operator paused a budget of the set.
   bool paused(BudgetSet set) const {

@@ -142,10 +142,10 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
       key.state = Key::State::spent;
 }
 
-Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint now) {
+Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {
   Reservation reservation{.set = set,
                           .held = true,
-                          .taken_at = now,
+                          .taken_at = taken_at,
                           .input_tokens = static_cast<std::uint32_t>(amounts.input_tokens),
                           .output_tokens = static_cast<std::uint32_t>(amounts.output_tokens)};
   if (Budget* const pool = pool_of(set); pool != nullptr && !key.empty()) {

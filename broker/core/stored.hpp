@@ -26,8 +26,9 @@ struct StoredState {
 
   Kind kind = Kind::queued;
   std::uint64_t arrival = 0;
-  std::int64_t accepted_us = 0, deadline_us = 0, due_us = 0;
-  Duration delay{};  ///< Job::Extra's
+  std::int64_t accepted_us = 0, deadline_us = 0;
+  std::int64_t due_us = 0;  ///< running: when it was handed over
+  Duration delay{};         ///< Job::Extra's
   std::uint32_t attempt = 0;
   std::uint16_t attempts = 0, attempts_max = 0;
   std::uint8_t crashes = 0;
