@@ -101,6 +101,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
                       .ref = number_ref(request.ref, ref_bytes)};
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
+  if (request.kind == RequestKind::leave) submit.reply = "accepted";
   header.clear();
   if (body.size() > limits::inline_bytes_max) {
     encode(submit, header);
@@ -162,7 +163,8 @@ class Client::Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  void submit(JobRequest job, const Blob& body, Handler handler);
+  /// `kind`: submit or leave.
+  void submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler);
   template <class Message>
   void ask(RequestKind kind, std::string id, Message query, milliseconds timeout, Handler handler);
 
@@ -241,7 +243,7 @@ std::optional<ClientError> Client::Core::take_place(std::size_t body_bytes) {
   return std::nullopt;
 }
 
-void Client::Core::submit(JobRequest job, const Blob& body, Handler handler) {
+void Client::Core::submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler) {
   const std::uint64_t ref = last_ref_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::string id = job.id.empty() ? ids_.make_id(ref, unix_ms()) : std::move(job.id);
   if (std::optional<ClientError> refused = take_place(body.size())) {
@@ -249,13 +251,15 @@ void Client::Core::submit(JobRequest job, const Blob& body, Handler handler) {
     handler(tl::unexpected(std::move(*refused)));
     return;
   }
-  Request request{.ref = ref, .kind = RequestKind::submit};
+  Request request{.ref = ref, .kind = kind};
   request.id = std::move(id);
   encode_submit(job, body, options_.batch_max, request);
   request.body_bytes = body.size();
   if (body.size() > limits::inline_bytes_max) request.body = body.owned();
   request.asked = steady_now();
-  if (job.timeout)
+  if (kind == RequestKind::leave)
+    request.deadline = request.asked + options_.control_timeout;
+  else if (job.timeout)
     request.deadline = request.asked + *job.timeout + job.delay.value_or(milliseconds(0)) + options_.grace;
   request.handler = std::move(handler);
   post(std::move(request));
@@ -436,8 +440,18 @@ Client::~Client() = default;
 
 std::future<Answer> Client::submit(JobRequest request, const Blob& body) {
   auto [handler, future] = promised<JobDone>();
-  core_->submit(std::move(request), body, std::move(handler));
+  core_->submit(RequestKind::submit, std::move(request), body, std::move(handler));
   return std::move(future);
+}
+
+std::future<Reply<JobAccepted>> Client::leave(JobRequest request, const Blob& body) {
+  auto [handler, future] = promised<JobAccepted>();
+  core_->submit(RequestKind::leave, std::move(request), body, std::move(handler));
+  return std::move(future);
+}
+
+std::future<Reply<JobAccepted>> Client::leave(JobRequest request, std::string body) {
+  return leave(std::move(request), blob_of(std::move(body)));
 }
 
 std::future<Answer> Client::submit(JobRequest request, std::string body) {
@@ -445,9 +459,10 @@ std::future<Answer> Client::submit(JobRequest request, std::string body) {
 }
 
 void Client::submit(JobRequest request, const Blob& body, AnswerCallback callback) {
-  core_->submit(std::move(request), body, [callback = std::move(callback)](Outcome&& outcome) {
-    callback(std::move(outcome).map([](auto value) { return std::get<JobDone>(std::move(value)); }));
-  });
+  core_->submit(
+      RequestKind::submit, std::move(request), body, [callback = std::move(callback)](Outcome&& outcome) {
+        callback(std::move(outcome).map([](auto value) { return std::get<JobDone>(std::move(value)); }));
+      });
 }
 
 void Client::submit(JobRequest request, std::string body, AnswerCallback callback) {
@@ -497,10 +512,12 @@ std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
                                .setting = wire_text(request.setting),
                                .value = wire_text(request.value),
                                .reason = wire_text(request.reason),
+                               .path = wire_text(request.path),
                                .from = request.from,
                                .limit = request.limit,
                                .dry_run = request.dry_run};
-  core_->ask(RequestKind::admin, request.id, query, core_->options().control_timeout, std::move(handler));
+  core_->ask(RequestKind::admin, request.id, query,
+             request.timeout.value_or(core_->options().control_timeout), std::move(handler));
   return std::move(future);
 }
 

@@ -126,7 +126,18 @@ void Session::answer(Table::iterator at, Outcome outcome) {
   finish(at, std::move(outcome));
 }
 
-void Session::on(const wire::Accepted&, const Blob&, TimePoint) {}  // life, and nothing that was asked for
+void Session::on(const wire::Accepted& reply, const Blob&, TimePoint) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::leave) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, JobAccepted{.id = text(reply.id),
+                         .lane = text(reply.lane),
+                         .durable = reply.durable,
+                         .duplicate = reply.duplicate,
+                         .position = reply.position});
+}
 
 void Session::on(const wire::ChunkReply&, const Blob&, TimePoint) {
   ++counters_.dropped_answers;

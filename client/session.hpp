@@ -24,10 +24,10 @@ namespace lanemq::client {
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// What a request asks for, and so which replies end it.
-enum class RequestKind : unsigned char { submit, fetch, status, cancel, stats, ping, admin };
+enum class RequestKind : unsigned char { submit, leave, fetch, status, cancel, stats, ping, admin };
 
 /// How a request ended: the value fits its kind, except that a fetch ends with JobDone or JobStatus.
-using Outcome = Reply<std::variant<JobDone, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
+using Outcome = Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
 
 /// A request as it goes over the wire, any number of times with the same bytes.

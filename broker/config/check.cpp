@@ -98,6 +98,7 @@ void check_config(const Config& config) {
     check_length(budget.model, where + ": match.model");
     check_length(budget.client, where + ": match.client");
     check_length(budget.lane, where + ": match.lane");
+    check_length(budget.tenant, where + ": match.tenant");
     check_rates(budget.rates, budget.window, where);
     if (budget.keys.size() > core::Budgets::kKeysMax)
       throw ConfigError(where + " has " + std::to_string(budget.keys.size()) + " keys; at most " +

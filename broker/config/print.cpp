@@ -75,6 +75,7 @@ std::string print_config(const Config& config) {
     if (client.in_flight_max > 0) out += "in_flight_max = " + std::to_string(client.in_flight_max) + "\n";
     if (client.depth_max > 0) out += "depth_max = " + std::to_string(client.depth_max) + "\n";
     if (!client.lane_max.empty()) out += "lane_max = \"" + client.lane_max + "\"\n";
+    if (!client.tenant.empty()) out += "tenant = \"" + client.tenant + "\"\n";
   }
   if (config.core.budgets.empty())
     out +=
@@ -89,6 +90,7 @@ std::string print_config(const Config& config) {
     const std::pair<const char*, const std::string*> patterns[] = {{"service", &budget.service},
                                                                    {"model", &budget.model},
                                                                    {"client", &budget.client},
+                                                                   {"tenant", &budget.tenant},
                                                                    {"lane", &budget.lane}};
     for (const auto& [key, value] : patterns)
       if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";

@@ -78,8 +78,8 @@ Config reloaded(const Config& running, const Config& wanted, std::vector<std::st
       cold.push_back("budget." + budget.name + " (it is gone)");
       continue;
     }
-    if (std::tie(budget.service, budget.model, budget.client, budget.lane) !=
-        std::tie(place->service, place->model, place->client, place->lane))
+    if (std::tie(budget.service, budget.model, budget.client, budget.lane, budget.tenant) !=
+        std::tie(place->service, place->model, place->client, place->lane, place->tenant))
       cold.push_back("budget." + budget.name + ".match");
     if (budget.window != place->window) cold.push_back("budget." + budget.name + ".window");
     if (budget.output != place->output) cold.push_back("budget." + budget.name + ".output");

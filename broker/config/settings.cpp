@@ -62,6 +62,8 @@ const KeyRow<ClientOptions> kClientKeys[] = {
      }},
     {"lane_max", "the highest lane that it may use",
      [](ClientOptions& client, const std::string& text) { client.lane_max = text; }},
+    {"tenant", "whose it is, for budgets of several clients together",
+     [](ClientOptions& client, const std::string& text) { client.tenant = text; }},
 };
 
 RateOptions& rate_of(std::vector<RateOptions>& rates, const core::RateKind& kind) {
@@ -107,9 +109,11 @@ void set_match(BudgetOptions& budget, const std::string& key, const std::string&
     budget.client = text;
   else if (key == "lane")
     budget.lane = text;
+  else if (key == "tenant")
+    budget.tenant = text;
   else
     throw ConfigError("match \"" + key +
-                      "\" is not known; this version matches service, model, client and lane");
+                      "\" is not known; there are service, model, client, tenant and lane");
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -355,8 +355,7 @@ class Broker {
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
   bool store_full_ = false;
-  std::uint64_t generations_noted_ =
-      0;  // of job numbers: no earlier life of the broker used those from here on
+  std::uint64_t generations_noted_ = 0;  // of job numbers: another life of the broker begins there
   Duration stored_shift_{};
   std::unique_ptr<Restoring> restoring_;
   bool trial_made_ = false;               // a job was handed over to try an upstream that failed

@@ -305,7 +305,7 @@ DocumentMap budget_row(Budget& budget, TimePoint now) {
   DocumentMap row;
   row.text("name", options.name).text_if_any("service", options.service);
   row.text_if_any("model", options.model).text_if_any("client", options.client);
-  row.text_if_any("lane", options.lane);
+  row.text_if_any("lane", options.lane).text_if_any("tenant", options.tenant);
   row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
   add_quota(row, budget.quota, now);
   if (budget.paused) row.flag("paused", true);
@@ -653,7 +653,8 @@ void Broker::move_job(const AdminAsked& event) {
     Client& client = job.queue->client();
     Service& service = job.stream().service();
     const std::string_view model = job.text.get(JobText::model);
-    const BudgetSet budgets = budgets_.match(service.name, model, client.name, lane->options().name);
+    const BudgetSet budgets =
+        budgets_.match(service.name, model, client.name, lane->options().name, client.options.tenant);
     Estimate estimate{.amounts = job.expected(), .raw_input = job.raw_input};
     // One whose body is on disk costs what it was taken to cost when it came.
     if (const auto why = job.body_stored

@@ -17,7 +17,7 @@ constexpr std::size_t kWaitersMax = 64;
 
 /// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
 /// store alone: the rest is for jobs themselves, and for results.
-constexpr std::size_t kBodiesShare = 2;
+constexpr std::size_t kBodiesShare = 8;
 /// Bodies below this stay in memory: reading one back takes longer than it saves.
 constexpr std::size_t kSpilledBytesMin = 512;
 
@@ -179,8 +179,8 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
   if (to.service == nullptr)
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
                        std::to_string(options_.services_max) + ") are known; check its name");
-  const BudgetSet budgets = to.budgets =
-      budgets_.match(to.service->name, fields.model, to.client->name, to.lane->options().name);
+  const BudgetSet budgets = to.budgets = budgets_.match(to.service->name, fields.model, to.client->name,
+                                                        to.lane->options().name, to.client->options.tenant);
   return too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate);
 }
 

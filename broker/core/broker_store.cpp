@@ -76,12 +76,12 @@ void Broker::write_accepted(const Job& job, const wire::Submit& fields, const Bl
   outbox_.writes.set_body(body);
 }
 
-/// Jobs that are not kept have numbers too, which no later life may give again.
+/// Another life of the broker begins its numbers behind those of this one: those of jobs that are not on disk
+/// too, for a worker may still speak of them.
 void Broker::note_numbers() {
   if (options_.store_durable && jobs_.generation() + kGenerationsLeft > generations_noted_) write_numbers();
 }
 
-/// Another life of the broker begins its numbers behind those of this one.
 void Broker::write_numbers() {
   generations_noted_ = jobs_.generation() + kGenerationsAhead;
   StoredNumbers numbers;
@@ -217,8 +217,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (!state) return unreadable(state.error().message);
   const auto fields = all.decoder.submit(record);
   if (!fields) return unreadable(fields.error().message);
-  const bool stored = !body && body_bytes > 0;
-  const Blob request = Blob::borrow(body.value_or(std::string_view{}));
+  // What was left on disk for want of memory is left there again.
+  const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
+  const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
   all.arrival = std::max(all.arrival, state->arrival);
   const auto keep_history = [&](Job& job) {
     if (history.attempts().empty()) return;
@@ -253,15 +254,14 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
 
   Service* const service = workers_.service(fields->service, SIZE_MAX);
   Client& client = clients_.named(client_name);
-  Stream& stream =
-      lane.stream(*service, budgets_.match(service->name, fields->model, client.name, lane.options().name));
+  Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
+                                                        lane.options().name, client.options.tenant));
   Job* const made = jobs_.restore(JobNumber{number});
   if (made == nullptr)
     return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
   Job& job = *made;
   fill(job, *fields, fields->id, {}, request);
-  if (jobs_.find(job.id()) != nullptr) return unreadable("its id is taken");
-  jobs_.index(job);
+  if (!jobs_.try_index(job)) return unreadable("its id is taken");
   keep_history(job);
   job.durable = true;
   job.body_stored = stored;
@@ -291,8 +291,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     job.due = std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
   } else if (state->kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
-    job.adoptable = true;
-    job.due = now + kAdoptHeartbeats * options_.heartbeat;
+    job.adoptable = true;  // until restored() says how long
     job.dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
   }
@@ -356,9 +355,13 @@ Broker::Restored Broker::restored(TimePoint now) {
   LANEMQ_CHECK(options_.store_durable && all.dead.empty());
   jobs_.restored();
   next_arrival_ = all.arrival + 1;
-  std::sort(all.jobs.begin(), all.jobs.end(),
-            [](const Job* a, const Job* b) { return a->arrival < b->arrival; });
+  // By their numbers they mostly stand in their order already.
+  const auto came_before = [](const Job* a, const Job* b) { return a->arrival < b->arrival; };
+  if (!std::is_sorted(all.jobs.begin(), all.jobs.end(), came_before))
+    std::sort(all.jobs.begin(), all.jobs.end(), came_before);
   for (Job* job : all.jobs) {
+    // From now on: workers hear of this broker when it has read all there is, however long that took.
+    if (job->adoptable) job->due = now + kAdoptHeartbeats * options_.heartbeat;
     enqueue(*job);
     set_timer(*job);
   }

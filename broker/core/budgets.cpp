@@ -70,13 +70,14 @@ Budgets::Budgets(const std::vector<BudgetOptions>& options) {
 }
 
 BudgetSet Budgets::match(std::string_view service, std::string_view model, std::string_view client,
-                         std::string_view lane) {
+                         std::string_view lane, std::string_view tenant) {
   if (budgets_.empty()) return 0;
   Set set;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     const BudgetOptions& budget = budgets_[i].options;
     if (!matches(budget.service, service) || !matches(budget.model, model) ||
-        !matches(budget.client, client) || !matches(budget.lane, lane))
+        !matches(budget.client, client) || !matches(budget.lane, lane) ||
+        !(budget.tenant.empty() || (!tenant.empty() && matches(budget.tenant, tenant))))
       continue;
     set.budgets.push_back(i);
   }

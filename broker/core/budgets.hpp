@@ -98,9 +98,10 @@ class Budgets {
 
   explicit Budgets(const std::vector<BudgetOptions>& options);
 
-  /// The set of budgets that match. Sets are few: a combination of configured budgets each.
+  /// The set of budgets that match. Sets are few: a combination of configured budgets each. `tenant`: the
+  /// client's.
   BudgetSet match(std::string_view service, std::string_view model, std::string_view client,
-                  std::string_view lane);
+                  std::string_view lane, std::string_view tenant = {});
   /// Whether some limit of the set counts tokens, so that a job's are worth estimating.
   bool counts_tokens(BudgetSet set) const { return sets_[set].counts_tokens; }
   /// Whether some budget of the set counts what a request allows its answer, not what the answer has.

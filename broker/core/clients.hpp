@@ -40,6 +40,8 @@ class Clients {
   Clients(std::vector<ClientOptions> options, std::size_t idle_max)
       : options_(std::move(options)), idle_max_(idle_max) {}
 
+  /// What the configuration says of a client of that name.
+  ClientOptions options_of(std::string_view name) const;
   /// The client of that name; made when it is first asked for. Lives while somebody refers to it.
   Client& named(std::string_view name);
   void take_reference(Client& client) { ++client.references; }
@@ -63,7 +65,6 @@ class Clients {
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:
-  ClientOptions options_of(std::string_view name) const;
   void drop(ClientQueue& queue);
 
   std::vector<ClientOptions> options_;

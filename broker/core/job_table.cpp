@@ -61,11 +61,11 @@ Job& JobTable::create() {
   Place& place = this->place(free_places_.pop());
   Job& job = take_job();
   ++size_;
-  // Behind a job that was restored its place may have been another's, of which the store knew nothing.
-  const std::uint64_t before = std::max(static_cast<std::uint64_t>(place.number),
-                                        first_generation_ << kSlotBits | index_of(place.number));
-  place.number = JobNumber{before + (std::uint64_t{1} << kSlotBits)};
-  generation_ = std::max(generation_, static_cast<std::uint64_t>(place.number) >> kSlotBits);
+  // What was restored there may be older than what an earlier life has used the place for since.
+  const std::uint64_t generation =
+      std::max(static_cast<std::uint64_t>(place.number) >> kSlotBits, first_generation_) + 1;
+  place.number = JobNumber{generation << kSlotBits | index_of(place.number)};
+  generation_ = std::max(generation_, generation);
   place.record = &job;
   job.number = place.number;
   return job;
@@ -106,7 +106,7 @@ void JobTable::restored() {
 }
 
 void JobTable::index(Job& job) {
-  const bool fresh = by_id_.insert(&job).second;
+  const bool fresh = try_index(job);
   LANEMQ_CHECK(fresh);
 }
 

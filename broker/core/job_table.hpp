@@ -41,6 +41,8 @@ class JobTable {
   Job& create();
   /// Makes the job findable by its id. Requires: nothing else has it.
   void index(Job& job);
+  /// The same where something else may have the id: then false.
+  bool try_index(Job& job) { return by_id_.insert(&job).second; }
   Record* find(std::string_view id) const;
   /// The highest generation so far; numbers of later ones were never used. Before the first job another one
   /// may be set to begin with.

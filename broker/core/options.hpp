@@ -84,6 +84,7 @@ struct KeyOptions {
 struct BudgetOptions {
   std::string name;
   std::string service, model, client, lane;
+  std::string tenant{};  ///< of jobs' clients; one that no tenant has is matched by an empty pattern alone
   std::vector<RateOptions> rates;
   std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
   WindowKind window = WindowKind::sliding;
@@ -103,6 +104,7 @@ struct ClientOptions {
   std::size_t in_flight_max = 0;  ///< jobs at workers; 0: no bound
   std::size_t depth_max = 0;      ///< queued and delayed jobs; 0: only the lanes' bounds
   std::string lane_max{};         ///< the highest lane it may use; empty: any
+  std::string tenant{};           ///< whose it is, for budgets of several clients together; empty: nobody's
 };
 
 /// What the core is told at its start. Durations are relative; every bound has its name in the options table.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -12,7 +13,7 @@ namespace lanemq::io {
   X(store_mid_batch, "store.mid_batch", "one write of a transaction is done, others may follow") \
   X(store_after_commit, "store.after_commit", "committed; the loop has not been told")           \
   X(store_in_checkpoint, "store.in_checkpoint", "the log is about to be written to the file")    \
-  X(loop_after_dispatch, "loop.after_dispatch", "jobs have been sent to workers")                \
+  X(loop_after_dispatch, "loop.after_dispatch", "a turn has sent to workers, jobs among it")     \
   X(loop_after_result, "loop.after_result", "an outcome was taken and is not committed")         \
   X(loop_before_reply, "loop.before_reply", "committed; what depends on it has not been sent")
 

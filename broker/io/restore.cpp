@@ -82,11 +82,12 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
                                  : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
-Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core::TimePoint time) {
+Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
+                                       const std::function<core::TimePoint()>& now) {
   const ClockReading clock = read_clock();
-  Reader reader(broker, time, clock);
+  Reader reader(broker, now(), clock);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
-  const core::Broker::Restored restored = broker.restored(time);
+  const core::Broker::Restored restored = broker.restored(now());
   core::StoredNumbers numbers;
   for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})
     numbers.put(number);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <lanemq/result.hpp>
 
@@ -28,7 +29,9 @@ struct ClockNote {
 /// known; else the wall clock is believed, unless it went back.
 std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 
-/// Brings back what a store knows, and logs what it was. `time` is the core's now.
-Result<core::Broker::Restored> restore(core::Broker& broker, Store& store, core::TimePoint time);
+/// Brings back what a store knows, and says what it was. `now` tells the core's time, at the beginning and
+/// when all is read.
+Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
+                                       const std::function<core::TimePoint()>& now);
 
 }  // namespace lanemq::io

@@ -10,6 +10,7 @@
 #include <lanemq/admin_table.hpp>
 #include <lanemq/version.hpp>
 
+#include "broker/io/failpoint.hpp"
 #include "broker/io/log.hpp"
 #include "broker/io/restore.hpp"
 
@@ -118,8 +119,12 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
 void Server::restore() {
   if (!store_->durable()) return;
   const auto began = Clock::now();
-  const auto restored = io::restore(broker_, *store_, now());
+  const auto restored = io::restore(broker_, *store_, [this] { return now(); });
   if (!restored) throw StoreError(restored.error().message);
+  // Where the numbers of this life begin is on disk before any is given: another life would give them again,
+  // and a worker could hand in what it did in this one.
+  commit(now());
+  store_->flush();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   log_event(LogLevel::info, "store.restored",
             {{"store", store_->name()},
@@ -313,6 +318,7 @@ void Server::send_committed() {
   while (!uncommitted_.empty() && uncommitted_.front().ticket <= committed) {
     std::unique_ptr<core::Outbox> outbox = std::move(uncommitted_.front().outbox);
     uncommitted_.pop_front();
+    reached(Failpoint::loop_before_reply);
     send_part(*outbox, true);
     outbox->clear_sends();
     spare_outboxes_.push_back(std::move(outbox));
@@ -504,8 +510,10 @@ std::string Server::worker_batch_refused() const {
 
 void Server::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
   const std::string_view address = incoming_.address();
-  if (const auto* outcome = std::get_if<wire::Outcome>(&report))
-    return broker_.handle(core::OutcomeReported{address, outcome, body}, now);
+  if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
+    broker_.handle(core::OutcomeReported{address, outcome, body}, now);
+    return reached(Failpoint::loop_after_result);
+  }
   if (const auto* failure = std::get_if<wire::Failure>(&report))
     return broker_.handle(core::FailureReported{address, failure, body}, now);
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
@@ -578,8 +586,10 @@ void Server::send_all() {
 
 /// Sends what waits for the disk, or what does not.
 void Server::send_part(const core::Outbox& outbox, bool waiting) {
+  bool any_to_workers = false;
   for (const core::Send& send : outbox.sends) {
     if (send.waits != waiting) continue;
+    any_to_workers = any_to_workers || send.peer == core::Peer::worker;
     switch (send.peer) {
       case core::Peer::client:
         send_to_client(outbox, send);
@@ -592,6 +602,7 @@ void Server::send_part(const core::Outbox& outbox, bool waiting) {
         break;
     }
   }
+  if (any_to_workers) reached(Failpoint::loop_after_dispatch);
 }
 
 void Server::send_to_client(const core::Outbox& outbox, const core::Send& send) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/sqlite.hpp"
 
+#include <cerrno>
 #include <utility>
 
 namespace lanemq::io::sqlite {
 namespace {
 
 tl::unexpected<Fault> refused(sqlite3* database) {
-  const int code = sqlite3_extended_errcode(database);
+  int code = sqlite3_extended_errcode(database);
+  // SQLite knows one way in which a disk has no room.
+  if (code == SQLITE_IOERR_WRITE && sqlite3_system_errno(database) == EDQUOT) code = SQLITE_FULL;
   std::string text = sqlite3_errmsg(database);
   // SQLite's text says "disk I/O error" of forty errors; the system's number tells what it was.
   if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) {

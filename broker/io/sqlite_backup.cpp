@@ -20,9 +20,9 @@ std::string part_of(const std::string& path) {
   return path + ".part";
 }
 
-/// Makes what was written to a file, or to a folder, outlive the machine's power.
-bool sync(const std::string& path, int flags) {
-  const int file = ::open(path.c_str(), flags | O_CLOEXEC);
+/// Makes the names in a folder outlive the machine's power.
+bool sync_folder(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return false;
   const bool done = fsync(file) == 0;
   const int why = errno;
@@ -58,7 +58,7 @@ Result<SqliteBackup> SqliteBackup::begin(sqlite::Database& source, const std::st
   ::unlink(part.c_str());  // of one that was broken off
   const int file = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return not_written(path, part + ": " + std::strerror(errno));
-  ::close(file);
+  Descriptor descriptor(file);
   auto target = sqlite::Database::open(part, sqlite::Database::Mode::existing);
   if (!target) return not_written(path, target.error().message);
   // A part is worth nothing: no journal, and one fsync at the end.
@@ -66,7 +66,11 @@ Result<SqliteBackup> SqliteBackup::begin(sqlite::Database& source, const std::st
     return not_written(path, done.error().message);
   sqlite3_backup* const copy = sqlite3_backup_init(target->handle(), "main", source.handle(), "main");
   if (copy == nullptr) return not_written(path, target->fault().message);
-  return SqliteBackup(path, std::move(*target), copy);
+  return SqliteBackup(path, std::move(descriptor), std::move(*target), copy);
+}
+
+SqliteBackup::Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
 }
 
 SqliteBackup::~SqliteBackup() {
@@ -77,7 +81,11 @@ SqliteBackup::~SqliteBackup() {
 
 Result<bool> SqliteBackup::step() {
   const int code = sqlite3_backup_step(copy_.get(), kPagesPerStep);
-  if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) return false;
+  if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) {
+    // On its way to the disk already, or the fsync at the end would hold up commits for long.
+    sync_file_range(part_.number(), 0, 0, SYNC_FILE_RANGE_WRITE);
+    return false;
+  }
   if (code == SQLITE_DONE) return finish();
   return not_written(path_, std::string(sqlite3_errstr(code)) + " (" + std::to_string(code) +
                                 (code == SQLITE_FULL ? "); name a file on a disk with more room" : ")"));
@@ -90,15 +98,14 @@ Result<bool> SqliteBackup::finish() {
   std::string why;
   if (code != SQLITE_OK)
     why = sqlite3_errstr(code);
-  else if (!sync(part, O_RDWR) || !move_to(part, path_))
+  else if (fsync(part_.number()) != 0 || !move_to(part, path_))
     why = std::strerror(errno);
   if (!why.empty()) {
     ::unlink(part.c_str());
     return not_written(path_, why);
   }
   const std::string folder = std::filesystem::path(path_).parent_path().string();
-  if (!sync(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY))
-    return not_written(path_, std::strerror(errno));
+  if (!sync_folder(folder.empty() ? "." : folder)) return not_written(path_, std::strerror(errno));
   return true;
 }
 

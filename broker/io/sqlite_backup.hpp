@@ -27,14 +27,28 @@ class SqliteBackup {
   Result<bool> step();
 
  private:
-  SqliteBackup(std::string path, sqlite::Database target, sqlite3_backup* copy)
-      : path_(std::move(path)), target_(std::move(target)), copy_(copy) {}
+  /// Of an open file, closed with it.
+  class Descriptor {
+   public:
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&&) = delete;
+    ~Descriptor();
+    int number() const { return number_; }
+
+   private:
+    int number_;
+  };
+
+  SqliteBackup(std::string path, Descriptor part, sqlite::Database target, sqlite3_backup* copy)
+      : path_(std::move(path)), part_(std::move(part)), target_(std::move(target)), copy_(copy) {}
   Result<bool> finish();
 
   struct Finish {
     void operator()(sqlite3_backup* copy) const { sqlite3_backup_finish(copy); }
   };
   std::string path_;
+  Descriptor part_;  ///< of PATH.part, closed after SQLite's own: closing one gives up the locks of all
   sqlite::Database target_;
   std::unique_ptr<sqlite3_backup, Finish> copy_;
 };

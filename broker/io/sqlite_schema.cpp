@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "broker/io/log_mark.hpp"
+
 namespace lanemq::io {
 namespace {
 
@@ -43,6 +45,7 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
     case SQLITE_NOTADB:
       return unusable(path, "it is not a database, or its header is damaged", what_to_do_when_damaged(path));
     case SQLITE_CORRUPT:
+    case SQLITE_ERROR:  // the tables are not what the version says
       return unusable(path, fault.message, what_to_do_when_damaged(path));
     case SQLITE_FULL:
       return failure(ErrorCode::store_full, "the store " + path + " cannot be opened: " + fault.message +
@@ -60,26 +63,37 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
   }
 }
 
-/// What can be told from outside. SQLite would make a new file of a missing or an empty one, and throw the
-/// log beside it away.
-Result<void> check_files(const std::string& path, OpenFor purpose) {
-  struct stat file {
-  }, log{};
+/// The kind of file, where it is the system's.
+Result<void> check_kind(const std::string& path, OpenFor purpose) {
+  struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
   if (!exists && errno != ENOENT)
     return unusable(path, std::strerror(errno), "name another file with --store, or mend the path");
   if (exists && !S_ISREG(file.st_mode))
     return unusable(path, "it is not a regular file", "name a file with --store sqlite:PATH");
-  const std::string log_path = path + "-wal";
-  const bool has_log = stat(log_path.c_str(), &log) == 0 && log.st_size > 0;
-  if (has_log && (!exists || file.st_size == 0))
-    return unusable(
-        path,
-        std::string(exists ? "it is empty" : "it is missing") + " but its log " + log_path + " is there",
-        "put both back, restore a backup, or move the log away to begin with an empty store");
   if (!exists && purpose == OpenFor::checking)
     return unusable(path, "there is no such file", "name the broker's file with --store sqlite:PATH");
   return {};
+}
+
+/// SQLite would make a new file of a missing or an empty one, and throw away the log beside it.
+Result<void> check_file_is_there(const std::string& path, const std::string& vfs) {
+  const std::string log = path + "-wal";
+  const bool has_file = sqlite::has_content(path, vfs), has_log = sqlite::has_content(log, vfs);
+  if (has_log && !has_file)
+    return unusable(path, "it is missing or empty, but its log " + log + " is there",
+                    "put both back, restore a backup, or move the log away to begin with an empty store");
+  return {};
+}
+
+/// SQLite would not miss what the log has lost. Nobody else may have the file open.
+Result<void> check_log_is_whole(const std::string& path, const std::string& vfs) {
+  const auto whole = check_log(path, vfs);
+  if (whole) return {};
+  return unusable(path, whole.error().message,
+                  "put back the log that belongs to the file, or restore a backup; to go on without what is "
+                  "missing, remove " +
+                      path + "-mark");
 }
 
 /// The bodies of jobs are nobody else's business: SQLite would make the file with the umask's mode. Made
@@ -95,6 +109,16 @@ Result<void> make_file(const std::string& path) {
   return unusable(path, "it cannot be made (" + why + ")",
                   "the folder must exist and be writable for the broker; make it, or name another file with "
                   "--store sqlite:PATH");
+}
+
+/// Everything that is to be known before SQLite opens the file.
+Result<void> check_files(const std::string& path, OpenFor purpose, const std::string& vfs) {
+  const bool of_system = vfs.empty();
+  if (of_system)
+    if (auto usable = check_kind(path, purpose); !usable) return usable;
+  if (auto there = check_file_is_there(path, vfs); !there) return there;
+  if (of_system && purpose == OpenFor::serving) return make_file(path);
+  return {};
 }
 
 sqlite::Outcome<void> set_up(sqlite::Database& database) {
@@ -116,10 +140,22 @@ sqlite::Outcome<void> set_journal(sqlite::Database& database) {
     if (!*row || statement->bytes(0) != "wal")
       return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
                                           .message = "its file system does not take a write-ahead log"});
+    // The change is committed behind the row that tells of it.
+    if (auto done = statement->run(); !done) return done;
   }
   // Checkpoints are the store's own: after the loop has been told of the commit, not before.
   return database.execute(
       "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864");
+}
+
+/// Whether the file's header says that it has a write-ahead log. A damaged one may not, and SQLite would then
+/// throw the log away.
+sqlite::Outcome<bool> journal_is_log(sqlite::Database& database) {
+  auto statement = database.prepare("PRAGMA journal_mode");
+  if (!statement) return tl::unexpected(statement.error());
+  const auto row = statement->step();
+  if (!row) return tl::unexpected(row.error());
+  return *row && statement->bytes(0) == "wal";
 }
 
 sqlite::Outcome<void> migrate(sqlite::Database& database, std::int64_t version,
@@ -151,6 +187,57 @@ Result<void> check_pages(sqlite::Database& database, const std::string& path) {
   return {};
 }
 
+/// What is in a file.
+struct FileKind {
+  bool is_new;  ///< nothing yet: a crash while it was made may have left it so
+  std::int64_t version;
+};
+
+/// Reads the header; from here on nobody else has the file open.
+Result<FileKind> identify(sqlite::Database& database, const std::string& path, std::int64_t newest) {
+  const auto application = database.integer("PRAGMA application_id");
+  if (!application) return unusable(path, application.error());
+  const auto version = database.integer("PRAGMA user_version");
+  if (!version) return unusable(path, version.error());
+  const auto tables = database.integer("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return unusable(path, tables.error());
+  if (*application == 0 && *version == 0 && *tables == 0) return FileKind{.is_new = true, .version = 0};
+  if (*application != kApplicationId)
+    return unusable(path, "it is a database of another program",
+                    "name another file with --store sqlite:PATH; this one was left as it is");
+  const auto has_log = journal_is_log(database);
+  if (!has_log || !*has_log) return unusable(path, "its header is damaged", what_to_do_when_damaged(path));
+  if (*version > newest)
+    return unusable(path,
+                    "a newer version of the broker has written it (schema " + std::to_string(*version) +
+                        ", this one knows " + std::to_string(newest) + ")",
+                    "start the newer version, or restore a backup that this one has written");
+  return FileKind{.is_new = false, .version = *version};
+}
+
+/// Makes the tables, or brings older ones to this version.
+Result<void> make_ready(sqlite::Database& database, const std::string& path, const FileKind& kind,
+                        std::span<const char* const> steps) {
+  if (kind.is_new)
+    if (const auto done = database.execute("PRAGMA auto_vacuum=INCREMENTAL"); !done)
+      return unusable(path, done.error());
+  if (const auto done = set_journal(database); !done) return unusable(path, done.error());
+  if (!kind.is_new)
+    if (auto whole = check_pages(database, path); !whole) return whole;
+  if (kind.version < static_cast<std::int64_t>(steps.size()))
+    if (const auto done = migrate(database, kind.version, steps); !done) return unusable(path, done.error());
+  return {};
+}
+
+/// Who only looks brings nothing to another version.
+Result<void> refuse_other_versions(const std::string& path, const FileKind& kind, std::size_t newest) {
+  if (kind.is_new) return unusable(path, "it is empty", "name the broker's file with --store sqlite:PATH");
+  if (kind.version == static_cast<std::int64_t>(newest)) return {};
+  return unusable(
+      path, "an older version of the broker has written it (schema " + std::to_string(kind.version) + ")",
+      "check it with that version, or start this one, which brings it to schema " + std::to_string(newest));
+}
+
 std::int64_t hash(std::string_view bytes, std::uint64_t seed) {
   return static_cast<std::int64_t>(XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
 }
@@ -168,55 +255,23 @@ std::string what_to_do_when_damaged(const std::string& path) {
 
 Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose, const std::string& vfs,
                                          std::span<const char* const> steps) {
-  if (vfs.empty()) {
-    if (const auto usable = check_files(path, purpose); !usable) return tl::unexpected(usable.error());
-    if (purpose == OpenFor::serving)
-      if (const auto made = make_file(path); !made) return tl::unexpected(made.error());
-  }
   using sqlite::Database;
+  if (const auto usable = check_files(path, purpose, vfs); !usable) return tl::unexpected(usable.error());
   auto database = Database::open(
       path, purpose == OpenFor::serving ? Database::Mode::create : Database::Mode::existing, vfs);
   if (!database) return unusable(path, database.error());
+  // What is refused is left as it is, its log too.
+  sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   if (const auto done = set_up(*database); !done) return unusable(path, done.error());
-
-  const auto application = database->integer("PRAGMA application_id");
-  if (!application) return unusable(path, application.error());
-  const auto version = database->integer("PRAGMA user_version");
-  if (!version) return unusable(path, version.error());
-  const auto tables = database->integer("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return unusable(path, tables.error());
-
-  // A crash while the file was made leaves one without tables.
-  const bool is_new = *application == 0 && *version == 0 && *tables == 0;
-  if (is_new && purpose == OpenFor::checking)
-    return unusable(path, "it is empty", "name the broker's file with --store sqlite:PATH");
-  if (!is_new && *application != kApplicationId)
-    return unusable(path, "it is a database of another program",
-                    "name another file with --store sqlite:PATH; this one was left as it is");
-  const auto newest = static_cast<std::int64_t>(steps.size());
-  if (*version > newest)
-    return unusable(path,
-                    "a newer version of the broker has written it (schema " + std::to_string(*version) +
-                        ", this one knows " + std::to_string(newest) + ")",
-                    "start the newer version, or restore a backup that this one has written");
-
-  if (purpose == OpenFor::checking) {
-    if (*version < newest)
-      return unusable(
-          path, "an older version of the broker has written it (schema " + std::to_string(*version) + ")",
-          "check it with that version, or start this one, which brings it to schema " +
-              std::to_string(newest));
-    sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-    return std::move(*database);
-  }
-  if (is_new)
-    if (const auto done = database->execute("PRAGMA auto_vacuum=INCREMENTAL"); !done)
-      return unusable(path, done.error());
-  if (const auto done = set_journal(*database); !done) return unusable(path, done.error());
-  if (!is_new)
-    if (const auto whole = check_pages(*database, path); !whole) return tl::unexpected(whole.error());
-  if (*version < newest)
-    if (const auto done = migrate(*database, *version, steps); !done) return unusable(path, done.error());
+  const auto kind = identify(*database, path, static_cast<std::int64_t>(steps.size()));
+  if (!kind) return tl::unexpected(kind.error());
+  if (!kind->is_new)
+    if (const auto whole = check_log_is_whole(path, vfs); !whole) return tl::unexpected(whole.error());
+  const auto ready = purpose == OpenFor::serving ? make_ready(*database, path, *kind, steps)
+                                                 : refuse_other_versions(path, *kind, steps.size());
+  if (!ready) return tl::unexpected(ready.error());
+  if (purpose == OpenFor::serving)
+    sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return std::move(*database);
 }
 

@@ -23,22 +23,31 @@ constexpr std::size_t kTransactionWritesMax = 4096;
 constexpr std::size_t kTransactionBytesMax = 8u << 20;
 /// Bodies that are read between two commits.
 constexpr std::size_t kReadsPerCommit = 64;
+constexpr std::size_t kReadBytesPerCommit = 8u << 20;
 /// Memory of turns that is kept to be used again, in turns.
-constexpr std::size_t kSpareMax = 64;
+constexpr std::size_t kSpareMax = 32;
 /// Between two attempts to commit on a full disk.
 constexpr auto kRetryPause = 50ms;
 /// How often the disk is asked for its room, where there is work or it is full.
 constexpr auto kLookPause = 250ms;
-/// Free pages of the file are given back to the disk: so many at a time, so often, and those beyond so many.
+/// And so often while as much is written as is kept back.
+constexpr std::size_t kLooksPerReserve = 16;
+/// Free pages of the file are given back to the disk: so many at a time, and so often.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
+/// But not those that the next jobs will want: so many, or a part of the file.
 constexpr std::int64_t kFreePagesKept = 256;
+constexpr std::int64_t kFreePartKept = 4;
 /// How long nothing must have been committed before the log's room is given back too.
 constexpr auto kIdleAfter = 1s;
 
 std::string mib(std::uint64_t bytes) {
   const std::uint64_t tenths = bytes * 10 >> 20;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+std::string text_of(int code) {
+  return std::string(sqlite3_errstr(code)) + " (" + std::to_string(code) + ")";
 }
 
 /// Signals are the loop's; the thread of a store must not be the one that gets them.
@@ -76,7 +85,12 @@ Result<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const 
   if (!rows)
     return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + rows.error().message +
                                             "; " + what_to_do_when_damaged(path));
-  return std::unique_ptr<Store>(new SqliteStore(path, std::move(database), std::move(*rows), options));
+  std::unique_ptr<SqliteStore> store(new SqliteStore(path, std::move(database), std::move(*rows), options));
+  if (const int code = store->mark_.open(path, options.vfs); code != SQLITE_OK)
+    return failure(ErrorCode::internal, "the store " + path + " cannot be used: " + path +
+                                            "-mark: " + text_of(code) +
+                                            "; the broker must be able to write to its folder");
+  return store;
 }
 
 SqliteStore::SqliteStore(std::string path, std::unique_ptr<sqlite::Database> database, StoreRows rows,
@@ -107,6 +121,10 @@ SqliteStore::~SqliteStore() {
     work_.notify_one();
     thread_.join();
   }
+  // What the file is after an error of the disk is for the next start to find out, from the log. Else it is
+  // written to the file now and removed, and must not be missed then.
+  if (failed() || mark_.clear() != SQLITE_OK)
+    sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   ::close(signal_);
 }
 
@@ -204,7 +222,8 @@ std::optional<Result<void>> SqliteStore::take_backup() {
 
 void SqliteStore::flush() {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return idle_; });
+  // What was submitted while the store failed is nobody's work any more.
+  done_.wait(lock, [this] { return idle_ || failed(); });
 }
 
 // ---- the store's thread: what to do next --------------------------------------------------------------
@@ -228,8 +247,6 @@ void SqliteStore::run() {
     lock.lock();
   }
   backup_.reset();
-  // What the file is after an error of the disk is for the next start to find out, from the log.
-  if (failed()) sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 /// Returns when there is something to do, or it is time to look.
@@ -280,6 +297,7 @@ void SqliteStore::take_work() {
     writes_.take(incoming_);
   }
   if (asks_.empty()) asks_.take(asked_);
+  if (!backup_) backup_wanted_ = std::exchange(backup_asked_, std::nullopt);
 }
 
 // ---- the store's thread: commits ----------------------------------------------------------------------
@@ -318,17 +336,39 @@ sqlite::Outcome<void> SqliteStore::commit(std::size_t count) {
 
 void SqliteStore::committed_now(std::size_t count) {
   reached(Failpoint::store_after_commit);
+  mark_log();
+  if (failed()) return;
   committed_.fetch_add(count, std::memory_order_release);
   signal();
   stuck_ = false;
   for (std::size_t i = 0; i < count; ++i) {
     core::Writes& writes = writes_.items[writes_.next++];
     backlog_bytes_.fetch_sub(writes.bytes(), std::memory_order_relaxed);
+    written_ += writes.bytes();
     writes.clear();
   }
   commit_at_ = Clock::now();
   if (!untidy_) tidy_at_ = commit_at_ + kIdleAfter;
   untidy_ = true;
+}
+
+/// Before anybody is told: what was told must be missed when it is gone.
+void SqliteStore::mark_log() {
+  const auto refused = [this](int code) {
+    fail("while marking its log", sqlite::Fault{.code = code, .message = text_of(code)});
+  };
+  if (log_pages_ == 0) return;  // nothing was changed
+  if (!log_salts_) {
+    sqlite3_file* log = nullptr;
+    char salts[8];
+    sqlite3_file_control(database_->handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    const int code = log->pMethods->xRead(log, salts, sizeof salts, LogExtent::kSaltsAt);
+    if (code != SQLITE_OK) return refused(code);
+    log_salts_ = LogExtent::salts_of(salts);
+  }
+  const int code = mark_.write({.salts = *log_salts_, .pages = static_cast<std::uint64_t>(log_pages_)});
+  // On a full disk the mark stays an older one, which says less.
+  if (code != SQLITE_OK && code != SQLITE_FULL) refused(code);
 }
 
 void SqliteStore::not_committed(const sqlite::Fault& fault) {
@@ -350,6 +390,7 @@ void SqliteStore::checkpoint() {
   const int code =
       sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   log_pages_ = 0;
+  log_salts_.reset();
   if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) return;
   const sqlite::Fault fault = database_->fault();
   if (!fault.full()) return fail("while writing its log to the file", fault);
@@ -368,17 +409,23 @@ void SqliteStore::tidy() {
     tidy_at_ = Clock::now() + kIdleAfter;
   };
   const auto free_pages = database_->integer("PRAGMA freelist_count");
-  if (!free_pages) return refused(free_pages.error());
-  if (*free_pages > kFreePagesKept) {
+  const auto pages = database_->integer("PRAGMA page_count");
+  if (!free_pages || !pages) return refused(!free_pages ? free_pages.error() : pages.error());
+  // A full disk needs every page, and the log's room at once.
+  const std::int64_t kept = full() ? kFreePagesKept : std::max(kFreePagesKept, *pages / kFreePartKept);
+  if (*free_pages > kept) {
     const auto done = database_->execute("PRAGMA incremental_vacuum(" + std::to_string(kTidyPages) + ")");
     if (!done) refused(done.error());
     return;
   }
-  if (Clock::now() < commit_at_ + kIdleAfter) return;
+  if (!full() && Clock::now() < commit_at_ + kIdleAfter) return;
   reached(Failpoint::store_in_checkpoint);
+  if (const int marked = mark_.clear(); marked != SQLITE_OK)
+    return refused(sqlite::Fault{.code = marked, .message = text_of(marked)});
   const int code =
       sqlite3_wal_checkpoint_v2(database_->handle(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   log_pages_ = 0;
+  log_salts_.reset();
   if (code != SQLITE_OK) return refused(database_->fault());
   untidy_ = false;
 }
@@ -391,13 +438,15 @@ bool SqliteStore::can_read(const Asked& asked) const {
 }
 
 void SqliteStore::read_bodies() {
-  for (std::size_t i = 0; i < kReadsPerCommit && !asks_.empty() && !failed(); ++i) {
+  std::size_t bytes = 0;
+  while (found_.size() < kReadsPerCommit && bytes < kReadBytesPerCommit && !asks_.empty() && !failed()) {
     const Asked& asked = asks_.items[asks_.next];
     // On a disk without room that may take long: a job that is there can be read all the same.
     if (!can_read(asked) && !stuck_) break;
     auto body = rows_.body(asked.number);
     if (!body) return fail("while reading a job", body.error());
     if (!*body && !can_read(asked)) break;
+    if (*body) bytes += (*body)->size();
     found_.push_back({.number = asked.number, .body = std::move(*body)});
     ++asks_.next;
   }
@@ -412,14 +461,8 @@ void SqliteStore::read_bodies() {
 }
 
 void SqliteStore::begin_asked_backup() {
-  if (failed()) return;
-  std::optional<std::string> path;
-  {
-    const std::lock_guard lock(mutex_);
-    path = std::exchange(backup_asked_, std::nullopt);
-  }
-  if (!path) return;
-  auto begun = SqliteBackup::begin(*database_, *path);
+  if (failed() || !backup_wanted_) return;
+  auto begun = SqliteBackup::begin(*database_, *std::exchange(backup_wanted_, std::nullopt));
   if (!begun) return end_backup(tl::unexpected(std::move(begun.error())));
   backup_.emplace(std::move(*begun));
 }
@@ -454,8 +497,10 @@ std::uint64_t SqliteStore::room() const {
 }
 
 void SqliteStore::look_at_disk() {
-  if (failed() || stuck_ || Clock::now() < look_at_) return;
+  const bool much_was_written = written_ > reserve_.bytes() / kLooksPerReserve;
+  if (failed() || stuck_ || (Clock::now() < look_at_ && !much_was_written)) return;
   look_at_ = Clock::now() + kLookPause;
+  written_ = 0;
   const auto free = reserve_.free_bytes();
   if (!free) {
     if (full()) set_good();  // what the disk says is not known: commits will tell
@@ -478,7 +523,9 @@ void SqliteStore::set_full(const std::string& why) {
         "the store " + path_ + " is full: " + why +
         "; running jobs may finish, new ones are taken again when there is room: free some of the disk";
   }
-  if (condition_.exchange(StoreCondition::full) != StoreCondition::full) signal();
+  if (condition_.exchange(StoreCondition::full) == StoreCondition::full) return;
+  tidy_at_ = Clock::now();
+  signal();
 }
 
 void SqliteStore::set_good() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "broker/io/disk_reserve.hpp"
+#include "broker/io/log_mark.hpp"
 #include "broker/io/sqlite.hpp"
 #include "broker/io/sqlite_backup.hpp"
 #include "broker/io/sqlite_rows.hpp"
@@ -95,6 +96,7 @@ class SqliteStore final : public Store {
   void step_backup();
   void end_backup(Result<void> how);
   void checkpoint();
+  void mark_log();
   void tidy();
   void look_at_disk();
   std::uint64_t room() const;
@@ -110,6 +112,7 @@ class SqliteStore final : public Store {
   const std::unique_ptr<sqlite::Database> database_;
   StoreRows rows_;
   DiskReserve reserve_;
+  LogMark mark_;
   const int signal_;  ///< an eventfd
   std::thread thread_;
 
@@ -138,14 +141,17 @@ class SqliteStore final : public Store {
   Queue<core::Writes> writes_;
   Queue<Asked> asks_;
   std::vector<StoredBody> found_;
+  std::optional<std::string> backup_wanted_;
   std::optional<SqliteBackup> backup_;
-  int log_pages_ = 0;              ///< in the write-ahead log, not in the file
-  bool stuck_ = false;             ///< the next transaction was refused for want of room
-  Clock::time_point retry_at_{};   ///< when it is tried again
-  bool untidy_ = false;            ///< there may be room to give back to the disk
-  Clock::time_point tidy_at_{};    ///< not before that
-  Clock::time_point commit_at_{};  ///< of the last commit
-  Clock::time_point look_at_{};    ///< at the disk, not before that
+  int log_pages_ = 0;                       ///< in the write-ahead log, not in the file
+  std::optional<std::uint64_t> log_salts_;  ///< of the log as it is; none: it may have been begun anew
+  bool stuck_ = false;                      ///< the next transaction was refused for want of room
+  Clock::time_point retry_at_{};            ///< when it is tried again
+  bool untidy_ = false;                     ///< there may be room to give back to the disk
+  Clock::time_point tidy_at_{};             ///< not before that
+  Clock::time_point commit_at_{};           ///< of the last commit
+  Clock::time_point look_at_{};             ///< at the disk, not before that
+  std::size_t written_ = 0;                 ///< bytes since the last look
 };
 
 }  // namespace lanemq::io

@@ -38,11 +38,12 @@ void write_histogram(DocumentWriter& out, const core::Histogram& histogram) {
 }
 
 void write_lane(DocumentWriter& out, const core::Lane& lane, core::Duration oldest) {
-  out.map(13);
+  out.map(14);
   out.text("queued").integer(signed_of(lane.queued));
   out.text("delayed").integer(signed_of(lane.delayed));
   out.text("running").integer(signed_of(lane.running));
   out.text("accepted").integer(signed_of(lane.counters.accepted));
+  out.text("restored").integer(signed_of(lane.counters.restored));
   out.text("succeeded").integer(signed_of(lane.counters.succeeded));
   out.text("failed").integer(signed_of(lane.counters.failed));
   out.text("refused").integer(signed_of(lane.counters.refused));

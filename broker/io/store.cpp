@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/store.hpp"
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "broker/io/memory_store.hpp"
 #include "broker/io/sqlite_store.hpp"
@@ -12,7 +14,11 @@ std::optional<std::string> path_of_store(const StoreOptions& options) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (!options.specification.starts_with(kSqlite) || options.specification.size() == kSqlite.size())
     return std::nullopt;
-  return options.specification.substr(kSqlite.size());
+  const std::string path = options.specification.substr(kSqlite.size());
+  if (!options.vfs.empty()) return path;
+  std::error_code why;
+  const auto real = std::filesystem::weakly_canonical(path, why);
+  return why ? path : real.string();
 }
 
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options) {

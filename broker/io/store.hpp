@@ -98,7 +98,8 @@ struct StoreOptions {
   Disk* disk = nullptr;  ///< tests: what is free, instead of the system's; outlives the store
 };
 
-/// The file of a store; none: it has none.
+/// The file of a store, with links followed as SQLite follows them to name the files beside it; none: it has
+/// none.
 std::optional<std::string> path_of_store(const StoreOptions& options);
 
 /// The store that the specification names; an error says what is known (bad_request), or why it cannot be

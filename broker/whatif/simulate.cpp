@@ -57,12 +57,13 @@ class Meter {
       rates_.emplace_back(rate.period);
   }
 
-  bool matches(const Request& request, std::string_view lane) const {
+  bool matches(const Request& request, std::string_view lane, std::string_view tenant) const {
     const auto match = [](const std::string& pattern, std::string_view value) {
       return pattern.empty() || glob_match(pattern, value);
     };
     return match(budget_.service, request.service) && match(budget_.model, request.model) &&
-           match(budget_.client, request.client) && match(budget_.lane, lane);
+           match(budget_.client, request.client) && match(budget_.lane, lane) &&
+           (budget_.tenant.empty() || (!tenant.empty() && match(budget_.tenant, tenant)));
   }
   void begin(const core::Amounts& amounts, TimePoint now) {
     for (std::size_t i = 0; i < rates_.size(); ++i)
@@ -235,6 +236,11 @@ class Simulation {
     broker_.handle(core::Submitted{{.address = request.client}, &submit, {}}, now_);
   }
 
+  bool counts(const Meter& meter, const Request& request) const {
+    return meter.matches(request, options_.lanes[lane_of(request)].name,
+                         broker_.clients().options_of(request.client).tenant);
+  }
+
   /// A worker hands in the outcome of a job, or that it has broken it off.
   void finish(std::uint64_t job) {
     const auto place = running_.find(job);
@@ -242,7 +248,7 @@ class Simulation {
     const Request& request = requests_[place->second.request];
     const std::string worker = std::to_string(place->second.worker);
     for (Meter& meter : meters_)
-      if (meter.matches(request, options_.lanes[lane_of(request)].name)) meter.end(now_);
+      if (counts(meter, request)) meter.end(now_);
     if (place->second.cancelled) {
       wire::Failure failure;
       failure.job = job;
@@ -303,7 +309,7 @@ class Simulation {
     lanes_[lane].waits.push_back(now_ - TimePoint(request.at));
     if (now_ <= TimePoint(requests_.back().at)) clients_[request.client].given += cost_of(request);
     for (Meter& meter : meters_)
-      if (meter.matches(request, options_.lanes[lane].name)) meter.begin(amounts_of(request), now_);
+      if (counts(meter, request)) meter.begin(amounts_of(request), now_);
     running_.emplace(offer.job, Running{.request = number, .worker = worker});
     due_.push({now_ + run_time(request), offer.job});
   }

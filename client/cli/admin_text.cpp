@@ -310,6 +310,7 @@ std::optional<std::string> admin_text(std::string_view verb, std::string_view js
     return list.is_array() ? std::optional(list_text(table, list, colour)) : std::nullopt;
   }
   if (verb == "job") return job_text(document, colour);
+  if (verb == "backup") return "the store is copied to " + text_of(document, "path") + "\n";
   return verb == "redrive" || verb == "purge" ? dead_text(document) : change_text(verb, document);
 }
 

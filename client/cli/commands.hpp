@@ -39,6 +39,8 @@ struct JobOptions {
 struct SubmitOptions {
   JobOptions job;
   std::string body;  ///< as it was given: text, @FILE or -
+  std::optional<std::int64_t> delay_ms, retain_ms;
+  bool leave = false;  ///< do not wait for the answer
 };
 
 struct RunOptions {

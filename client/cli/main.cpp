@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -61,6 +63,16 @@ void add_submit(CLI::App& app, Chosen& chosen) {
   command
       .add_option("--id", chosen.submit.job.id, "The idempotency key: the same id and body is the same job")
       ->type_name("ID");
+  command.add_flag("--no-wait", chosen.submit.leave,
+                   "Leave the job with the broker and print its id, for status, fetch and cancel");
+  command.add_option("--delay-ms", chosen.submit.delay_ms, "Not to be run before so long")
+      ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))
+      ->type_name("N");
+  command
+      .add_option("--retain-ms", chosen.submit.retain_ms,
+                  "How long the answer is kept for fetch; the broker's `retain` without it")
+      ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))
+      ->type_name("N");
   command
       .add_option(
           "body", chosen.submit.body,
@@ -270,6 +282,9 @@ void add_limits(CLI::App& app, Chosen& chosen) {
 /// Rows of a list that states no number.
 constexpr std::size_t kRowsUsual = 100;
 
+/// A copy takes as long as the disk does, and so long at most.
+constexpr auto kBackupTimeout = std::chrono::hours(24);
+
 /// Of dead jobs, which. `all`: what stands for no filter where something is changed.
 void add_dead_filters(CLI::App& command, Chosen& chosen, bool changes) {
   AdminRequest& request = chosen.admin.request;
@@ -299,6 +314,23 @@ void add_dead_commands(CLI::App& app, Chosen& chosen) {
       chosen, true);
   add_dead_filters(add_admin_command(app, chosen, "purge", "Forget dead jobs", AdminVerb::purge, kNoList),
                    chosen, true);
+}
+
+void add_backup(CLI::App& app, Chosen& chosen) {
+  CLI::App& command =
+      add_admin_command(app, chosen, "backup", "Copy the broker's store to a new file, while it goes on",
+                        AdminVerb::backup, kNoList);
+  command
+      .add_option_function<std::string>(
+          "file",
+          [&chosen](const std::string& file) {
+            // The broker's working directory is another one.
+            chosen.admin.request.path = std::filesystem::absolute(file).lexically_normal().string();
+            chosen.admin.request.timeout = kBackupTimeout;
+          },
+          "The new file; the broker writes it, and replaces none")
+      ->required()
+      ->type_name("FILE");
 }
 
 void add_operator_commands(CLI::App& app, Chosen& chosen) {
@@ -356,6 +388,7 @@ void add_operator_commands(CLI::App& app, Chosen& chosen) {
   move.add_option("lane", request.lane, "The lane")->required()->type_name("LANE");
   for (CLI::App* command : {&pause, &resume, &drain, &move, &set})
     add_dry_run(*command, chosen);
+  add_backup(app, chosen);
 
   app.add_subcommand("top", "Watch lanes, budgets, workers and clients on the whole screen; q quits")
       ->callback([&chosen] {

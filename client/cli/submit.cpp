@@ -78,13 +78,30 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
+/// Says the id by which the answer can be fetched.
+int leave(const Common& common, Client& client, JobRequest request, std::string body) {
+  std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
+  const auto accepted = wait_for(pending, client, common);
+  if (!accepted) return kExitUnreachable;
+  if (!*accepted) {
+    say_error(accepted->error());
+    return kExitFailed;
+  }
+  if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
+  return put((*accepted)->id + "\n") ? kExitDone : kExitFailed;
+}
+
 }  // namespace
 
 int submit(const Common& common, const SubmitOptions& options) {
   std::optional<std::string> body = body_of(options.body);
   if (!body) return kExitUsage;
   Client client(client_options(common));
-  std::future<Answer> pending = client.submit(request_of(options.job), std::move(*body));
+  JobRequest request = request_of(options.job);
+  if (options.delay_ms) request.delay = std::chrono::milliseconds(*options.delay_ms);
+  if (options.retain_ms) request.retain = std::chrono::milliseconds(*options.retain_ms);
+  if (options.leave) return leave(common, client, std::move(request), std::move(*body));
+  std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer = wait_for(pending, client, common);
   if (!answer) return kExitUnreachable;
   if (*answer) return put_body((*answer)->body.bytes());

@@ -119,6 +119,12 @@ class Reader {
     at_ += 1 + width;
     return true;
   }
+  bool flag(bool& value) {
+    if (left() == 0 || (tag() != 0xc2 && tag() != 0xc3)) return false;
+    value = tag() == 0xc3;
+    ++at_;
+    return true;
+  }
   bool array(std::size_t& entries) { return count(0x90, 0xdc, entries); }
   bool map(std::size_t& entries) { return count(0x80, 0xde, entries); }
 

@@ -18,13 +18,8 @@ void Rig::start_broker(const BrokerOptions& options) {
     command = {settings_.bare_program};
     command.insert(command.end(), options.raw.begin(), options.raw.end());
   } else {
-    command = {settings_.lanemq_program,
-               "--clients",
-               "tcp://127.0.0.1:*",
-               "--workers",
-               "tcp://127.0.0.1:*",
-               "--store",
-               "memory"};
+    command = {settings_.lanemq_program, "--clients", "tcp://127.0.0.1:*", "--workers",
+               "tcp://127.0.0.1:*",      "--store",   settings_.store};
     command.insert(command.end(), options.lanemq.begin(), options.lanemq.end());
     for (const std::string& setting : settings_.lanemq_settings)
       command.insert(command.end(), {"--set", setting});

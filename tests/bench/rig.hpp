@@ -17,6 +17,7 @@ namespace lanemq::bench {
 struct Settings {
   std::string bare_program;                  ///< path of bench_raw
   std::string lanemq_program;                ///< path of lanemq-broker
+  std::string store = "memory";              ///< of lanemq-broker
   std::vector<std::string> lanemq_settings;  ///< key=value, each given to lanemq-broker as --set
   int rounds = 3;
   Seconds warmup{1};

@@ -10,7 +10,9 @@ has shown it: Client.settled(), Worker.leave(), Room.stats_when().
 
 import collections
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,6 +57,26 @@ def wait_until(happened, what, patience=PATIENCE, pause=0.005):
     return value
 
 
+def fixed_endpoints():
+    """Endpoints for a broker that is started again: on ports that nothing has now, below those that the system gives to
+    whoever connects. While there is no broker nobody takes its place by chance, not even a peer that looks for it."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        lowest = int(file.read().split()[0])
+    endpoints, chance = {}, random.SystemRandom()
+    for name in ("clients", "workers", "admin"):
+        while name not in endpoints:
+            endpoint = f"tcp://127.0.0.1:{(port := chance.randrange(max(1024, lowest - 20000), lowest))}"
+            with socket.socket() as attempt:
+                attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    attempt.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            if endpoint not in endpoints.values():
+                endpoints[name] = endpoint
+    return endpoints
+
+
 class Process:
     """A child that is killed at the end, and whose stderr is shown when a test fails."""
 
@@ -92,20 +114,29 @@ class Process:
         return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
 
+class NotReady(AssertionError):
+    """A broker that ended before it was ready."""
+
+    def __init__(self, line, errors, exit_code):
+        super().__init__(f"the broker said {line!r} and ended with {exit_code}\n{errors}")
+        self.exit_code = exit_code
+
+
 class Broker(Process):
     def __init__(self, *arguments, clients="tcp://127.0.0.1:*", workers="tcp://127.0.0.1:*", admin="tcp://127.0.0.1:*",
-                 store="memory"):
+                 store="memory", binary="lanemq-broker", **options):
         endpoints = ("--clients", clients, "--workers", workers, "--admin", admin)
         if "--store" not in arguments:
             arguments = ("--store", store, *arguments)
-        super().__init__(program("lanemq-broker"), *endpoints, *arguments)
+        super().__init__(program(binary), *endpoints, *arguments, **options)
         line = self.line()
         words = dict(word.split("=", 1) for word in line.split()[1:])
         if not line.startswith("ready ") or set(words) != {"clients", "workers", "admin"}:
-            self.kill()
-            text = self.stderr()
+            if line:
+                self.kill()
+            exit_code, text = self.wait(), self.stderr()
             self.close()
-            raise AssertionError(f"the broker said {line!r}\n{text}")
+            raise NotReady(line, text, exit_code)
         self.clients, self.workers, self.admin = words["clients"], words["workers"], words["admin"]
         self.ready_line = line
 
@@ -224,8 +255,8 @@ class Client(Peer):
 class Worker(Peer):
     """A worker whose jobs the test answers. It sends heartbeats with its inventory while anybody waits."""
 
-    def __init__(self, room, endpoint, services, capacity, heartbeats=True, **fields):
-        super().__init__(room, zmq.DEALER, endpoint)
+    def __init__(self, room, endpoint, services, capacity, heartbeats=True, options=(), **fields):
+        super().__init__(room, zmq.DEALER, endpoint, options)
         self.ready = {"services": list(services), "capacity": capacity, **fields}
         self.heartbeats = heartbeats
         self.held = {}  # (job, attempt) -> the job's message

@@ -72,6 +72,7 @@ void Stage::add_client(Words words) {
   if (const auto value = words.take("depth_max"))
     client.depth_max = static_cast<std::size_t>(parse_number(*value));
   client.lane_max = words.take("lane_max").value_or("");
+  client.tenant = words.take("tenant").value_or("");
   words.require_all_taken();
   options_.clients.push_back(std::move(client));
 }
@@ -83,6 +84,7 @@ void Stage::add_budget(Words words) {
   budget.model = words.take("model").value_or("");
   budget.client = words.take("client").value_or("");
   budget.lane = words.take("lane").value_or("");
+  budget.tenant = words.take("tenant").value_or("");
   if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
   if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
   take_rates(words, budget.rates);
@@ -228,7 +230,7 @@ void Stage::happen(Words words) {
   else if (who == "disk")
     broker_->handle(core::StoreFull{words.word(1) == "full"}, now_);
   else if (who == "stood_still")
-    broker_->handle(core::StoodStill{parse_duration(words.word(1))}, now_);
+    stand_still(parse_duration(words.word(1)));
   else if (who == "give_up_running")
     broker_->give_up_running(now_);
   else
@@ -236,6 +238,12 @@ void Stage::happen(Words words) {
         "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
         "\"");
   if (!together_) turn();
+}
+
+/// The process was stopped: time went on, and no turn came.
+void Stage::stand_still(core::Duration how_long) {
+  now_ += how_long;
+  broker_->handle(core::StoodStill{how_long}, now_);
 }
 
 void Stage::client_says(const std::string& kind, Words words) {

@@ -39,6 +39,7 @@ class Stage {
   void set_commits(bool on);
   void write();
   core::Broker& broker();
+  void stand_still(core::Duration how_long);
   void client_says(const std::string& kind, Words words);
   void worker_says(Words words);
   void advance_to(core::TimePoint end);

@@ -134,7 +134,7 @@ class Auditor final : public Watcher {
   bool is_paused(const ModelStream& stream) const;
   void heard_redriven(const Answer& answer);
   void heard_purged(const Answer& answer);
-  bool redrive(ModelJob& dead, std::string& first_code);
+  bool redrive(ModelJob& dead, std::optional<std::string>& first_code);
 
   // ---- workers (auditor_workers.cpp)
   void on(const std::string& address, const wire::Ready& ready);

@@ -328,7 +328,7 @@ void Auditor::heard_redriven(const Answer& answer) {
     if (refused != 0) violated("a dry run refuses a job");
     return;
   }
-  std::string first_code;
+  std::optional<std::string> first_code;
   std::int64_t runs = 0;
   for (const std::string& id : answer.ids) {
     const auto place = std::find_if(dead.begin(), dead.end(), [&](ModelJob* job) { return job->id == id; });
@@ -345,13 +345,14 @@ void Auditor::heard_redriven(const Answer& answer) {
   if (runs != count)
     violated("a redrive says that it runs " + std::to_string(count) + " jobs again, and runs " +
              std::to_string(runs));
-  if (dead.size() == answer.ids.size() && !first_code.empty() &&
-      !answer.has("\"code\":\"" + first_code + '"'))
-    violated("a redrive does not say " + first_code);
+  if (dead.size() == answer.ids.size() && !first_code.value_or("").empty() &&
+      !answer.has("\"code\":\"" + *first_code + '"'))
+    violated("a redrive does not say " + *first_code);
 }
 
-/// The broker has tried to run it again; returns whether it does.
-bool Auditor::redrive(ModelJob& dead, std::string& first_code) {
+/// The broker has tried to run it again; returns whether it does. `first_code`: why the first that does not
+/// is refused, empty where that is not known.
+bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   const core::Record* const record = broker_.jobs().find(dead.id);
   if (record == nullptr) violated(dead.name() + " is gone instead of run again");
   ModelRequest asked;
@@ -370,7 +371,8 @@ bool Auditor::redrive(ModelJob& dead, std::string& first_code) {
         order_.limit > 1 && (options_.jobs_max < 1000 || options_.memory_max < 1'000'000);
     if (asked.refusals.empty() && !room_changed)
       violated(dead.name() + " is refused to run again for no reason");
-    if (first_code.empty() && asked.must_refuse && asked.refusals.size() == 1) first_code = asked.refusals[0];
+    const bool known = asked.must_refuse && asked.refusals.size() == 1;
+    if (!first_code) first_code = known ? asked.refusals[0] : "";
     return false;
   }
   if (asked.must_refuse)

@@ -112,10 +112,10 @@ void SimOperator::set_lane() {
     value = random.between(0, random.one_of<std::int64_t>({20, 3000}));
     unit = "ms";
   }
-  const std::string text = std::to_string(value) + unit;
+  const std::string text = std::to_string(value) + unit, name = random.percent(3) ? "nowhere" : lane.name;
   wire::AdminQuery query;
   query.verb = "lane";
-  query.name = random.percent(3) ? "nowhere" : lane.name;
+  query.name = name;
   query.setting = setting;
   query.value = text;
   query.dry_run = random.percent(10);
@@ -137,10 +137,10 @@ void SimOperator::set_limit() {
       value = random.between(1, rate.limit);
     }
   }
-  const std::string text = std::to_string(value);
+  const std::string text = std::to_string(value), name = random.percent(3) ? "nothing" : budget.name;
   wire::AdminQuery query;
   query.verb = "limit";
-  query.name = random.percent(3) ? "nothing" : budget.name;
+  query.name = name;
   query.setting = setting;
   query.value = text;
   query.dry_run = random.percent(10);

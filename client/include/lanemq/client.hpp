@@ -88,6 +88,14 @@ struct ClientError {
 template <class T>
 using Reply = tl::expected<T, ClientError>;
 
+/// A job that the broker has taken.
+struct JobAccepted {
+  std::string id{}, lane{};
+  bool durable = false;    ///< it is on disk, and outlives the broker
+  bool duplicate = false;  ///< it was known before
+  std::int64_t position = 0;
+};
+
 /// The one terminal message of a job.
 using Answer = Reply<JobDone>;
 using AnswerCallback = std::function<void(Answer)>;
@@ -129,10 +137,12 @@ struct AdminDocument {
 struct AdminRequest {
   std::string verb{};
   std::string what{}, name{}, id{}, lane{}, service{}, client{}, model{}, state{}, code{};
-  std::string key{}, setting{}, value{}, reason{};
+  std::string key{}, setting{}, value{}, reason{}, path{};
   std::int64_t from = 0;
   std::optional<std::int64_t> limit{};
   bool dry_run = false;
+  /// How long the answer may take; none: ClientOptions::control_timeout.
+  std::optional<std::chrono::milliseconds> timeout{};
 };
 
 /// What this client did since it was made.
@@ -179,6 +189,11 @@ class Client {
   /// wait for it) and must not throw (the exception is logged and forgotten).
   void submit(JobRequest request, const Blob& body, AnswerCallback callback);
   void submit(JobRequest request, std::string body, AnswerCallback callback);
+
+  /// Leaves a job with the broker: answered when it is taken, not when it is over. Its answer is for fetch(),
+  /// of this client or another, for as long as the broker keeps it (JobRequest::retain).
+  std::future<Reply<JobAccepted>> leave(JobRequest request, const Blob& body = {});
+  std::future<Reply<JobAccepted>> leave(JobRequest request, std::string body);
 
   std::future<Reply<BrokerPong>> ping();
   /// `from`: of budgets and keys, how many to leave out, as an earlier answer's `next` said.

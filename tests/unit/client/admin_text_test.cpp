@@ -58,6 +58,8 @@ TEST(AdminText, of_a_change_is_a_sentence) {
       "worker w is draining (2 of that name, 3 jobs running)\n");
   EXPECT_EQ(admin_text("move", R"({"id":"a","lane":"low","changed":true,"dry_run":true})", false),
             "would be: job a waits in lane low\n");
+  EXPECT_EQ(admin_text("backup", R"({"path":"/backups/a.db"})", false),
+            "the store is copied to /backups/a.db\n");
 }
 
 TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {

@@ -33,6 +33,9 @@ class SessionTest : public testing::Test {
       case RequestKind::submit:
         encode(wire::Submit{.service = "echo", .id = id, .ref = raw}, header);
         break;
+      case RequestKind::leave:
+        encode(wire::Submit{.service = "echo", .id = id, .reply = "accepted", .ref = raw}, header);
+        break;
       case RequestKind::fetch:
         encode(wire::Fetch{.id = id, .ref = raw}, header);
         break;
@@ -249,6 +252,22 @@ TEST_F(BatchingTest, asks_again_on_each_connection_and_sends_everything_again) {
   submit(3);
   submit(4);
   EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4"));
+}
+
+TEST_F(SessionTest, a_job_that_is_left_ends_with_the_word_that_it_was_taken) {
+  ask(1, RequestKind::leave);
+  submit(2);
+  drain();
+  Buffer ref_bytes;
+  hear(wire::Accepted{.id = "job-2", .ref = number_ref(2, ref_bytes)});
+  EXPECT_EQ(session_.pending(), 2u);  // whoever waits for the answer waits on
+  hear(wire::Accepted{.id = "job-1", .durable = true, .ref = number_ref(1, ref_bytes)});
+
+  EXPECT_EQ(session_.pending(), 1u);
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_TRUE(std::get<JobAccepted>(*finished[0].outcome).durable);
 }
 
 TEST_F(SessionTest, a_job_is_sent_once_and_answered_once) {

@@ -165,6 +165,16 @@ TEST(Config, limits_that_nobody_knows_are_refused_rather_than_ignored) {
               HasSubstr("dollars_per_minute"));
 }
 
+TEST(Config, clients_have_tenants_and_budgets_match_them) {
+  const Config config = read(
+      "[clients.\"team-*\"]\ntenant = \"acme\"\n[[budget]]\nname = \"b\"\nmatch = { tenant = \"acme\" }\n"
+      "limits = { requests_per_minute = 5 }\n");
+
+  EXPECT_EQ(config.core.clients[0].tenant, "acme");
+  EXPECT_EQ(config.core.budgets[0].tenant, "acme");
+  EXPECT_THAT(print_config(config), HasSubstr("match = { tenant = \"acme\" }"));
+}
+
 TEST(Config, lanes_are_durable_unless_they_say_otherwise) {
   const Config config =
       read("[[lane]]\nname = \"a\"\ndefault = true\n[[lane]]\nname = \"b\"\ndurable = false\n");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/disk_reserve.hpp"
 
-#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/faulty_disk.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace lanemq {
@@ -13,47 +13,25 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// A disk of so many bytes.
-class SmallDisk final : public io::Disk {
- public:
-  explicit SmallDisk(std::uint64_t bytes) : bytes_(bytes) {}
-  std::optional<std::uint64_t> free_bytes(const std::string&) const override { return bytes_ - used(); }
-  std::uint64_t file_bytes(const std::string& path) const override {
-    const auto found = files.find(path);
-    return found == files.end() ? 0 : found->second;
-  }
-  bool allocate(const std::string& path, std::uint64_t bytes) override {
-    if (bytes > bytes_ - used() + file_bytes(path)) return false;
-    files[path] = bytes;
-    return true;
-  }
-  void remove(const std::string& path) override { files.erase(path); }
-
-  std::map<std::string, std::uint64_t> files;
-
- private:
-  std::uint64_t used() const {
-    std::uint64_t sum = 0;
-    for (const auto& [path, bytes] : files)
-      sum += bytes;
-    return sum;
-  }
-  std::uint64_t bytes_;
-};
+std::string of(std::uint64_t bytes) {
+  return std::string(bytes, '.');
+}
 
 TEST(DiskReserve, keeps_back_a_quarter_of_a_small_disk) {
-  SmallDisk disk(16 * kMiB);
+  test::FaultyDisk disk;
+  disk.set_capacity(16 * kMiB);
 
   const io::DiskReserve reserve(disk, "store", 64 * kMiB);
 
   EXPECT_TRUE(reserve.held());
   EXPECT_EQ(reserve.bytes(), 4 * kMiB);
-  EXPECT_EQ(disk.files.at("store.reserve"), 4 * kMiB);
+  EXPECT_EQ(disk.file_bytes("store.reserve"), 4 * kMiB);
 }
 
 TEST(DiskReserve, is_as_large_on_a_disk_that_the_store_has_filled) {
-  SmallDisk disk(16 * kMiB);
-  disk.files = {{"store", 10 * kMiB}, {"store-wal", 2 * kMiB}, {"store.reserve", 4 * kMiB}};
+  test::FaultyDisk disk(
+      {{"store", of(10 * kMiB)}, {"store-wal", of(2 * kMiB)}, {"store.reserve", of(4 * kMiB)}});
+  disk.set_capacity(16 * kMiB);
 
   const io::DiskReserve reserve(disk, "store", 64 * kMiB);
 
@@ -63,27 +41,27 @@ TEST(DiskReserve, is_as_large_on_a_disk_that_the_store_has_filled) {
 }
 
 TEST(DiskReserve, is_held_again_only_when_as_much_is_left_besides) {
-  SmallDisk disk(16 * kMiB);
+  test::FaultyDisk disk;
+  disk.set_capacity(16 * kMiB);
   io::DiskReserve reserve(disk, "store", 2 * kMiB);
   reserve.release();
   EXPECT_FALSE(reserve.held());
-  EXPECT_FALSE(disk.files.contains("store.reserve"));
+  EXPECT_EQ(disk.file_bytes("store.reserve"), 0u);
 
-  disk.files["other"] = 13 * kMiB;
+  disk.allocate("other", 13 * kMiB);
   EXPECT_FALSE(reserve.hold());
-  disk.files["other"] = 11 * kMiB;
+  disk.allocate("other", 11 * kMiB);
   EXPECT_TRUE(reserve.hold());
   EXPECT_TRUE(reserve.has_again(*reserve.free_bytes()));
 }
 
 TEST(DiskReserve, keeps_nothing_back_where_nothing_is_wanted) {
-  SmallDisk disk(16 * kMiB);
-  disk.files["store.reserve"] = kMiB;
+  test::FaultyDisk disk({{"store.reserve", of(kMiB)}});
 
   io::DiskReserve reserve(disk, "store", 0);
 
   EXPECT_TRUE(reserve.hold());
-  EXPECT_TRUE(disk.files.empty());
+  EXPECT_TRUE(disk.files().empty());
   EXPECT_FALSE(reserve.is_low(0));
 }
 

@@ -20,13 +20,15 @@ struct Image {
   std::size_t committed;
 };
 
-constexpr int kWorkloads = 16;
+constexpr std::uint64_t kWorkloads = 16;
 constexpr std::size_t kTurns = 24;
 constexpr int kImagesPerSync = 4;
 
 /// Runs a workload to its end, and loses power at every sync, in several ways.
-std::vector<Image> images_of(Workload& workload, FaultyDisk::Random& random) {
+std::vector<Image> images_of(Workload& workload, std::uint64_t seed) {
   std::vector<Image> images;
+  FaultyDisk::Random random(seed);         // the store's thread's
+  FaultyDisk::Random random_pauses(seed);  // this one's
   FaultyDisk disk;
   const io::Store* running = nullptr;
   disk.before_sync([&] {
@@ -40,7 +42,7 @@ std::vector<Image> images_of(Workload& workload, FaultyDisk::Random& random) {
   for (test::Turn& turn : workload.turns) {
     (*store)->submit(turn.writes());
     // Several turns in one commit, now and then.
-    if (random() % 2 == 0) (*store)->flush();
+    if (random_pauses() % 2 == 0) (*store)->flush();
   }
   (*store)->flush();
   EXPECT_EQ((*store)->committed(), workload.turns.size());
@@ -50,10 +52,9 @@ std::vector<Image> images_of(Workload& workload, FaultyDisk::Random& random) {
 
 TEST(PowerLoss, loses_nothing_that_was_committed_and_invents_nothing) {
   std::size_t images_seen = 0, more_than_committed = 0;
-  for (int seed = 1; seed <= kWorkloads; ++seed) {
-    FaultyDisk::Random random(seed);
+  for (std::uint64_t seed = 1; seed <= kWorkloads; ++seed) {
     Workload workload(seed, kTurns);
-    for (const Image& image : images_of(workload, random)) {
+    for (const Image& image : images_of(workload, seed)) {
       ++images_seen;
       const auto turns = test::turns_on(image.files, workload);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/io/sqlite_schema.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -94,10 +95,10 @@ TEST_F(StoreFile, that_is_no_database_is_refused_and_left_alone) {
 TEST_F(StoreFile, that_is_missing_beside_its_log_is_refused) {
   write_file(path_ + "-wal", std::string(5000, 'w'));
 
-  EXPECT_THAT(refusal(),
-              AllOf(HasSubstr(path_ + "-wal"), HasSubstr("missing"), HasSubstr("move the log away")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(path_ + "-wal"), HasSubstr("missing or empty"),
+                               HasSubstr("move the log away")));
   write_file(path_, "");
-  EXPECT_THAT(refusal(), HasSubstr("it is empty"));
+  EXPECT_THAT(refusal(), HasSubstr("missing or empty"));
 }
 
 TEST_F(StoreFile, with_a_changed_byte_is_refused_or_gives_back_what_was_written) {
@@ -133,6 +134,22 @@ TEST_F(StoreFile, in_a_folder_that_is_not_there_is_refused) {
   ASSERT_FALSE(store.has_value());
   EXPECT_THAT(store.error().message,
               AllOf(HasSubstr(path), HasSubstr("No such file"), HasSubstr("the folder must exist")));
+}
+
+TEST_F(StoreFile, behind_a_link_has_its_companions_beside_it) {
+  fill();
+  const std::string link = folder_.file("link.db");
+  ASSERT_EQ(::symlink(path_.c_str(), link.c_str()), 0);
+  const auto store = io::open_store({.specification = "sqlite:" + link, .reserve_bytes = 1 << 20});
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+
+  test::submit(**store, Turn().put_note("a", "b"));
+  (*store)->flush();
+
+  for (const char* companion : {"-wal", "-mark", ".reserve"}) {
+    EXPECT_TRUE(std::filesystem::exists(path_ + companion)) << companion;
+    EXPECT_FALSE(std::filesystem::exists(link + companion)) << companion;
+  }
 }
 
 TEST_F(StoreFile, that_is_a_folder_is_refused) {

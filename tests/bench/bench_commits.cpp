@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a commit of the store costs, with its fsyncs: `scripts/bench commits`. Files lie in the folder that
+// LANEMQ_BENCH_FOLDER names, else in the build folder: a disk in memory would show nothing.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "broker/io/store.hpp"
+
+namespace {
+
+using namespace lanemq;
+using Clock = std::chrono::steady_clock;
+using core::Write;
+using core::Writes;
+
+/// About what the broker writes beside the body of a job.
+constexpr std::size_t kStateBytes = 40, kRecordBytes = 120;
+
+/// A store in a file of its own, gone with it.
+class Bench {
+ public:
+  Bench() { open(); }
+  ~Bench() {
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  io::Store& store() { return *store_; }
+  std::string file(const std::string& name) const { return folder_ / name; }
+  void close() { store_.reset(); }
+  void open() {
+    auto opened = io::open_store({.specification = "sqlite:" + file("lanemq.db")});
+    if (!opened) throw std::runtime_error(opened.error().message);
+    store_ = std::move(*opened);
+  }
+
+  void insert(std::size_t jobs, std::size_t body_bytes) {
+    const Blob body = Blob::copy(std::string(body_bytes, 'b'));
+    for (std::size_t i = 0; i < jobs; ++i) {
+      writes_.add(Write::Kind::insert_job, ++newest_);
+      writes_.buffer().write(text_.data(), kStateBytes);
+      writes_.end_of_state();
+      writes_.buffer().write(text_.data(), kRecordBytes);
+      writes_.end_of_record();
+      writes_.set_body(body);
+    }
+  }
+  void erase(std::size_t jobs) {
+    for (std::size_t i = 0; i < jobs; ++i)
+      writes_.add(Write::Kind::erase_job, ++erased_);
+  }
+  std::uint64_t submit() { return store_->submit(writes_); }
+  /// By the store's descriptor, as the loop waits.
+  void wait_for(std::uint64_t ticket) {
+    while (store_->committed() < ticket) {
+      pollfd readable{.fd = store_->descriptor(), .events = POLLIN, .revents = 0};
+      poll(&readable, 1, 1000);
+      store_->clear_signal();
+      if (store_->condition() == io::StoreCondition::failed) throw std::runtime_error(store_->trouble());
+    }
+  }
+
+ private:
+  static std::filesystem::path make_folder() {
+    const char* const named = std::getenv("LANEMQ_BENCH_FOLDER");
+    std::string pattern = std::string(named != nullptr ? named : "build") + "/bench-store-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder " + pattern + " can be made");
+    return pattern;
+  }
+
+  const std::filesystem::path folder_ = make_folder();
+  const std::string text_ = std::string(256, 't');
+  std::unique_ptr<io::Store> store_;
+  Writes writes_;
+  std::uint64_t newest_ = 0, erased_ = 0;
+};
+
+/// What one commit must cost at least: a page that is written to a file, and its fsync.
+void bare_fsync(benchmark::State& state) {
+  const Bench bench;
+  const std::string page(4096, 'p');
+  const int file = ::open(bench.file("bare").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  constexpr int kPages = 1000;  // begun anew after as many as a log has
+  for (int at = 0; at < kPages; ++at)
+    benchmark::DoNotOptimize(pwrite(file, page.data(), page.size(), at * 4096));
+  fsync(file);
+  int at = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(pwrite(file, page.data(), page.size(), at++ % kPages * 4096));
+    if (fdatasync(file) != 0) state.SkipWithError("fdatasync failed");
+  }
+  ::close(file);
+}
+BENCHMARK(bare_fsync)->Name("store/bare_fsync")->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// One turn after the other: so many jobs come and as many of those before them go, and each is waited for.
+void turns_one_by_one(benchmark::State& state) {
+  const auto jobs = static_cast<std::size_t>(state.range(0)),
+             bytes = static_cast<std::size_t>(state.range(1));
+  Bench bench;
+  bench.insert(jobs, bytes);
+  bench.wait_for(bench.submit());
+  for (auto _ : state) {
+    bench.insert(jobs, bytes);
+    bench.erase(jobs);
+    bench.wait_for(bench.submit());
+  }
+  state.counters["commits"] =
+      benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+                                              benchmark::Counter::kIsRate);
+}
+BENCHMARK(turns_one_by_one)
+    ->Name("store/one_by_one")
+    ->ArgNames({"jobs", "bytes"})
+    ->ArgsProduct({{1, 10, 100, 1000}, {128, 4096}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// As the loop works: turns are handed over without a wait, as long as a bounded backlog has room, and those
+/// that queue up during an fsync are committed together.
+void turns_in_flight(benchmark::State& state) {
+  constexpr std::size_t kBacklogBytes = 4u << 20;
+  const auto jobs = static_cast<std::size_t>(state.range(0)),
+             bytes = static_cast<std::size_t>(state.range(1));
+  Bench bench;
+  bench.insert(jobs, bytes);
+  std::uint64_t last = bench.submit();
+  for (auto _ : state) {
+    bench.insert(jobs, bytes);
+    bench.erase(jobs);
+    last = bench.submit();
+    if (bench.store().backlog_bytes() > kBacklogBytes) bench.wait_for(bench.store().committed() + 1);
+  }
+  bench.wait_for(last);
+  state.counters["jobs"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+                                              benchmark::Counter::kIsRate);
+}
+BENCHMARK(turns_in_flight)
+    ->Name("store/in_flight")
+    ->ArgNames({"jobs", "bytes"})
+    ->ArgsProduct({{10, 100}, {128, 4096}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+class Counter final : public io::StoreReader {
+ public:
+  Result<void> note(std::string_view, std::string_view) override { return {}; }
+  Result<void> job(std::uint64_t, std::string_view, std::string_view, std::optional<std::string_view>,
+                   std::size_t) override {
+    ++jobs;
+    return {};
+  }
+  Result<void> result(std::uint64_t, std::string_view, Blob) override { return {}; }
+  std::size_t jobs = 0;
+};
+
+/// A start over a file of so many jobs: to open it, read it and check its checksums.
+void start(benchmark::State& state) {
+  constexpr std::size_t kAtOnce = 10'000;
+  const auto jobs = static_cast<std::size_t>(state.range(0));
+  Bench bench;
+  for (std::size_t made = 0; made < jobs; made += kAtOnce) {
+    bench.insert(kAtOnce, static_cast<std::size_t>(state.range(1)));
+    bench.wait_for(bench.submit());
+  }
+  for (auto _ : state) {
+    state.PauseTiming();
+    bench.close();
+    state.ResumeTiming();
+    bench.open();
+    Counter counter;
+    if (!bench.store().load(counter) || counter.jobs != jobs) state.SkipWithError("not all came back");
+  }
+}
+BENCHMARK(start)
+    ->Name("store/start")
+    ->ArgNames({"jobs", "bytes"})
+    ->Args({1'000'000, 128})
+    ->Args({100'000, 4096})
+    ->Iterations(2)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+/// The longest that a commit takes while a backup of the file is written.
+void backup(benchmark::State& state) {
+  constexpr std::size_t kAtOnce = 1000;
+  Bench bench;
+  for (std::size_t made = 0; made < 50'000; made += kAtOnce) {
+    bench.insert(kAtOnce, 4096);
+    bench.wait_for(bench.submit());
+  }
+  std::vector<double> waits;
+  for (auto _ : state) {
+    const std::string path = bench.file("backup" + std::to_string(waits.size()));
+    if (!bench.store().begin_backup(path)) state.SkipWithError("no backup");
+    std::optional<Result<void>> done;
+    while (!(done = bench.store().take_backup())) {
+      const auto begun = Clock::now();
+      bench.insert(1, 128);
+      bench.wait_for(bench.submit());
+      waits.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begun).count());
+    }
+    if (!*done) state.SkipWithError("the backup failed");
+  }
+  std::sort(waits.begin(), waits.end());
+  state.counters["commit_p50_ms"] = waits[waits.size() / 2];
+  state.counters["commit_p99_ms"] = waits[waits.size() * 99 / 100];
+  state.counters["commit_max_ms"] = waits.back();
+}
+BENCHMARK(backup)
+    ->Name("store/backup_of_200MiB")
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
