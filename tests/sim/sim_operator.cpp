@@ -91,6 +91,17 @@ void SimOperator::drain_workers() {
   paused_.emplace_back("worker", name);
 }
 
+void SimOperator::set(std::string_view verb, std::string_view name, std::string_view setting,
+                      std::string_view value) {
+  wire::AdminQuery query;
+  query.verb = verb;
+  query.name = name;
+  query.setting = setting;
+  query.value = value;
+  query.dry_run = stage_.random.percent(10);
+  stage_.host.operate(query);
+}
+
 void SimOperator::set_lane() {
   Random& random = stage_.random;
   const core::LaneOptions& lane = random.pick(stage_.swarm.options.lanes);
@@ -113,13 +124,7 @@ void SimOperator::set_lane() {
     unit = "ms";
   }
   const std::string text = std::to_string(value) + unit, name = random.percent(3) ? "nowhere" : lane.name;
-  wire::AdminQuery query;
-  query.verb = "lane";
-  query.name = name;
-  query.setting = setting;
-  query.value = text;
-  query.dry_run = random.percent(10);
-  stage_.host.operate(query);
+  set("lane", name, setting, text);
 }
 
 void SimOperator::set_limit() {
@@ -138,13 +143,7 @@ void SimOperator::set_limit() {
     }
   }
   const std::string text = std::to_string(value), name = random.percent(3) ? "nothing" : budget.name;
-  wire::AdminQuery query;
-  query.verb = "limit";
-  query.name = name;
-  query.setting = setting;
-  query.value = text;
-  query.dry_run = random.percent(10);
-  stage_.host.operate(query);
+  set("limit", name, setting, text);
 }
 
 void SimOperator::move_job() {

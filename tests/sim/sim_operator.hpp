@@ -21,6 +21,7 @@ class SimOperator {
   void resume(std::size_t which);
   void move_job();
   void drain_workers();
+  void set(std::string_view verb, std::string_view name, std::string_view setting, std::string_view value);
   void set_lane();
   void set_limit();
 

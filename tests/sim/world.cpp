@@ -117,13 +117,18 @@ void World::clients_find_out() {
 
 // ---- the end ------------------------------------------------------------------------------------------
 
-void World::finish_in_peace() {
+/// Whoever waits for an answer gets it.
+void World::answer_everybody() {
   for (const auto& client : clients_)
     client->settle();
   run_until(scheduler_.now() + kSettledAfter);
   for (const auto& client : clients_)
     if (client->pending() > 0)
       violated("a client still waits for " + std::to_string(client->pending()) + " answers");
+}
+
+void World::finish_in_peace() {
+  answer_everybody();
   host_->auditor().check_all_answered();
   for (const auto& worker : workers_)
     worker->leave(true);
@@ -143,12 +148,7 @@ void World::finish_by_drain() {
 
 /// Everything that was promised has ended, is kept for its time, and is forgotten, on disk too.
 void World::finish_on_disk() {
-  for (const auto& client : clients_)
-    client->settle();
-  run_until(scheduler_.now() + kSettledAfter);
-  for (const auto& client : clients_)
-    if (client->pending() > 0)
-      violated("a client still waits for " + std::to_string(client->pending()) + " answers");
+  answer_everybody();
   const StoreModel& rows = crashing_->rows();
   for (const auto& [number, job] : rows.jobs())
     if (!rows.results().contains(number))

@@ -59,6 +59,7 @@ class World {
   void start_trouble();
   void make_trouble();
   void run_until(core::TimePoint end);
+  void answer_everybody();
   void finish_in_peace();
   void finish_by_drain();
   void finish_on_disk();

@@ -13,7 +13,7 @@
 #include "client/cli/run/line_reader.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/run_key.hpp"
-#include "tests/unit/client/temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace lanemq::cli {
 namespace {

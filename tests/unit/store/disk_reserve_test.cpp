@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/faulty_disk.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace lanemq {
 namespace {
@@ -66,16 +66,16 @@ TEST(DiskReserve, keeps_nothing_back_where_nothing_is_wanted) {
 }
 
 TEST(Disk, makes_a_file_that_takes_its_room) {
-  const test::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   io::Disk disk;
-  const std::string path = folder.file("reserve");
+  const std::string path = folder.path("reserve");
 
   ASSERT_TRUE(disk.allocate(path, kMiB));
   EXPECT_EQ(disk.file_bytes(path), kMiB);
   ASSERT_TRUE(disk.allocate(path, kMiB / 2));
   EXPECT_EQ(disk.file_bytes(path), kMiB / 2);
   EXPECT_GT(disk.free_bytes(path).value_or(0), 0u);
-  EXPECT_FALSE(disk.allocate(folder.file("no/folder"), kMiB));
+  EXPECT_FALSE(disk.allocate(folder.path("no/folder"), kMiB));
 
   disk.remove(path);
   EXPECT_EQ(disk.file_bytes(path), 0u);

@@ -12,7 +12,7 @@
 
 #include "broker/io/store.hpp"
 #include "tests/support/store_driver.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace lanemq {
 namespace {
@@ -48,8 +48,8 @@ class StoreFile : public testing::Test {
     (*store)->flush();
   }
 
-  const test::TemporaryFolder folder_;
-  const std::string path_ = folder_.file("lanemq.db");
+  const test::TemporaryDirectory folder_;
+  const std::string path_ = folder_.path("lanemq.db");
 };
 
 TEST_F(StoreFile, is_refused_while_another_has_it) {
@@ -127,7 +127,7 @@ TEST_F(StoreFile, with_a_changed_byte_is_refused_or_gives_back_what_was_written)
 }
 
 TEST_F(StoreFile, in_a_folder_that_is_not_there_is_refused) {
-  const std::string path = folder_.file("no/folder.db");
+  const std::string path = folder_.path("no/folder.db");
 
   const auto store = io::open_store({.specification = "sqlite:" + path});
 
@@ -138,7 +138,7 @@ TEST_F(StoreFile, in_a_folder_that_is_not_there_is_refused) {
 
 TEST_F(StoreFile, behind_a_link_has_its_companions_beside_it) {
   fill();
-  const std::string link = folder_.file("link.db");
+  const std::string link = folder_.path("link.db");
   ASSERT_EQ(::symlink(path_.c_str(), link.c_str()), 0);
   const auto store = io::open_store({.specification = "sqlite:" + link, .reserve_bytes = 1 << 20});
   ASSERT_TRUE(store.has_value()) << store.error().message;
@@ -153,7 +153,7 @@ TEST_F(StoreFile, behind_a_link_has_its_companions_beside_it) {
 }
 
 TEST_F(StoreFile, that_is_a_folder_is_refused) {
-  const auto store = io::open_store({.specification = "sqlite:" + folder_.file("")});
+  const auto store = io::open_store({.specification = "sqlite:" + folder_.path("")});
 
   ASSERT_FALSE(store.has_value());
   EXPECT_THAT(store.error().message, HasSubstr("not a regular file"));
@@ -191,11 +191,11 @@ TEST_F(StoreFile, begun_by_a_start_that_crashed_is_finished) {
   write_file(path_, "");
   ASSERT_TRUE(open().has_value());
   {
-    auto database = io::sqlite::Database::open(folder_.file("second.db"), io::sqlite::Database::Mode::create);
+    auto database = io::sqlite::Database::open(folder_.path("second.db"), io::sqlite::Database::Mode::create);
     ASSERT_TRUE(database->execute("PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL").has_value());
   }
 
-  const auto store = io::open_store({.specification = "sqlite:" + folder_.file("second.db")});
+  const auto store = io::open_store({.specification = "sqlite:" + folder_.path("second.db")});
 
   EXPECT_TRUE(store.has_value()) << store.error().message;
 }

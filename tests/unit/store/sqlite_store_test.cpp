@@ -17,7 +17,7 @@
 #include "broker/io/store.hpp"
 #include "tests/support/failpoint_hook.hpp"
 #include "tests/support/store_driver.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace lanemq {
 namespace {
@@ -75,8 +75,8 @@ class Gate {
 
 class SqliteStore : public testing::Test {
  protected:
-  const test::TemporaryFolder folder_;
-  const std::string path_ = folder_.file("lanemq.db");
+  const test::TemporaryDirectory folder_;
+  const std::string path_ = folder_.path("lanemq.db");
 };
 
 TEST_F(SqliteStore, gives_back_every_kind_of_write_after_a_restart) {
@@ -325,10 +325,10 @@ TEST_F(SqliteStore, backs_up_everything_that_is_committed_while_work_goes_on) {
   many.apply(expected);
   store->submit(many.writes());
   store->flush();
-  const std::string copy = folder_.file("copy.db");
+  const std::string copy = folder_.path("copy.db");
 
   ASSERT_TRUE(store->begin_backup(copy).has_value());
-  EXPECT_FALSE(store->begin_backup(folder_.file("other.db")).has_value()) << "one at a time";
+  EXPECT_FALSE(store->begin_backup(folder_.path("other.db")).has_value()) << "one at a time";
   // What is committed while it runs is in it or follows it: the jobs of a turn are never apart.
   for (std::uint64_t turn = 1000; !store->take_backup(); turn += 2) {
     submit(*store, Turn()
@@ -354,13 +354,13 @@ TEST_F(SqliteStore, backs_up_everything_that_is_committed_while_work_goes_on) {
 TEST_F(SqliteStore, replaces_no_file_by_a_backup) {
   const auto store = open(path_);
   submit(*store, Turn().put_note("a", "b"));
-  const std::string copy = folder_.file("copy.db");
+  const std::string copy = folder_.path("copy.db");
   ASSERT_TRUE(store->begin_backup(copy).has_value());
   ASSERT_TRUE(wait_for_backup(*store).has_value());
 
   ASSERT_TRUE(store->begin_backup(copy).has_value());
   const auto again = wait_for_backup(*store);
-  ASSERT_TRUE(store->begin_backup(folder_.file("no/such/folder.db")).has_value());
+  ASSERT_TRUE(store->begin_backup(folder_.path("no/such/folder.db")).has_value());
   const auto nowhere = wait_for_backup(*store);
 
   ASSERT_FALSE(again.has_value());

@@ -11,7 +11,7 @@
 #include "broker/io/sqlite.hpp"
 #include "broker/io/store_place.hpp"
 #include "tests/support/store_driver.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace lanemq {
 namespace {
@@ -40,8 +40,8 @@ class CheckStore : public testing::Test {
     ASSERT_TRUE(done.has_value()) << done.error().message;
   }
 
-  const test::TemporaryFolder folder_;
-  const std::string path_ = folder_.file("lanemq.db");
+  const test::TemporaryDirectory folder_;
+  const std::string path_ = folder_.path("lanemq.db");
 };
 
 TEST_F(CheckStore, counts_what_is_there) {
@@ -69,7 +69,7 @@ TEST_F(CheckStore, finds_what_is_not_what_was_written) {
         std::pair("UPDATE note SET record = x'00'", "note \"name\""),
         std::pair("DELETE FROM body", "the body of job 2"),
         std::pair("DELETE FROM job WHERE number = 2", "1 bodies are there for 0 jobs")}) {
-    const std::string copy = folder_.file("copy.db");
+    const std::string copy = folder_.path("copy.db");
     std::filesystem::copy_file(path_, copy, std::filesystem::copy_options::overwrite_existing);
     run(sql);
 
@@ -85,10 +85,10 @@ TEST_F(CheckStore, finds_what_is_not_what_was_written) {
 }
 
 TEST_F(CheckStore, says_what_to_name_where_there_is_no_file) {
-  const auto missing = check_store({.specification = "sqlite:" + folder_.file("missing.db")});
+  const auto missing = check_store({.specification = "sqlite:" + folder_.path("missing.db")});
   ASSERT_FALSE(missing.has_value());
   EXPECT_THAT(missing.error().message, HasSubstr("there is no such file"));
-  EXPECT_FALSE(std::filesystem::exists(folder_.file("missing.db")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("missing.db")));
 
   const auto memory = check_store({.specification = "memory"});
   ASSERT_FALSE(memory.has_value());
@@ -118,15 +118,15 @@ TEST(DefaultStore, is_the_services_folder_then_the_users) {
 }
 
 TEST(DefaultStore, has_a_folder_for_the_user_alone) {
-  const test::TemporaryFolder folder;
-  const std::string specification = "sqlite:" + folder.file("a/b/lanemq.db");
+  const test::TemporaryDirectory folder;
+  const std::string specification = "sqlite:" + folder.path("a/b/lanemq.db");
 
   ASSERT_TRUE(io::make_default_folder(specification).has_value());
   ASSERT_TRUE(io::make_default_folder(specification).has_value());
 
-  EXPECT_EQ(std::filesystem::status(folder.file("a/b")).permissions(), std::filesystem::perms::owner_all);
-  std::ofstream(folder.file("file")) << "";
-  EXPECT_FALSE(io::make_default_folder("sqlite:" + folder.file("file/b/lanemq.db")).has_value());
+  EXPECT_EQ(std::filesystem::status(folder.path("a/b")).permissions(), std::filesystem::perms::owner_all);
+  std::ofstream(folder.path("file")) << "";
+  EXPECT_FALSE(io::make_default_folder("sqlite:" + folder.path("file/b/lanemq.db")).has_value());
 }
 
 }  // namespace
