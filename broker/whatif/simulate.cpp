@@ -57,13 +57,18 @@ class Meter {
       rates_.emplace_back(rate.period);
   }
 
-  bool matches(const Request& request, std::string_view lane, std::string_view tenant) const {
+  /// `tenant_of`: asked only where that counts, since it is looked up.
+  template <class TenantOf>
+  bool matches(const Request& request, std::string_view lane, TenantOf tenant_of) const {
     const auto match = [](const std::string& pattern, std::string_view value) {
       return pattern.empty() || glob_match(pattern, value);
     };
     return match(budget_.service, request.service) && match(budget_.model, request.model) &&
            match(budget_.client, request.client) && match(budget_.lane, lane) &&
-           (budget_.tenant.empty() || (!tenant.empty() && match(budget_.tenant, tenant)));
+           (budget_.tenant.empty() || matches_tenant(tenant_of(request.client)));
+  }
+  bool matches_tenant(const std::string& tenant) const {
+    return !tenant.empty() && glob_match(budget_.tenant, tenant);
   }
   void begin(const core::Amounts& amounts, TimePoint now) {
     for (std::size_t i = 0; i < rates_.size(); ++i)
@@ -237,8 +242,9 @@ class Simulation {
   }
 
   bool counts(const Meter& meter, const Request& request) const {
-    return meter.matches(request, options_.lanes[lane_of(request)].name,
-                         broker_.clients().options_of(request.client).tenant);
+    return meter.matches(request, options_.lanes[lane_of(request)].name, [this](std::string_view client) {
+      return broker_.clients().options_of(client).tenant;
+    });
   }
 
   /// A worker hands in the outcome of a job, or that it has broken it off.
