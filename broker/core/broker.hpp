@@ -266,7 +266,6 @@ class Broker {
   std::int64_t stored_us(TimePoint when) const { return when.time_since_epoch().count() + epoch_us(); }
   TimePoint time_of(std::int64_t stored_us) const { return TimePoint(Duration(stored_us - epoch_us())); }
   void write_state(const Job& job, bool dead = false);
-  void write_note(std::string_view name, const std::vector<StoredEntry>& entries);
   void note_numbers();
   void write_numbers();
   void write_accepted(const Job& job, const wire::Submit& fields, const Blob& body);

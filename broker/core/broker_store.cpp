@@ -86,15 +86,7 @@ void Broker::write_numbers() {
   generations_noted_ = jobs_.generation() + kGenerationsAhead;
   StoredNumbers numbers;
   numbers.put(static_cast<std::int64_t>(generations_noted_));
-  write_note(kNumbers, {{.name = "generation", .numbers = numbers}});
-}
-
-void Broker::write_note(std::string_view name, const std::vector<StoredEntry>& entries) {
-  outbox_.writes.add(Write::Kind::put_note, 0);
-  outbox_.writes.buffer().write(name.data(), name.size());
-  outbox_.writes.end_of_state();
-  write(entries, outbox_.writes.buffer());
-  outbox_.writes.end_of_record();
+  write_note(kNumbers, {{.name = "generation", .numbers = numbers}}, outbox_.writes);
 }
 
 void Broker::write_renamed(const Job& job, JobNumber stored_as) {
@@ -159,7 +151,8 @@ bool Broker::has_notes() const {
 void Broker::write_notes() {
   if (!options_.store_durable) return;
   for (const Budget* budget : budgets_.take_unsaved())
-    write_note(std::string(kBudget) + budget->options.name, budgets_.save(*budget, epoch_us()));
+    write_note(std::string(kBudget) + budget->options.name, budgets_.save(*budget, epoch_us()),
+               outbox_.writes);
 }
 
 // ---- restoring ----------------------------------------------------------------------------------------
@@ -371,7 +364,7 @@ Broker::Restored Broker::restored(TimePoint now) {
   if (!all.seeded) {
     StoredNumbers seed;
     seed.put(static_cast<std::int64_t>(body_hash_seed_));
-    write_note(kSeed, {{.name = "body_hash", .numbers = seed}});
+    write_note(kSeed, {{.name = "body_hash", .numbers = seed}}, outbox_.writes);
   }
   evict_results();
   const Restored count = all.count;

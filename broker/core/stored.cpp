@@ -103,6 +103,14 @@ void write(const std::vector<StoredEntry>& entries, Buffer& out) {
   }
 }
 
+void write_note(std::string_view name, const std::vector<StoredEntry>& entries, Writes& writes) {
+  writes.add(Write::Kind::put_note, 0);
+  writes.buffer().write(name.data(), name.size());
+  writes.end_of_state();
+  write(entries, writes.buffer());
+  writes.end_of_record();
+}
+
 StoredDecoder::StoredDecoder() : decoder_(limits::body_bytes_max, kRecordBytesMax) {}
 
 Result<StoredState> StoredDecoder::state(std::string_view bytes, std::int64_t epoch_us, History& history) {

@@ -13,6 +13,7 @@
 
 #include "broker/core/dead_job.hpp"
 #include "broker/core/job.hpp"
+#include "broker/core/writes.hpp"
 
 namespace lanemq::core {
 
@@ -75,6 +76,8 @@ struct StoredEntry {
   StoredNumbers numbers;
 };
 void write(const std::vector<StoredEntry>& entries, Buffer& out);
+/// Adds the note of that name to the writes.
+void write_note(std::string_view name, const std::vector<StoredEntry>& entries, Writes& writes);
 
 /// Reads all of these. What it returned lives until it reads again. Not thread-safe.
 class StoredDecoder {

@@ -8,6 +8,8 @@
 #include <functional>
 #include <string>
 
+#include <xxhash.h>
+
 #include "broker/core/stored.hpp"
 
 namespace lanemq::io {
@@ -70,9 +72,7 @@ ClockReading read_clock() {
   reading.uptime_us = uptime_us();
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  for (const char c : boot)  // FNV-1a, the same in each run
-    reading.boot = static_cast<std::int64_t>(
-        (static_cast<std::uint64_t>(reading.boot) ^ static_cast<unsigned char>(c)) * 1099511628211u);
+  reading.boot = static_cast<std::int64_t>(XXH3_64bits(boot.data(), boot.size()));
   return reading;
 }
 
@@ -92,12 +92,9 @@ Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
   for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})
     numbers.put(number);
   core::Writes& writes = broker.outbox().writes;
-  writes.add(core::Write::Kind::put_note, 0);
-  writes.buffer().write(kClock.data(), kClock.size());
-  writes.end_of_state();
-  core::write({{.name = "start", .numbers = numbers}}, writes.buffer());
-  writes.end_of_record();
-  // Before anybody is served: the numbers of this life's jobs are no other's from then on.
+  core::write_note(kClock, {{.name = "start", .numbers = numbers}}, writes);
+  // Where the numbers of this life begin is on disk before any is given: another life would give them again,
+  // and a worker could hand in what it did in this one.
   store.submit(writes);
   store.flush();
   return restored;

@@ -110,7 +110,6 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       edit_(std::move(edit)),
       decoder_(core_options.body_bytes_max),
       started_(Clock::now()),
-      wall_ms_(core_options.wall_ms),
       bodies_(kBodiesAheadBytesMax) {
   bind_admin();
   restore();
@@ -121,10 +120,6 @@ void Server::restore() {
   const auto began = Clock::now();
   const auto restored = io::restore(broker_, *store_, [this] { return now(); });
   if (!restored) throw StoreError(restored.error().message);
-  // Where the numbers of this life begin is on disk before any is given: another life would give them again,
-  // and a worker could hand in what it did in this one.
-  commit(now());
-  store_->flush();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
   log_event(LogLevel::info, "store.restored",
             {{"store", store_->name()},
@@ -331,34 +326,31 @@ void Server::begin_backup(const core::Origin& from, const wire::AdminQuery& quer
                     .envelope = std::string(from.envelope),
                     .ref = std::string(query.ref.bytes),
                     .path = std::string(query.path)};
-  const auto refuse = [&](ErrorCode code, const std::string& why) {
-    wire::ErrorReply reply;
-    reply.code = name_of(code);
-    reply.message = why;
-    reply.ref = query.ref;
-    broker_.outbox().add(from.peer, from.address, from.envelope, reply);
-  };
   if (backup_)
-    return refuse(ErrorCode::conflict, "a backup to " + backup_->path + " goes on; wait for its end");
+    return refuse_backup(
+        asked, {ErrorCode::conflict, "a backup to " + backup_->path + " goes on; wait for its end"});
   if (!asked.path.starts_with('/'))
-    return refuse(ErrorCode::bad_request,
-                  "field \"path\" is no absolute path; the broker's folder is not yours");
-  if (const auto begun = store_->begin_backup(asked.path); !begun)
-    return refuse(begun.error().code, begun.error().message);
+    return refuse_backup(asked, {ErrorCode::bad_request,
+                                 "field \"path\" is no absolute path; the broker's folder is not yours"});
+  if (const auto begun = store_->begin_backup(asked.path); !begun) return refuse_backup(asked, begun.error());
   backup_ = std::move(asked);
 }
 
+void Server::refuse_backup(const BackupAsked& asked, const Error& why) {
+  wire::ErrorReply reply;
+  reply.code = name_of(why.code);
+  reply.message = why.message;
+  reply.ref = {asked.ref};
+  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+}
+
+/// Requires: there is one.
 void Server::answer_backup(const Result<void>& ended) {
-  if (!backup_) return;
   const BackupAsked asked = *std::exchange(backup_, std::nullopt);
   if (!ended) {
-    wire::ErrorReply reply;
-    reply.code = name_of(ended.error().code);
-    reply.message = ended.error().message;
-    reply.ref = {asked.ref};
     log_event(LogLevel::error, "store.backup_failed",
               {{"path", asked.path}, {"reason", ended.error().message}});
-    return broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+    return refuse_backup(asked, ended.error());
   }
   log_event(LogLevel::info, "store.backed_up", {{"path", asked.path}});
   document_.clear();
@@ -461,7 +453,7 @@ void Server::take_request(core::Peer peer, const wire::ClientRequest& request, c
   if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
   if (const auto* ping = std::get_if<wire::Ping>(&request)) {
     wire::Pong pong;
-    pong.now_ms = wall_ms_ + core::to_ms(now.time_since_epoch() - kTimeAtStart);
+    pong.now_ms = broker_.options().wall_ms + core::to_ms(now.time_since_epoch());
     pong.version = kVersion;
     if (ping->batch > 0) pong.batch = limits::batch_items_max;
     pong.ref = ping->ref;

@@ -96,7 +96,12 @@ class Server {
   void read_store(core::TimePoint now);
   void read_bodies(core::TimePoint now);
   void commit(core::TimePoint now);
+  /// Whoever asked for a backup.
+  struct BackupAsked {
+    std::string address, envelope, ref, path;
+  };
   void begin_backup(const core::Origin& from, const wire::AdminQuery& query);
+  void refuse_backup(const BackupAsked& asked, const Error& why);
   void answer_backup(const Result<void>& ended);
   bool behind_with_commits() const;
   void send_all();
@@ -143,7 +148,6 @@ class Server {
   Clock::time_point started_;
   Clock::time_point polled_{};
   core::TimePoint now_{};
-  std::int64_t wall_ms_ = 0;
   std::optional<core::TimePoint> stop_at_;  // draining until then
   bool stop_now_ = false;
   int exit_code_ = 0;
@@ -163,10 +167,6 @@ class Server {
   std::size_t reading_ = 0;            // bodies that were asked for and have not come
   std::vector<StoredBody> read_;
   absl::flat_hash_set<std::uint64_t> awaited_;  // bodies that somebody waits for
-  /// Whoever asked for a backup.
-  struct BackupAsked {
-    std::string address, envelope, ref, path;
-  };
   std::optional<BackupAsked> backup_;
 
   std::vector<std::string> unreachable_;   // workers found gone while sending
