@@ -70,7 +70,8 @@ class Broker {
   /// disk get numbers that the next life must not use again.
   struct Restored {
     std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
-    std::size_t without_lane = 0;  ///< whose lanes are not configured any more: they are in the default one
+    std::size_t without_lane =
+        0;  ///< jobs whose lanes are not configured any more: they are in the default one
   };
   Restored restored(TimePoint now);
   /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit.
@@ -275,7 +276,7 @@ class Broker {
   void write_forgotten(const KeptResult& result);
   struct Restoring;
   Restoring& restoring();
-  Lane& restored_lane(std::string_view name);
+  Lane& restored_lane(std::string_view name) const;
   bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
   void read_ahead(const Job& job);
   static bool is_durable(const Record& record);

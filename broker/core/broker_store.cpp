@@ -192,10 +192,9 @@ Result<void> Broker::restore_note(std::string_view name, std::string_view record
 }
 
 /// The lane of that name, or where it is not configured any more the default one.
-Lane& Broker::restored_lane(std::string_view name) {
-  if (Lane* const lane = lane_named(name)) return *lane;
-  ++restoring().count.without_lane;
-  return *default_lane_;
+Lane& Broker::restored_lane(std::string_view name) const {
+  Lane* const lane = lane_named(name);
+  return lane != nullptr ? *lane : *default_lane_;
 }
 
 Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_bytes, std::string_view record,
@@ -223,6 +222,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   };
 
   Lane& lane = restored_lane(state->lane);
+  if (lane.options().name != state->lane) ++all.count.without_lane;
   const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
   if (state->kind == StoredState::Kind::dead) {
     Job job;  // for its text
