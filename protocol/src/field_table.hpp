@@ -288,7 +288,9 @@ LANEMQ_OP(Accepted, "accepted", false, false, field<&Accepted::id>("id", kIdRequ
           field<&Accepted::duplicate>("duplicate"), field<&Accepted::position>("position", {.fallback = -1}),
           field<&Accepted::eta_ms>("eta_ms"), ref_field<&Accepted::ref>())
 LANEMQ_OP(ChunkReply, "chunk", false, false, field<&ChunkReply::id>("id", kId),
-          field<&ChunkReply::seq>("seq", {.fallback = -1}), ref_field<&ChunkReply::ref>())
+          field<&ChunkReply::seq>("seq", {.fallback = -1}), field<&ChunkReply::lane>("lane", kName),
+          field<&ChunkReply::attempts>("attempts", kFirst), field<&ChunkReply::queued_ms>("queued_ms"),
+          ref_field<&ChunkReply::ref>())
 LANEMQ_OP(JobResult, "result", false, false, field<&JobResult::id>("id", kId),
           field<&JobResult::lane>("lane", kName), field<&JobResult::attempts>("attempts", kFirst),
           field<&JobResult::queued_ms>("queued_ms"), field<&JobResult::ran_ms>("ran_ms"),
@@ -299,7 +301,7 @@ LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
           field<&ErrorReply::retry_after_ms>("retry_after_ms"),
           field<&ErrorReply::attempts>("attempts", {.max = kAttemptMax, .fallback = 1}),
           field<&ErrorReply::limiter>("limiter", kText), field<&ErrorReply::chunks>("chunks"),
-          ref_field<&ErrorReply::ref>())
+          field<&ErrorReply::upstream_status>("upstream_status"), ref_field<&ErrorReply::ref>())
 LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
           field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
@@ -328,7 +330,7 @@ LANEMQ_OP(Failure, "error", false, false, field<&Failure::job>("job", kRequired)
           field<&Failure::attempt>("attempt", kFirst), field<&Failure::error_class>("class", kNameRequired),
           field<&Failure::code>("code", kName), field<&Failure::message>("message", kText),
           field<&Failure::retry_after_ms>("retry_after_ms", kMilliseconds), field<&Failure::usage>("usage"),
-          field<&Failure::limits>("limits"))
+          field<&Failure::limits>("limits"), field<&Failure::upstream_status>("upstream_status"))
 LANEMQ_OP(Heartbeat, "heartbeat", false, false,
           field<&Heartbeat::jobs>("jobs", {.max = limits::header_bytes_max}))
 LANEMQ_OP_WITHOUT_FIELDS(Bye, "bye")

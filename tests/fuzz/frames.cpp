@@ -168,10 +168,10 @@ wire::StatusReply full_status() {
 std::vector<std::string> client_replies() {
   Seeds seeds;
   seeds.add(wire::Accepted{"job-1", "normal", true, true, 12, 900, {kRefText}});
-  seeds.add(wire::ChunkReply{"job-1", 3, {}});
+  seeds.add(wire::ChunkReply{"job-1", 3, "high", 2, 40, {}});
   seeds.add(wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});
   seeds.add(wire::ErrorReply{
-      "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, "budget b", 2, {kRefText}});
+      "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, "budget b", 2, 400, {kRefText}});
   seeds.add(full_status());
   seeds.add(wire::StatsReply{{kMeta}, {kRefNumber}});
   seeds.add(wire::Pong{1'700'000'000'000, "0.1.0", {}});
@@ -189,7 +189,7 @@ std::vector<std::string> worker_reports() {
   seeds.add(wire::Chunk{1, 2, 3});
   seeds.add(wire::Outcome{1, 1, {}, {}});
   seeds.add(wire::Outcome{1ull << 62, 2, some_usage(), some_limits()});
-  seeds.add(wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits()});
+  seeds.add(wire::Failure{1, 1, "limited", "429", "slow down", 2000, some_usage(), some_limits(), 429});
   seeds.add(wire::Heartbeat{});
   seeds.add(wire::Heartbeat{{{1, 1}, {2, 3}, {1ull << 40, 1}}});
   seeds.add(wire::Bye{});

@@ -59,6 +59,8 @@ struct JobRequest {
   std::optional<int> attempts_max{};
   std::optional<bool> durable{};
   bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
+  /// A msgpack value that goes to the worker as it is; empty: none. docs/handlers.md says what handlers read.
+  std::string meta{};
 };
 
 /// A job that succeeded.
@@ -67,7 +69,8 @@ struct JobDone {
   std::int64_t attempts = 1;
   std::chrono::milliseconds queued{0}, ran{0};
   std::optional<wire::Usage> usage{};
-  Blob body{};  ///< the answer; owns its bytes
+  std::int64_t chunks = 0;  ///< of a streamed answer
+  Blob body{};              ///< the answer; owns its bytes; of a streamed one, what no chunk carried
 };
 
 /// Why a request was refused or a job did not succeed.
@@ -78,7 +81,9 @@ struct ClientError {
   std::optional<std::chrono::milliseconds> retry_after{};
   std::int64_t attempts = 0;
   std::string limiter{};
-  Blob body{};         ///< what the upstream said, where it said something; owns its bytes
+  std::int64_t chunks = 0;               ///< of a streamed answer: what was sent of it before it broke
+  std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
+  Blob body{};                           ///< what the upstream said, where it said something; owns its bytes
   bool local = false;  ///< said by this library: whether the broker ran the job is not known
 
   std::optional<ErrorCode> known_code() const { return error_code(code); }
@@ -99,6 +104,30 @@ struct JobAccepted {
 /// The one terminal message of a job.
 using Answer = Reply<JobDone>;
 using AnswerCallback = std::function<void(Answer)>;
+
+/// A piece of a streamed answer.
+struct JobChunk {
+  std::string id{};
+  std::int64_t seq = 0;  ///< from 0, without a gap
+  /// Of the first piece alone: as in JobDone.
+  std::string lane{};
+  std::int64_t attempts = 1;
+  std::chrono::milliseconds queued{0};
+  Blob body{};  ///< owns its bytes
+};
+
+/// Who reads a streamed answer. All is called on the client's own thread, except where submit() says
+/// otherwise of its callback, and must not block nor throw.
+struct StreamReader {
+  /// For each piece, in order and once, whatever happens to the connection.
+  std::function<void(JobChunk)> on_chunk{};
+  /// Once, after the last piece.
+  AnswerCallback on_end{};
+  /// A piece counts as taken when on_chunk has returned; else Client::seen() says so. A reader that is
+  /// limits::stream_chunks_max pieces or limits::stream_bytes_max bytes behind gets no more until then, and
+  /// its upstream pauses.
+  bool takes_at_once = true;
+};
 
 /// Where a job is.
 struct JobStatus {
@@ -195,16 +224,28 @@ class Client {
   std::future<Reply<JobAccepted>> leave(JobRequest request, const Blob& body = {});
   std::future<Reply<JobAccepted>> leave(JobRequest request, std::string body);
 
+  void leave(JobRequest request, const Blob& body, std::function<void(Reply<JobAccepted>)> callback);
+
+  /// Submits a job whose answer is read piece by piece as it is made. Pieces that a broken connection lost
+  /// are asked for again; where the broker does not have them any more, the stream ends with `gone`.
+  void stream(JobRequest request, const Blob& body, StreamReader reader);
+  /// The reader of that stream has taken all pieces up to `seq`. Ids without a stream are ignored.
+  void seen(const std::string& id, std::int64_t seq);
+
   std::future<Reply<BrokerPong>> ping();
   /// `from`: of budgets and keys, how many to leave out, as an earlier answer's `next` said.
   std::future<Reply<BrokerStats>> stats(std::int64_t from = 0);
   std::future<Reply<JobStatus>> status(const std::string& id);
   std::future<Reply<JobStatus>> cancel(const std::string& id);
+  void status(const std::string& id, std::function<void(Reply<JobStatus>)> callback);
+  void cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback);
   /// For operators, at a broker's admin endpoint: that of the clients refuses it.
   std::future<Reply<AdminDocument>> admin(const AdminRequest& request);
   /// Waits up to `wait` (at most 60 s) for a job that was submitted before, by anyone.
   std::future<FetchAnswer> fetch(const std::string& id,
                                  std::chrono::milliseconds wait = std::chrono::milliseconds{0});
+  void fetch(const std::string& id, std::chrono::milliseconds wait,
+             std::function<void(FetchAnswer)> callback);
 
   /// Requests without an answer.
   std::size_t pending() const;

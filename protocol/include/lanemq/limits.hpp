@@ -21,6 +21,11 @@ inline constexpr std::size_t batch_bytes_max =
     std::size_t{64} * 1024;  ///< a batch that is put together here, bodies included; larger ones go apart
 
 // What a field may hold.
+/// A streamed answer's chunks on their way from its worker to its client that the client has not yet said it
+/// has taken: at most so many, and so many bytes unless a single one is larger.
+inline constexpr std::size_t stream_chunks_max = 64;
+inline constexpr std::size_t stream_bytes_max = std::size_t{256} * 1024;
+
 inline constexpr std::size_t id_bytes_max = 128;      ///< a client's job id
 inline constexpr std::size_t ref_bytes_max = 64;      ///< a ref that is a string
 inline constexpr std::size_t name_bytes_max = 128;    ///< service, lane, model, client, key, a worker's name

@@ -142,6 +142,7 @@ struct ErrorReply {
   std::int64_t attempts = 1;
   std::string_view limiter;
   std::int64_t chunks = 0;
+  std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
   Raw ref;
 };
 
@@ -175,10 +176,13 @@ struct AdminReply {
 
 // ---- both ways ----------------------------------------------------------------------------------------
 
-/// A piece of a streamed answer on its way from the broker to a client.
+/// A piece of a streamed answer on its way from the broker to a client. The first that a request gets says
+/// lane, attempts and queued_ms, as JobResult does.
 struct ChunkReply {
   std::string_view id;
   std::int64_t seq = 0;
+  std::string_view lane;
+  std::int64_t attempts = 1, queued_ms = 0;
   Raw ref;
 };
 
@@ -213,6 +217,7 @@ struct Failure {
   std::optional<std::int64_t> retry_after_ms;
   std::optional<Usage> usage;
   std::optional<UpstreamLimits> limits;
+  std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
 };
 
 /// From a worker with its inventory; from the broker without.

@@ -28,7 +28,7 @@ TEST(Encoder, leaves_out_what_has_its_default) {
 
   EXPECT_EQ(json_of(wire::JobResult{"a", "high", 1, 0, 0, {}, 0, {}}),
             R"(["LMQ1","result",{"id":"a","lane":"high"}])");
-  EXPECT_EQ(json_of(wire::ErrorReply{{}, "deadline", {}, {}, 1, {}, 0, {}}),
+  EXPECT_EQ(json_of(wire::ErrorReply{{}, "deadline", {}, {}, 1, {}, 0, {}, {}}),
             R"(["LMQ1","error",{"code":"deadline"}])");
   EXPECT_EQ(json_of(wire::Accepted{"a", "low", false, false, 0, {}, {}}),
             R"(["LMQ1","accepted",{"id":"a","lane":"low","position":0}])");
@@ -50,7 +50,7 @@ TEST(Encoder, always_tells_a_worker_the_attempt) {
 TEST(Encoder, says_required_numbers_and_lists_also_when_they_are_empty) {
   EXPECT_EQ(json_of(wire::Seen{"a", 0, {}}), R"(["LMQ1","seen",{"id":"a","seq":0}])");
   EXPECT_EQ(json_of(wire::Chunk{1, 1, 0}), R"(["LMQ1","chunk",{"job":1,"seq":0}])");
-  EXPECT_EQ(json_of(wire::ChunkReply{"a", 0, {}}), R"(["LMQ1","chunk",{"id":"a","seq":0}])");
+  EXPECT_EQ(json_of(wire::ChunkReply{"a", 0, {}, 1, 0, {}}), R"(["LMQ1","chunk",{"id":"a","seq":0}])");
   EXPECT_EQ(json_of(wire::Acked{}), R"(["LMQ1","acked",{"jobs":[]}])");
   EXPECT_EQ(json_of(wire::Welcome{}), R"(["LMQ1","welcome",{"heartbeat_ms":1000,"body_bytes_max":0}])");
 }

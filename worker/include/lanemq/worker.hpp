@@ -45,11 +45,13 @@ struct JobFailure {
   Blob body{};  ///< what the upstream said, if anything
   std::optional<wire::Usage> usage{};
   std::optional<wire::UpstreamLimits> limits{};
+  std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
 };
 
 class CompletionSink;
 
-/// The one way to end a job: success() or failure(), once, from any thread.
+/// The one way to answer a job: success() or failure(), once, from any thread; before it, where the job asks
+/// for a stream, any number of pieces with chunk().
 ///
 /// A Completion that is destroyed unused ends its job as `retry` with code `abandoned`, so that a handler
 /// that forgets one loses no job. One that is used after its worker has ended does nothing.
@@ -60,7 +62,17 @@ class Completion {
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&& other) noexcept;
 
-  /// Hands in the answer. Requires: neither call was made before.
+  /// Sends a piece of a streamed answer to the client, in the order of the calls, its bytes untouched. Only
+  /// of jobs with JobCall::stream. The first piece ends all retries of the job: what is no content yet (a
+  /// role, a ping) is best held back and sent in front of the first content.
+  ///
+  /// Returns whether more may follow at once. After false the client is limits::stream_chunks_max pieces or
+  /// limits::stream_bytes_max bytes behind: the handler stops reading its upstream until Handler::resume().
+  /// What is sent nevertheless is kept and goes later. After the job's end, or when nobody wants it any more,
+  /// it does nothing and returns true.
+  bool chunk(Blob piece);
+  /// Hands in the answer; of a stream, what is left of it, mostly nothing. Requires: neither call was made
+  /// before.
   void success(Blob body, std::optional<wire::Usage> usage = std::nullopt,
                std::optional<wire::UpstreamLimits> limits = std::nullopt);
   /// Says why there is none. Requires: neither call was made before.
@@ -83,6 +95,9 @@ class Handler {
   /// what was used is then settled; a failure is best `retry`, which harms nothing should the job be needed
   /// after all. Ignoring this is allowed. A lease that the handler does not know is no error.
   virtual void cancel(wire::Lease lease) { static_cast<void>(lease); }
+  /// The reader of a job whose Completion::chunk() returned false has caught up: more may follow. A lease
+  /// that the handler does not know is no error.
+  virtual void resume(wire::Lease lease) { static_cast<void>(lease); }
   /// When advance() wants to be called next, for handlers that wait for a time and have no thread of their
   /// own.
   virtual std::optional<TimePoint> next_wakeup() const { return std::nullopt; }
