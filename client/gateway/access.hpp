@@ -22,8 +22,8 @@ namespace lanemq::gateway {
 /// One key that callers may show, as configured.
 struct KeySettings {
   std::string name{};
-  std::string sha256{};             ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
-  std::string client{};             ///< whose share its jobs take at the broker; empty: the key's name
+  std::string sha256{};  ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
+  std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
   LaneRules lanes{};
   std::vector<std::string> models{};  ///< allowed, with * and ?; empty: all
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit

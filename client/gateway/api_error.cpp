@@ -150,10 +150,11 @@ ApiError api_error_of(const ClientError& error, const std::string& lane) {
 }
 
 HttpAnswer error_answer(Api api, const ApiError& error, std::string_view request_id) {
-  HttpAnswer answer = is_passed_on(error) ? HttpAnswer{.status = *error.upstream_status,
-                                                       .headers = {{"content-type", "application/json"}},
-                                                       .body = error.upstream_body}
-                                          : json_answer(status_of(api, error), error_body(api, error, request_id));
+  HttpAnswer answer = is_passed_on(error)
+                          ? HttpAnswer{.status = *error.upstream_status,
+                                       .headers = {{"content-type", "application/json"}},
+                                       .body = error.upstream_body}
+                          : json_answer(status_of(api, error), error_body(api, error, request_id));
   add_retry_headers(error, answer.headers);
   return answer;
 }

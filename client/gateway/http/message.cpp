@@ -55,8 +55,8 @@ void Headers::set(std::string_view name, std::string value) {
 }
 
 const std::string* Headers::find(std::string_view name) const {
-  const auto at = std::find_if(fields_.begin(), fields_.end(),
-                               [&](const auto& field) { return field.first == name; });
+  const auto at =
+      std::find_if(fields_.begin(), fields_.end(), [&](const auto& field) { return field.first == name; });
   return at == fields_.end() ? nullptr : &at->second;
 }
 

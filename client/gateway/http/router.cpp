@@ -48,8 +48,8 @@ std::vector<std::pair<std::string, std::string>> params_of(const std::vector<std
       params.emplace_back(std::string(name), percent_decoded(path[i]));
       continue;
     }
-    const std::string_view rest(path[i].data(),
-                                static_cast<std::size_t>(path.back().data() + path.back().size() - path[i].data()));
+    const std::string_view rest(
+        path[i].data(), static_cast<std::size_t>(path.back().data() + path.back().size() - path[i].data()));
     params.emplace_back(std::string(name.substr(0, name.size() - 1)), percent_decoded(rest));
   }
   return params;
@@ -59,8 +59,8 @@ void take_prefixes(HttpRequest& request) {
   if (request.path.starts_with(kLanePrefix)) {
     const std::size_t end = request.path.find('/', kLanePrefix.size());
     if (end != std::string::npos && end > kLanePrefix.size()) {
-      request.lane_prefix =
-          percent_decoded(std::string_view(request.path).substr(kLanePrefix.size(), end - kLanePrefix.size()));
+      request.lane_prefix = percent_decoded(
+          std::string_view(request.path).substr(kLanePrefix.size(), end - kLanePrefix.size()));
       request.path.erase(0, end);
     }
   }
@@ -77,8 +77,8 @@ void Router::add(Route route) {
   Entry entry{.route = std::move(route), .pieces = {}, .fixed = 0};
   for (const std::string_view piece : pieces_of(entry.route.pattern))
     entry.pieces.emplace_back(piece);
-  entry.fixed = static_cast<std::size_t>(
-      std::count_if(entry.pieces.begin(), entry.pieces.end(), [](const std::string& p) { return !is_param(p); }));
+  entry.fixed = static_cast<std::size_t>(std::count_if(entry.pieces.begin(), entry.pieces.end(),
+                                                       [](const std::string& p) { return !is_param(p); }));
   entries_.push_back(std::move(entry));
 }
 

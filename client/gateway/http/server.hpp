@@ -36,13 +36,13 @@ struct ServerOptions {
 
 /// What a server refuses by itself, before there is a handler.
 enum class Refusal : unsigned char {
-  bad_request,         ///< no HTTP that can be read
+  bad_request,  ///< no HTTP that can be read
   header_too_large,
   body_too_large,
   not_found,
   method_not_allowed,
-  out_of_memory,       ///< bodies_bytes_max
-  failed,              ///< a handler threw or forgot the request
+  out_of_memory,  ///< bodies_bytes_max
+  failed,         ///< a handler threw or forgot the request
 };
 
 /// How a refusal reads; `request` has what is known of it, `detail` is a sentence.
