@@ -10,7 +10,7 @@
 namespace lanemq::gateway {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // as the providers order it
 using Retry = ErrorRow::Retry;
 
 constexpr std::size_t kMessageBytesMax = 2048;

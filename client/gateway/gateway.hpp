@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 
 #include <lanemq/client.hpp>
@@ -10,6 +9,7 @@
 #include "client/gateway/access.hpp"
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/router.hpp"
+#include "client/gateway/metrics.hpp"
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -21,8 +21,21 @@ struct Gateway {
   Loop& loop;
   Client& broker;
   const Access& access;
+  Metrics& metrics;
 
   bool draining = false;  ///< new work is refused
 };
+
+/// Who calls; where that is nobody, the request is answered and there is no caller.
+std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder);
+
+/// Puts onto an answer what every reply has: the request's id in the API's own header. An id that the caller
+/// gave is kept.
+void add_request_id(Api api, const std::string& request_id, Headers& headers);
+/// The caller's `x-request-id` where it is fit for a header, else a new one.
+std::string request_id_of(const HttpRequest& request);
+
+/// An error for this request, in its API's shape.
+HttpAnswer refusal(const HttpRequest& request, const ApiError& error);
 
 }  // namespace lanemq::gateway
