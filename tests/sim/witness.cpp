@@ -39,6 +39,7 @@ TimePoint Witness::may_be_gone_at(const Followed& job) const {
 void Witness::may_end(Followed& job, TimePoint at) {
   job.causes.push_back(at);
   job.ends_at = std::min(job.ends_at, at);
+  job.over_at = std::min(job.over_at, at);
 }
 
 void Witness::may_end(std::uint64_t number, TimePoint at) {
@@ -127,6 +128,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
     job.always_durable = job.always_durable && asked.may_be_kept;
     job.first_asked_at = std::min(job.first_asked_at, now);
     job.ends_at = std::min(job.ends_at, asked.ends_at);
+    job.over_at = std::min(job.over_at, asked.ends_at);
     job.retain = std::min(job.retain, asked.retain);
     job.attempts_max =
         job.attempts_max == 0 ? asked.attempts_max : std::min(job.attempts_max, asked.attempts_max);
@@ -187,6 +189,9 @@ void Witness::heard(const wire::Accepted& accepted) {
     job.ends_at = asked.ends_at;
     for (const TimePoint at : job.causes)
       job.ends_at = std::min(job.ends_at, at);
+    job.over_at = job.ends_at;
+    if (job.chunk_said_at < asked.at) job.chunk_said_at = core::kNever;
+    job.ends_at = std::min(job.ends_at, job.chunk_said_at);
     job.retain = asked.retain;
     job.attempts_max = asked.attempts_max;
     job.answer.reset();
@@ -245,7 +250,7 @@ void Witness::heard(const wire::ChunkReply& chunk, std::string_view body) {
   if (asked.id.empty()) return;
   Followed& job = followed(asked.id);
   // What was ended may have begun anew, and so may what its broker forgot.
-  if (!job.promised || !job.marked || decided_at_ >= job.ends_at) return;
+  if (!job.promised || !job.marked || decided_at_ >= job.over_at) return;
   job.chunk_at = std::min(job.chunk_at, decided_at_);
   const auto [known, fresh] = job.chunks.try_emplace(chunk.seq, body);
   if (!fresh && known->second != body) violated(what + " was another one before");
@@ -288,7 +293,7 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   if (job.answer && is_known(job)) violated(quoted(id) + " is handed over, but was answered");
 
   if (job.promised && job.chunk_at != core::kNever && job.marked && decided_at_ > job.chunk_at &&
-      decided_at_ < job.ends_at)
+      decided_at_ < job.over_at)
     violated(quoted(id) + " is handed over, though a client has a part of its answer");
 
   const auto holder = holders_.find(offer.job);
@@ -365,6 +370,13 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
                           TimePoint now) {
   if (std::holds_alternative<wire::Ready>(report)) {
     workers_[address] = now;
+  } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
+    alive(address, now);
+    const auto id = job_of_number_.find(chunk->job);
+    if (id == job_of_number_.end()) return;
+    Followed& job = followed(id->second);
+    job.chunk_said_at = std::min(job.chunk_said_at, now);
+    job.ends_at = std::min(job.ends_at, now);
   } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
     alive(address, now);
     may_end(outcome->job, now);

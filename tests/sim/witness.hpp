@@ -80,6 +80,8 @@ class Witness final : public Watcher {
     std::optional<std::string> answer;
     std::map<std::int64_t, std::string> chunks;  ///< that anybody heard of its answer
     TimePoint chunk_at = core::kNever;           ///< when the first of them was decided
+    TimePoint chunk_said_at = core::kNever;      ///< by a worker: it may end with that worker from then on
+    TimePoint over_at = core::kNever;            ///< ends_at, but for that
     bool marked = true;  ///< no crash came so soon behind it that the broker may not know it any more
   };
   struct Holder {
