@@ -37,7 +37,6 @@ using std::chrono::milliseconds;
 
 // A turn takes at most this many messages, so that what is to be sent does not wait for what is received.
 constexpr std::size_t kReceivedPerTurn = 1'000;
-constexpr milliseconds kFetchWaitMax{60'000};  // by the protocol
 
 TimePoint steady_now() {
   return std::chrono::steady_clock::now();
@@ -77,6 +76,15 @@ std::string_view wire_text(const std::string& text) {
   return text.empty() ? std::string_view() : text;
 }
 
+/// What would make a message that nobody can read, and so nobody answers.
+std::optional<ClientError> unsendable(const JobRequest& job) {
+  if (job.meta.empty() || !to_json(job.meta).empty()) return std::nullopt;
+  return ClientError{.code = std::string(name_of(ErrorCode::bad_request)),
+                     .message = "JobRequest::meta is not one msgpack value of at most " +
+                                std::to_string(limits::header_bytes_max) + " bytes",
+                     .local = true};
+}
+
 std::optional<std::int64_t> wire_ms(std::optional<milliseconds> value) {
   return value ? std::optional<std::int64_t>(value->count()) : std::nullopt;
 }
@@ -101,6 +109,8 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
                       .ref = number_ref(request.ref, ref_bytes)};
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
+  submit.stream = request.kind == RequestKind::stream;
+  submit.meta = {job.meta};
   if (request.kind == RequestKind::leave) submit.reply = "accepted";
   header.clear();
   if (body.size() > limits::inline_bytes_max) {
@@ -122,13 +132,31 @@ std::string encode_query(Message message, std::uint64_t ref) {
   return std::string(header.view());
 }
 
-/// A handler that keeps a promise with the one type that the request's replies have.
+/// A reply as the one type that the request's replies have.
+template <class T>
+Reply<T> narrow(Outcome&& outcome) {
+  return std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); });
+}
+using Fetched = std::variant<JobDone, JobStatus>;
+template <>
+Reply<Fetched> narrow(Outcome&& outcome) {
+  return std::move(outcome).map([](auto value) -> Fetched {
+    if (auto* done = std::get_if<JobDone>(&value)) return std::move(*done);
+    return std::get<JobStatus>(std::move(value));
+  });
+}
+
+template <class T>
+Handler calling(std::function<void(Reply<T>)> callback) {
+  return [callback = std::move(callback)](Outcome&& outcome) { callback(narrow<T>(std::move(outcome))); };
+}
+
 template <class T>
 std::pair<Handler, std::future<Reply<T>>> promised() {
   auto promise = std::make_shared<std::promise<Reply<T>>>();
   std::future<Reply<T>> future = promise->get_future();
   Handler handler = [promise = std::move(promise)](Outcome&& outcome) {
-    promise->set_value(std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); }));
+    promise->set_value(narrow<T>(std::move(outcome)));
   };
   return {std::move(handler), std::move(future)};
 }
@@ -163,8 +191,12 @@ class Client::Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  /// `kind`: submit or leave.
-  void submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler);
+  /// `kind`: submit, stream or leave.
+  void submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler, StreamReader reader = {});
+  void seen(const std::string& id, std::int64_t seq);
+  void status(const std::string& id, Handler handler);
+  void cancel(const std::string& id, Handler handler);
+  void fetch(const std::string& id, milliseconds wait, Handler handler);
   template <class Message>
   void ask(RequestKind kind, std::string id, Message query, milliseconds timeout, Handler handler);
 
@@ -176,8 +208,14 @@ class Client::Core {
   const ClientOptions& options() const { return options_; }
 
  private:
+  struct Seen {
+    std::string id;
+    std::int64_t seq;
+  };
+
   std::optional<ClientError> take_place(std::size_t body_bytes);
   void post(Request request);
+  void ring_once(std::unique_lock<std::mutex> lock);
 
   void run();
   bool take_inbox();
@@ -186,7 +224,9 @@ class Client::Core {
   void watch_link();
   void reopen(TimePoint now);
   bool send(TimePoint now);
-  bool tell_finished();
+  bool tell();
+  template <class Call>
+  void call_back(Call call);
   void sleep(bool for_room);
   void tell_if_heard_again();
   void log(const std::string& line);
@@ -196,8 +236,9 @@ class Client::Core {
   std::atomic<std::uint64_t> last_ref_{0};
   std::atomic<std::size_t> pending_{0}, pending_bytes_{0};
 
-  mutable std::mutex mutex_;  // guards the four below
+  mutable std::mutex mutex_;  // guards the five below
   std::vector<Request> inbox_;
+  std::vector<Seen> inbox_seen_;
   bool stopping_ = false;
   bool rung_ = false;
   ClientCounters counters_;
@@ -209,6 +250,8 @@ class Client::Core {
   Decoder decoder_;
   Items<wire::ClientReply> replies_;
   std::vector<Request> taken_;
+  std::vector<Seen> taken_seen_;
+  std::vector<client::Arrived> arrived_;
   std::vector<Finished> finished_;
   Received received_;
   bool stop_seen_ = false;
@@ -243,10 +286,13 @@ std::optional<ClientError> Client::Core::take_place(std::size_t body_bytes) {
   return std::nullopt;
 }
 
-void Client::Core::submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler) {
+void Client::Core::submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler,
+                          StreamReader reader) {
   const std::uint64_t ref = last_ref_.fetch_add(1, std::memory_order_relaxed) + 1;
   std::string id = job.id.empty() ? ids_.make_id(ref, unix_ms()) : std::move(job.id);
-  if (std::optional<ClientError> refused = take_place(body.size())) {
+  std::optional<ClientError> refused = unsendable(job);
+  if (!refused) refused = take_place(body.size());
+  if (refused) {
     refused->id = std::move(id);
     handler(tl::unexpected(std::move(*refused)));
     return;
@@ -262,7 +308,29 @@ void Client::Core::submit(RequestKind kind, JobRequest job, const Blob& body, Ha
   else if (job.timeout)
     request.deadline = request.asked + *job.timeout + job.delay.value_or(milliseconds(0)) + options_.grace;
   request.handler = std::move(handler);
+  if (kind == RequestKind::stream) {
+    request.on_chunk = std::make_shared<const client::ChunkHandler>(std::move(reader.on_chunk));
+    request.takes_at_once = reader.takes_at_once;
+  }
   post(std::move(request));
+}
+
+void Client::Core::status(const std::string& id, Handler handler) {
+  ask(RequestKind::status, id, wire::StatusQuery{.id = id, .ids = {}, .ref = {}}, options_.control_timeout,
+      std::move(handler));
+}
+
+void Client::Core::cancel(const std::string& id, Handler handler) {
+  ask(RequestKind::cancel, id, wire::Cancel{.id = id, .ref = {}}, options_.control_timeout,
+      std::move(handler));
+}
+
+void Client::Core::fetch(const std::string& id, milliseconds wait, Handler handler) {
+  wait = std::clamp(wait, milliseconds(0), Session::kFetchWait);
+  wire::Fetch query;
+  query.id = id;
+  query.wait_ms = wait.count();
+  ask(RequestKind::fetch, id, query, wait + options_.grace, std::move(handler));
 }
 
 template <class Message>
@@ -283,13 +351,28 @@ void Client::Core::ask(RequestKind kind, std::string id, Message query, millisec
 }
 
 void Client::Core::post(Request request) {
-  bool ring = false;
-  {
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(request));
-    ring = !std::exchange(rung_, true);
-  }
-  if (ring) wake_.ring();  // once per turn of the thread, however many come
+  std::unique_lock lock(mutex_);
+  inbox_.push_back(std::move(request));
+  ring_once(std::move(lock));
+}
+
+void Client::Core::seen(const std::string& id, std::int64_t seq) {
+  std::unique_lock lock(mutex_);
+  // A reader that takes piece by piece says only the newest: so there is one entry a stream.
+  const auto known =
+      std::find_if(inbox_seen_.rbegin(), inbox_seen_.rend(), [&](const Seen& one) { return one.id == id; });
+  if (known != inbox_seen_.rend())
+    known->seq = std::max(known->seq, seq);
+  else
+    inbox_seen_.push_back({id, seq});
+  ring_once(std::move(lock));
+}
+
+/// Wakes the thread, once per turn of it, however much comes.
+void Client::Core::ring_once(std::unique_lock<std::mutex> lock) {
+  const bool ring = !std::exchange(rung_, true);
+  lock.unlock();
+  if (ring) wake_.ring();
 }
 
 // ---- on the client's thread ---------------------------------------------------------------------------
@@ -308,26 +391,30 @@ void Client::Core::run() {
     session_.advance(now);
     if (session_.take_reopen(now)) reopen(now);
     const bool no_room = !send(now);
-    busy |= tell_finished();
+    busy |= tell();
     if (!busy) sleep(no_room);
   }
   session_.close();
-  tell_finished();
+  tell();
 }
 
 bool Client::Core::take_inbox() {
   {
     const std::lock_guard lock(mutex_);
     taken_.swap(inbox_);
+    taken_seen_.swap(inbox_seen_);
     rung_ = false;
     stop_seen_ = stopping_;
     counters_ = session_.counters();
   }
-  if (taken_.empty()) return false;
+  if (taken_.empty() && taken_seen_.empty()) return false;
   const TimePoint now = steady_now();
   for (Request& request : taken_)
     session_.begin(std::move(request), now);
+  for (const Seen& seen : taken_seen_)
+    session_.seen(seen.id, seen.seq, now);
   taken_.clear();
+  taken_seen_.clear();
   return true;
 }
 
@@ -396,22 +483,35 @@ bool Client::Core::send(TimePoint now) {
   return true;
 }
 
-bool Client::Core::tell_finished() {
+/// Gives the callers what came for them: pieces first, as no stream has one behind its end.
+bool Client::Core::tell() {
+  session_.take_arrived(arrived_);
   session_.take_finished(finished_);
+  for (client::Arrived& arrived : arrived_) {
+    const std::int64_t seq = arrived.chunk.seq;
+    if (*arrived.on_chunk) call_back([&] { (*arrived.on_chunk)(std::move(arrived.chunk)); });
+    if (arrived.takes_at_once) session_.seen(arrived.ref, seq, steady_now());
+  }
   for (Finished& finished : finished_) {
     pending_bytes_.fetch_sub(finished.body_bytes, std::memory_order_relaxed);
     pending_.fetch_sub(1, std::memory_order_relaxed);  // first, so that a callback may take the place
-    try {
-      finished.handler(std::move(finished.outcome));
-    } catch (const std::exception& error) {
-      log(std::string("a callback threw: ") + error.what());
-    } catch (...) {
-      log("a callback threw something");
-    }
+    call_back([&] { finished.handler(std::move(finished.outcome)); });
   }
-  const bool any = !finished_.empty();
+  const bool any = !finished_.empty() || !arrived_.empty();
+  arrived_.clear();
   finished_.clear();
   return any;
+}
+
+template <class Call>
+void Client::Core::call_back(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    log(std::string("a callback threw: ") + error.what());
+  } catch (...) {
+    log("a callback threw something");
+  }
 }
 
 void Client::Core::sleep(bool for_room) {
@@ -444,6 +544,18 @@ std::future<Answer> Client::submit(JobRequest request, const Blob& body) {
   return std::move(future);
 }
 
+std::future<Answer> Client::submit(JobRequest request, std::string body) {
+  return submit(std::move(request), blob_of(std::move(body)));
+}
+
+void Client::submit(JobRequest request, const Blob& body, AnswerCallback callback) {
+  core_->submit(RequestKind::submit, std::move(request), body, calling<JobDone>(std::move(callback)));
+}
+
+void Client::submit(JobRequest request, std::string body, AnswerCallback callback) {
+  submit(std::move(request), blob_of(std::move(body)), std::move(callback));
+}
+
 std::future<Reply<JobAccepted>> Client::leave(JobRequest request, const Blob& body) {
   auto [handler, future] = promised<JobAccepted>();
   core_->submit(RequestKind::leave, std::move(request), body, std::move(handler));
@@ -454,19 +566,17 @@ std::future<Reply<JobAccepted>> Client::leave(JobRequest request, std::string bo
   return leave(std::move(request), blob_of(std::move(body)));
 }
 
-std::future<Answer> Client::submit(JobRequest request, std::string body) {
-  return submit(std::move(request), blob_of(std::move(body)));
+void Client::leave(JobRequest request, const Blob& body, std::function<void(Reply<JobAccepted>)> callback) {
+  core_->submit(RequestKind::leave, std::move(request), body, calling<JobAccepted>(std::move(callback)));
 }
 
-void Client::submit(JobRequest request, const Blob& body, AnswerCallback callback) {
-  core_->submit(
-      RequestKind::submit, std::move(request), body, [callback = std::move(callback)](Outcome&& outcome) {
-        callback(std::move(outcome).map([](auto value) { return std::get<JobDone>(std::move(value)); }));
-      });
+void Client::stream(JobRequest request, const Blob& body, StreamReader reader) {
+  Handler on_end = calling<JobDone>(std::move(reader.on_end));
+  core_->submit(RequestKind::stream, std::move(request), body, std::move(on_end), std::move(reader));
 }
 
-void Client::submit(JobRequest request, std::string body, AnswerCallback callback) {
-  submit(std::move(request), blob_of(std::move(body)), std::move(callback));
+void Client::seen(const std::string& id, std::int64_t seq) {
+  core_->seen(id, seq);
 }
 
 std::future<Reply<BrokerPong>> Client::ping() {
@@ -484,16 +594,22 @@ std::future<Reply<BrokerStats>> Client::stats(std::int64_t from) {
 
 std::future<Reply<JobStatus>> Client::status(const std::string& id) {
   auto [handler, future] = promised<JobStatus>();
-  wire::StatusQuery query{.id = id};
-  core_->ask(RequestKind::status, id, query, core_->options().control_timeout, std::move(handler));
+  core_->status(id, std::move(handler));
   return std::move(future);
+}
+
+void Client::status(const std::string& id, std::function<void(Reply<JobStatus>)> callback) {
+  core_->status(id, calling<JobStatus>(std::move(callback)));
 }
 
 std::future<Reply<JobStatus>> Client::cancel(const std::string& id) {
   auto [handler, future] = promised<JobStatus>();
-  core_->ask(RequestKind::cancel, id, wire::Cancel{.id = id}, core_->options().control_timeout,
-             std::move(handler));
+  core_->cancel(id, std::move(handler));
   return std::move(future);
+}
+
+void Client::cancel(const std::string& id, std::function<void(Reply<JobStatus>)> callback) {
+  core_->cancel(id, calling<JobStatus>(std::move(callback)));
 }
 
 std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
@@ -522,18 +638,13 @@ std::future<Reply<AdminDocument>> Client::admin(const AdminRequest& request) {
 }
 
 std::future<FetchAnswer> Client::fetch(const std::string& id, milliseconds wait) {
-  using Fetched = std::variant<JobDone, JobStatus>;
-  auto promise = std::make_shared<std::promise<FetchAnswer>>();
-  std::future<FetchAnswer> future = promise->get_future();
-  const auto narrow = [](auto value) -> Fetched {
-    if (auto* done = std::get_if<JobDone>(&value)) return std::move(*done);
-    return std::get<JobStatus>(std::move(value));
-  };
-  wait = std::clamp(wait, milliseconds(0), kFetchWaitMax);
-  core_->ask(RequestKind::fetch, id, wire::Fetch{.id = id, .wait_ms = wait.count()},
-             wait + core_->options().grace,
-             [promise, narrow](Outcome&& outcome) { promise->set_value(std::move(outcome).map(narrow)); });
-  return future;
+  auto [handler, future] = promised<Fetched>();
+  core_->fetch(id, wait, std::move(handler));
+  return std::move(future);
+}
+
+void Client::fetch(const std::string& id, milliseconds wait, std::function<void(FetchAnswer)> callback) {
+  core_->fetch(id, wait, calling<Fetched>(std::move(callback)));
 }
 
 std::size_t Client::pending() const {

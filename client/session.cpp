@@ -18,7 +18,7 @@ constexpr milliseconds kReopenPause{100};
 constexpr milliseconds kReopenFailedPause{1'000};
 
 bool takes_a_result(RequestKind kind) {
-  return kind == RequestKind::submit || kind == RequestKind::fetch;
+  return kind == RequestKind::submit || kind == RequestKind::stream || kind == RequestKind::fetch;
 }
 
 bool takes_a_status(RequestKind kind) {
@@ -27,6 +27,10 @@ bool takes_a_status(RequestKind kind) {
 
 std::optional<milliseconds> to_ms(std::optional<std::int64_t> value) {
   return value ? std::optional(milliseconds(*value)) : std::nullopt;
+}
+
+std::optional<int> to_int(std::optional<std::int64_t> value) {
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
 /// A text from the wire that may be absent.
@@ -65,7 +69,15 @@ void Session::begin(Request request, TimePoint now) {
   if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
   to_send_.push_back(request.ref);
   const std::uint64_t ref = request.ref;
-  pending_.emplace(ref, Pending{std::move(request)});
+  Pending pending{std::move(request)};
+  if (pending.request.kind == RequestKind::stream) {
+    pending.stream = std::make_unique<Stream>();
+    Stream& stream = *pending.stream;
+    stream.by_fetch = pending.request.from_seq.has_value();
+    stream.first = stream.next = stream.taken = stream.said = pending.request.from_seq.value_or(0);
+    if (!pending.request.takes_at_once) streams_by_id_.emplace(pending.request.id, ref);
+  }
+  pending_.emplace(ref, std::move(pending));
 }
 
 void Session::close() {
@@ -116,9 +128,20 @@ Session::Table::iterator Session::oldest(RequestKind kind) {
 void Session::finish(Table::iterator at, Outcome outcome) {
   Request& request = at->second.request;
   if (request.deadline) deadlines_.erase({*request.deadline, request.ref});
+  if (at->second.stream && !request.takes_at_once) {
+    auto [named, end] = streams_by_id_.equal_range(request.id);
+    while (named != end && named->second != request.ref)
+      ++named;
+    if (named != end) streams_by_id_.erase(named);
+  }
   const std::size_t body_bytes = request.body_bytes;
   finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
   pending_.erase(at);
+}
+
+/// The job's id, of a request that is about to end. That of a stream stays, as it is found by it.
+std::string Session::take_id(Table::iterator at) {
+  return at->second.stream ? at->second.request.id : std::move(at->second.request.id);
 }
 
 void Session::answer(Table::iterator at, Outcome outcome) {
@@ -139,8 +162,34 @@ void Session::on(const wire::Accepted& reply, const Blob&, TimePoint) {
                          .position = reply.position});
 }
 
-void Session::on(const wire::ChunkReply&, const Blob&, TimePoint) {
-  ++counters_.dropped_answers;
+void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || !at->second.stream || reply.seq < at->second.stream->next) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  Request& request = at->second.request;
+  Stream& stream = *at->second.stream;
+  stream.heard_at = now;
+  if (reply.seq > stream.next) {  // The broker had no room for one that is missing now.
+    ++counters_.dropped_answers;
+    return fetch_stream_later(at, now);
+  }
+  stream.fetch_at.reset();
+  stream.ends_without_pieces = 0;
+  Arrived arrived{.ref = at->first, .takes_at_once = request.takes_at_once, .on_chunk = request.on_chunk};
+  arrived.chunk = {.id = request.id, .seq = reply.seq, .body = body.owned()};
+  if (stream.next == stream.first) {
+    arrived.chunk.lane = text(reply.lane);
+    arrived.chunk.attempts = reply.attempts;
+    arrived.chunk.queued = milliseconds(reply.queued_ms);
+    stream.by_fetch = true;  // from now on, should it have to be asked for again
+    request.header = {};
+    request.body = {};
+  }
+  ++stream.next;
+  stream.sizes.push_back(body.size());
+  arrived_.push_back(std::move(arrived));
 }
 
 void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
@@ -149,12 +198,14 @@ void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
     ++counters_.dropped_answers;
     return;
   }
-  answer(at, JobDone{.id = std::move(at->second.request.id),
+  if (fetched_for_pieces(at, reply.chunks)) return;
+  answer(at, JobDone{.id = take_id(at),
                      .lane = text(reply.lane),
                      .attempts = reply.attempts,
                      .queued = milliseconds(reply.queued_ms),
                      .ran = milliseconds(reply.ran_ms),
                      .usage = reply.usage,
+                     .chunks = reply.chunks,
                      .body = body.owned()});
 }
 
@@ -165,18 +216,23 @@ void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
     ++counters_.dropped_answers;
     return;
   }
+  const bool has_no_more = reply.code == name_of(ErrorCode::gone);
+  if (!has_no_more && fetched_for_pieces(at, reply.chunks)) return;
   answer(at, tl::unexpected(ClientError{.code = text(reply.code),
                                         .message = text(reply.message),
-                                        .id = std::move(at->second.request.id),
+                                        .id = take_id(at),
                                         .retry_after = to_ms(reply.retry_after_ms),
                                         .attempts = reply.attempts,
                                         .limiter = text(reply.limiter),
+                                        .chunks = reply.chunks,
+                                        .upstream_status = to_int(reply.upstream_status),
                                         .body = body.owned()}));
 }
 
 void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
   if (ref_number(reply.ref) == kProbeRef) return probed(reply, now);
   const auto at = find(reply.ref, reply.id);
+  if (at != pending_.end() && at->second.stream) return fetch_stream_later(at, now);  // its fetch is over
   if (at == pending_.end() || !takes_a_status(at->second.request.kind)) {
     ++counters_.dropped_answers;
     return;
@@ -273,8 +329,17 @@ bool Session::take_reopen(TimePoint now) {
   probe_at_ = now + kProbeAfter;
   ++counters_.reconnected;
   to_send_.clear();
-  for (const auto& [ref, pending] : pending_)
+  seens_.clear();  // a fetch says it
+  for (auto& [ref, pending] : pending_) {
     to_send_.push_back(ref);
+    if (!pending.stream) continue;
+    Stream& stream = *pending.stream;
+    // A job of which nothing has come may not be known any more.
+    stream.by_fetch = pending.request.from_seq || stream.next > stream.first;
+    stream.seen_due = false;
+    stream.seen_at.reset();
+    stream.fetch_at.reset();
+  }
   std::sort(to_send_.begin(), to_send_.end());  // refs rise with time
   return true;
 }
@@ -288,6 +353,7 @@ void Session::reopen_failed(TimePoint now) {
 void Session::advance(TimePoint now) {
   expire(now);
   if (pending_.empty() || reopen_at_) return;
+  expire_streams(now);
   if (now >= quiet_since_ + kReopenAfter) {
     reopen_at_ = now;
     return;
@@ -308,9 +374,10 @@ void Session::probe(TimePoint now) {
   };
   for (auto at = pending_.begin(); at != pending_.end(); ++at) {
     const Pending& pending = at->second;
-    if (pending.request.kind != RequestKind::submit || !pending.sent_at ||
+    if ((pending.request.kind != RequestKind::submit && !pending.stream) || !pending.sent_at ||
         now - *pending.sent_at < kProbeAfter)
       continue;
+    if (pending.stream && pending.stream->heard_at && now - *pending.stream->heard_at < kProbeAfter) continue;
     if (found == pending_.end() || comes_first(at->first, found->first)) found = at;
   }
   if (found == pending_.end()) return;
@@ -348,7 +415,11 @@ std::optional<TimePoint> Session::next_wakeup() const {
   TimePoint next = reopen_at_
                        ? *reopen_at_
                        : std::min(std::max(quiet_since_, pinged_) + kPingAfter, quiet_since_ + kReopenAfter);
-  if (!reopen_at_) next = std::min(next, probe_at_);
+  if (!reopen_at_) {
+    next = std::min(next, probe_at_);
+    if (!seen_timers_.empty()) next = std::min(next, seen_timers_.front().first);
+    if (!fetch_timers_.empty()) next = std::min(next, fetch_timers_.front().first);
+  }
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
   return next;
 }
@@ -358,13 +429,16 @@ std::optional<TimePoint> Session::next_wakeup() const {
 std::optional<Outgoing> Session::next_send() {
   if (reopen_at_) return std::nullopt;  // the old connection is given up
   if (batch_max_ > 1 && to_send_.size() > 1 && !std::exchange(broker_batch_asked_, true)) ping_due_ = true;
-  next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : Next::request;
+  next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : show_seen() ? Next::seen : Next::request;
   if (next_ == Next::ping) return Outgoing{ping_header_};
   if (next_ == Next::probe) return Outgoing{probe_header_};
+  if (next_ == Next::seen) return Outgoing{stream_header_.view()};
   collect();
   if (sending_.empty()) return std::nullopt;
   if (sending_.size() > 1) return Outgoing{batch_.view()};
-  const Request& request = pending_.find(sending_.front())->second.request;
+  const Pending& pending = pending_.find(sending_.front())->second;
+  if (pending.stream && pending.stream->by_fetch) return show_fetch(pending);
+  const Request& request = pending.request;
   return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
 }
 
@@ -379,7 +453,8 @@ void Session::collect() {
     if (at != pending_.end()) {
       const Request& request = at->second.request;
       const std::string_view header = request.header;
-      const bool joins = broker_batch_ > 1 && request.item.op != nullptr;
+      const bool by_fetch = at->second.stream && at->second.stream->by_fetch;
+      const bool joins = broker_batch_ > 1 && request.item.op != nullptr && !by_fetch;
       if (!sending_.empty() && !joins) break;
       if (joins) {
         const BatchItem item =
@@ -406,6 +481,11 @@ void Session::collect() {
 void Session::sent(TimePoint now) {
   if (next_ == Next::ping) ping_due_ = false;
   if (next_ == Next::probe) probe_due_ = false;
+  if (next_ == Next::seen) {
+    Stream& stream = *pending_.find(seens_.front())->second.stream;
+    seens_.pop_front();
+    said_all(stream);
+  }
   if (next_ != Next::request) return;
   to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sending_from_));
   for (const std::uint64_t ref : sending_) {
@@ -413,7 +493,130 @@ void Session::sent(TimePoint now) {
     ++counters_.sent;
     if (pending.sent_at) ++counters_.resent;
     pending.sent_at = now;
+    if (pending.stream && pending.stream->by_fetch) said_all(*pending.stream);
   }
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+void Session::seen(std::uint64_t ref, std::int64_t seq, TimePoint now) {
+  const auto at = pending_.find(ref);
+  if (at != pending_.end() && at->second.stream) seen(at, seq, now);
+}
+
+void Session::seen(const std::string& id, std::int64_t seq, TimePoint now) {
+  const auto [begin, end] = streams_by_id_.equal_range(id);
+  for (auto named = begin; named != end; ++named)
+    seen(named->second, seq, now);
+}
+
+void Session::seen(Table::iterator at, std::int64_t seq, TimePoint now) {
+  Stream& stream = *at->second.stream;
+  const std::int64_t end = std::min(seq, stream.next - 1) + 1;
+  for (; stream.taken < end; ++stream.taken)
+    stream.unsaid_bytes += stream.sizes[static_cast<std::size_t>(stream.taken - stream.said)];
+  if (stream.taken == stream.said || stream.seen_due) return;
+  const auto unsaid = static_cast<std::size_t>(stream.taken - stream.said);
+  if (unsaid >= kSeenChunks || stream.unsaid_bytes >= kSeenBytes) {
+    stream.seen_due = true;
+    seens_.push_back(at->first);
+  } else if (!stream.seen_at) {
+    stream.seen_at = now + kSeenAfter;
+    seen_timers_.emplace_back(*stream.seen_at, at->first);
+  }
+}
+
+/// The broker has been told, or will be by what is on its way, what the reader has.
+void Session::said_all(Stream& stream) {
+  stream.sizes.erase(stream.sizes.begin(), stream.sizes.begin() + (stream.taken - stream.said));
+  stream.said = stream.taken;
+  stream.unsaid_bytes = 0;
+  stream.seen_due = false;
+  stream.seen_at.reset();
+}
+
+/// What is due of streams: to say what was taken, to ask for what is missing.
+void Session::expire_streams(TimePoint now) {
+  for (; !seen_timers_.empty() && seen_timers_.front().first <= now; seen_timers_.pop_front()) {
+    const auto at = pending_.find(seen_timers_.front().second);
+    if (at == pending_.end() || at->second.stream->seen_at != seen_timers_.front().first) continue;
+    Stream& stream = *at->second.stream;
+    stream.seen_at.reset();
+    if (!std::exchange(stream.seen_due, true)) seens_.push_back(at->first);
+  }
+  for (; !fetch_timers_.empty() && fetch_timers_.front().first <= now; fetch_timers_.pop_front()) {
+    const auto at = pending_.find(fetch_timers_.front().second);
+    if (at != pending_.end() && at->second.stream->fetch_at == fetch_timers_.front().first) fetch_stream(at);
+  }
+}
+
+/// Asks for the pieces from the next one on.
+void Session::fetch_stream(Table::iterator at) {
+  at->second.stream->fetch_at.reset();
+  at->second.stream->by_fetch = true;
+  to_send_.push_back(at->first);
+}
+
+/// The same, but not while the answer to the last time may be on its way.
+void Session::fetch_stream_later(Table::iterator at, TimePoint now) {
+  Stream& stream = *at->second.stream;
+  if (stream.fetch_at) return;
+  if (!at->second.sent_at || now >= *at->second.sent_at + kFetchPause) {
+    fetch_stream(at);
+    at->second.sent_at = now;
+    return;
+  }
+  stream.fetch_at = now + kFetchPause;
+  fetch_timers_.emplace_back(*stream.fetch_at, at->first);
+}
+
+/// Whether the end of a stream came without pieces before it, which are then asked for together with the end.
+bool Session::fetched_for_pieces(Table::iterator at, std::int64_t chunks) {
+  if (!at->second.stream || chunks <= at->second.stream->next) return false;
+  Stream& stream = *at->second.stream;
+  if (++stream.ends_without_pieces < kEndsWithoutPiecesMax) {
+    fetch_stream(at);
+    return true;
+  }
+  ClientError error =
+      local_error(ErrorCode::gone,
+                  "pieces " + std::to_string(stream.next) + " to " + std::to_string(chunks - 1) +
+                      " of the answer were lost, and the broker sends only its end",
+                  at->second.request.id);
+  error.chunks = chunks;
+  finish(at, tl::unexpected(std::move(error)));
+  return true;
+}
+
+/// Prepares the next `seen`; false: none is due.
+bool Session::show_seen() {
+  for (; !seens_.empty(); seens_.pop_front()) {
+    const auto at = pending_.find(seens_.front());
+    if (at == pending_.end() || !at->second.stream->seen_due) continue;
+    Buffer ref;
+    stream_header_.clear();
+    encode(wire::Seen{.seq = at->second.stream->taken - 1, .ref = number_ref(at->first, ref)},
+           stream_header_);
+    return true;
+  }
+  return false;
+}
+
+/// From what the reader has on, and not from what has come: so the broker knows what it may send ahead.
+Outgoing Session::show_fetch(const Pending& pending) {
+  Buffer ref;
+  stream_header_.clear();
+  encode(wire::Fetch{.id = pending.request.id,
+                     .wait_ms = kFetchWait.count(),
+                     .from_seq = pending.stream->taken,
+                     .ref = number_ref(pending.request.ref, ref)},
+         stream_header_);
+  return {stream_header_.view()};
+}
+
+void Session::take_arrived(std::vector<Arrived>& out) {
+  out.clear();
+  out.swap(arrived_);
 }
 
 void Session::take_finished(std::vector<Finished>& out) {

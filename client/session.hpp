@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,11 +25,12 @@ namespace lanemq::client {
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// What a request asks for, and so which replies end it.
-enum class RequestKind : unsigned char { submit, leave, fetch, status, cancel, stats, ping, admin };
+enum class RequestKind : unsigned char { submit, stream, leave, fetch, status, cancel, stats, ping, admin };
 
 /// How a request ended: the value fits its kind, except that a fetch ends with JobDone or JobStatus.
 using Outcome = Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
+using ChunkHandler = std::function<void(JobChunk)>;
 
 /// A request as it goes over the wire, any number of times with the same bytes.
 struct Request {
@@ -42,6 +44,20 @@ struct Request {
   TimePoint asked{};
   std::optional<TimePoint> deadline{};
   Handler handler{};  ///< never called here
+
+  // Of a stream.
+  std::shared_ptr<const ChunkHandler> on_chunk{};  ///< never called here
+  bool takes_at_once = true;
+  /// The first piece wanted of a job that was submitted before; empty: the request is the submit.
+  std::optional<std::int64_t> from_seq{};
+};
+
+/// A piece of a stream that came, and who is to be told. Who takes at once is to say so with seen().
+struct Arrived {
+  std::uint64_t ref = 0;
+  bool takes_at_once = true;
+  std::shared_ptr<const ChunkHandler> on_chunk{};
+  JobChunk chunk{};
 };
 
 /// A request that is over, and what is to be told to whom.
@@ -72,6 +88,15 @@ class Session {
   /// sent again, which brings its answer.
   static constexpr std::chrono::milliseconds kProbeAfter{10'000};
   static constexpr std::chrono::milliseconds kProbeEvery{5'000};
+  /// What a reader took is told to the broker when it is a quarter of a window, at the latest after this.
+  static constexpr std::chrono::milliseconds kSeenAfter{250};
+  static constexpr std::size_t kSeenChunks = limits::stream_chunks_max / 4;
+  static constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
+  /// A stream that is to be fetched again waits so long since it was asked for last.
+  static constexpr std::chrono::milliseconds kFetchPause{1'000};
+  static constexpr std::chrono::milliseconds kFetchWait{60'000};  ///< at most, by the protocol
+  /// Ends of a stream in a row that came without the pieces before them, until it is given up as `gone`.
+  static constexpr int kEndsWithoutPiecesMax = 3;
   /// Connections in a row that were made and lost without a word, before the largest body is blamed for it: a
   /// peer whose frame is over the broker's limit is cut off without an answer.
   static constexpr int kFruitlessMax = 6;
@@ -106,9 +131,17 @@ class Session {
   std::optional<Outgoing> next_send();
   void sent(TimePoint now);
 
+  /// The reader of a stream has taken all pieces up to `seq`. What is no stream any more is ignored.
+  void seen(std::uint64_t ref, std::int64_t seq, TimePoint now);
+  /// The same for all readers of a job that do not take at once.
+  void seen(const std::string& id, std::int64_t seq, TimePoint now);
+
   /// Ends everything that is pending with the local error `cancelled`.
   void close();
 
+  /// The pieces that came, each stream's in order; replaces the content of `out`. They are for their readers
+  /// before what take_finished() gives.
+  void take_arrived(std::vector<Arrived>& out);
   /// The requests that are over, in the order of their ending; replaces the content of `out`.
   void take_finished(std::vector<Finished>& out);
 
@@ -116,9 +149,24 @@ class Session {
   const ClientCounters& counters() const { return counters_; }
 
  private:
+  /// How far a stream is. All numbers are of pieces.
+  struct Stream {
+    std::int64_t first = 0;           ///< the first one wanted
+    std::int64_t next = 0;            ///< comes next
+    std::int64_t taken = 0;           ///< the reader has all before
+    std::int64_t said = 0;            ///< the broker knows that the reader has all before
+    std::deque<std::size_t> sizes{};  ///< in bytes, from `said` on
+    std::size_t unsaid_bytes = 0;     ///< of those that the reader has
+    bool by_fetch = false;            ///< asked for with a fetch, else with the submit
+    bool seen_due = false;
+    std::optional<TimePoint> seen_at{}, fetch_at{};  ///< when to say or to ask at the latest
+    std::optional<TimePoint> heard_at{};
+    int ends_without_pieces = 0;
+  };
   struct Pending {
     Request request;
     std::optional<TimePoint> sent_at{};  ///< the last time; empty: never
+    std::unique_ptr<Stream> stream{};    ///< of kind stream
   };
   using Table = std::unordered_map<std::uint64_t, Pending>;
 
@@ -128,10 +176,19 @@ class Session {
   Table::iterator oldest(RequestKind kind);
   void finish(Table::iterator at, Outcome outcome);
   void answer(Table::iterator at, Outcome outcome);
+  static std::string take_id(Table::iterator at);
   void expire(TimePoint now);
   void blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
+  void seen(Table::iterator at, std::int64_t seq, TimePoint now);
+  void expire_streams(TimePoint now);
+  void fetch_stream(Table::iterator at);
+  void fetch_stream_later(Table::iterator at, TimePoint now);
+  bool fetched_for_pieces(Table::iterator at, std::int64_t chunks);
+  bool show_seen();
+  Outgoing show_fetch(const Pending& pending);
+  void said_all(Stream& stream);
 
   void on(const wire::Accepted& reply, const Blob& body, TimePoint now);
   void on(const wire::ChunkReply& reply, const Blob& body, TimePoint now);
@@ -153,7 +210,14 @@ class Session {
   Buffer items_, batch_;
   std::vector<Finished> finished_;
 
-  enum class Next : unsigned char { request, ping, probe };
+  std::unordered_multimap<std::string, std::uint64_t> streams_by_id_;  ///< those that do not take at once
+  /// Refs with what is due when; both in order, as each list has one delay. Entries may be out of date.
+  std::deque<std::pair<TimePoint, std::uint64_t>> seen_timers_, fetch_timers_;
+  std::deque<std::uint64_t> seens_;  ///< refs; those no longer pending are passed over
+  Buffer stream_header_;             ///< of a seen or a fetch, which next_send() showed last
+  std::vector<Arrived> arrived_;
+
+  enum class Next : unsigned char { request, ping, probe, seen };
   Next next_ = Next::request;  ///< what next_send() showed last
   std::string ping_header_, probe_header_;
   bool ping_due_ = false, probe_due_ = false;

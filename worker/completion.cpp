@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -33,13 +34,53 @@ JobOutcome JobOutcome::failure(JobFailure failure) {
   report.retry_after = failure.retry_after;
   report.usage = failure.usage;
   report.limits = failure.limits;
+  report.upstream_status = failure.upstream_status;
   return outcome;
+}
+
+StreamGate::Verdict StreamGate::enter(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return Verdict::closed;
+  if (waiting_) {
+    ++surplus_chunks_;
+    surplus_bytes_ += bytes;
+    if (surplus_chunks_ > kSurplusChunksMax || surplus_bytes_ > kSurplusBytesMax) {
+      closed_ = true;
+      return Verdict::overrun;
+    }
+  }
+  ++chunks_;
+  bytes_ += bytes;
+  if (chunks_ >= limits::stream_chunks_max || bytes_ >= limits::stream_bytes_max) waiting_ = true;
+  return waiting_ ? Verdict::wait : Verdict::more;
+}
+
+StreamGate::Verdict StreamGate::verdict() const {
+  const std::lock_guard lock(mutex_);
+  return closed_ ? Verdict::closed : waiting_ ? Verdict::wait : Verdict::more;
+}
+
+bool StreamGate::taken(std::size_t chunks, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  chunks_ -= chunks;
+  bytes_ -= bytes;
+  if (!waiting_ || closed_) return false;
+  if (chunks_ > limits::stream_chunks_max / 2 || bytes_ > limits::stream_bytes_max / 2) return false;
+  waiting_ = false;
+  surplus_chunks_ = surplus_bytes_ = 0;
+  return true;
+}
+
+void StreamGate::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
 }
 
 }  // namespace worker
 
-Completion::Completion(std::shared_ptr<CompletionSink> sink, wire::Lease lease)
-    : sink_(std::move(sink)), lease_(lease) {}
+Completion::Completion(std::shared_ptr<CompletionSink> sink, wire::Lease lease,
+                       std::shared_ptr<worker::StreamGate> gate)
+    : sink_(std::move(sink)), gate_(std::move(gate)), lease_(lease) {}
 
 Completion::~Completion() {
   if (sink_) failure({.code = "abandoned", .message = "the handler dropped the job without an outcome"});
@@ -49,8 +90,23 @@ Completion& Completion::operator=(Completion&& other) noexcept {
   // By way of a temporary, so that a job this one still owes an outcome gets it.
   Completion moved(std::move(other));
   std::swap(sink_, moved.sink_);
+  std::swap(gate_, moved.gate_);
   std::swap(lease_, moved.lease_);
   return *this;
+}
+
+bool Completion::chunk(Blob piece) {
+  using Verdict = worker::StreamGate::Verdict;
+  if (!sink_) return true;
+  if (piece.empty()) return !gate_ || gate_->verdict() != Verdict::wait;
+  // Without a gate the job asked for no stream, of which the session makes a failure.
+  const Verdict verdict = gate_ ? gate_->enter(piece.size()) : Verdict::more;
+  if (verdict == Verdict::closed) return true;
+  if (verdict == Verdict::overrun)
+    sink_->chunk({.lease = lease_, .body = {}, .overrun = true});
+  else
+    sink_->chunk({.lease = lease_, .body = piece.owned()});
+  return verdict == Verdict::more;
 }
 
 void Completion::success(Blob body, std::optional<wire::Usage> usage,
@@ -74,30 +130,41 @@ CompletionSink::~CompletionSink() {
   close(descriptor_);
 }
 
-void CompletionSink::finish(wire::Lease lease, worker::JobOutcome outcome) {
+template <class Item>
+void CompletionSink::hand_in(std::vector<Item> HandedIn::*list, Item item) {
   if (std::this_thread::get_id() == owner_) {
-    local_.push_back({lease, std::move(outcome)});
+    (local_.*list).push_back(std::move(item));
     return;
   }
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    first = remote_.empty();
-    remote_.push_back({lease, std::move(outcome)});
+    first = remote_.finished.empty() && remote_.pieces.empty();
+    (remote_.*list).push_back(std::move(item));
   }
   if (first) wake();
 }
 
-void CompletionSink::take(std::vector<worker::FinishedJob>& into) {
-  std::swap(into, local_);
+void CompletionSink::finish(wire::Lease lease, worker::JobOutcome outcome) {
+  hand_in(&HandedIn::finished, {lease, std::move(outcome)});
+}
+
+void CompletionSink::chunk(worker::StreamPiece piece) {
+  hand_in(&HandedIn::pieces, std::move(piece));
+}
+
+void CompletionSink::take(std::vector<worker::FinishedJob>& finished,
+                          std::vector<worker::StreamPiece>& pieces) {
+  std::swap(finished, local_.finished);
+  std::swap(pieces, local_.pieces);
+  const auto append = [](auto& into, auto& from) {
+    if (into.empty()) return std::swap(into, from);
+    into.insert(into.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    from.clear();
+  };
   const std::lock_guard lock(mutex_);
-  if (into.empty()) {
-    std::swap(into, remote_);
-    return;
-  }
-  for (worker::FinishedJob& job : remote_)
-    into.push_back(std::move(job));
-  remote_.clear();
+  append(finished, remote_.finished);
+  append(pieces, remote_.pieces);
 }
 
 void CompletionSink::clear_wake() {

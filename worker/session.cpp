@@ -20,9 +20,9 @@ std::vector<std::string_view> views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-std::string size_message(std::size_t size, std::size_t limit) {
-  return "the answer has " + std::to_string(size) + " bytes, over body_bytes_max " + std::to_string(limit) +
-         "; ask for less or raise the limit of broker and worker";
+std::string size_message(std::string_view what, std::size_t size, std::size_t limit) {
+  return "the " + std::string(what) + " has " + std::to_string(size) + " bytes, over body_bytes_max " +
+         std::to_string(limit) + "; ask for less or raise the limit of broker and worker";
 }
 
 /// A failure as it may go over the wire: texts within their limits and without anything a terminal acts on.
@@ -45,7 +45,7 @@ void bound_body(JobOutcome& outcome, std::size_t limit) {
   if (!outcome.report) outcome.report = std::make_unique<JobOutcome::Report>();
   outcome.report->error_class = ErrorClass::permanent;
   outcome.report->code = "too_large";
-  outcome.report->message = size_message(size, limit);
+  outcome.report->message = size_message("answer", size, limit);
 }
 
 }  // namespace
@@ -116,6 +116,8 @@ void Session::greet(TimePoint now) {
   say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
   if (!met_before_) return;
   say_inventory(true, now);
+  for (auto& [lease, held] : table_)
+    if (held.stream && held.phase == Held::Phase::running) say_chunks_again(lease, *held.stream);
   say_outcomes_again();
 }
 
@@ -126,6 +128,15 @@ void Session::finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effec
     table_.erase(place);
     return;
   }
+  if (Stream* stream = place->second.stream.get(); stream && stream->has_unsent())
+    stream->outcome = std::move(outcome);
+  else
+    complete(place, std::move(outcome), now, effects);
+}
+
+/// The outcome is the last that is said of a lease, pieces included.
+void Session::complete(Table::iterator place, JobOutcome outcome, TimePoint now, Effects& effects) {
+  const wire::Lease lease = place->first;
   const bool counted = place->second.phase == Held::Phase::running;
   if (counted) --running_;
   bound_body(outcome, answer_bytes_max_);
@@ -137,6 +148,45 @@ void Session::finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effec
   say_outcome(lease, outcome);
   keep(place, std::move(outcome));
   if (leaving_ && running_ == 0 && state_ == State::serving) part(now, effects);
+}
+
+/// Ends a job that its handler still runs.
+void Session::fail(Table::iterator place, JobFailure failure, TimePoint now, Effects& effects) {
+  effects.push_back(CancelJob{place->first, place->second.service});
+  if (place->second.stream) place->second.stream->stop();
+  complete(place, JobOutcome::failure(std::move(failure)), now, effects);
+}
+
+void Session::chunk(StreamPiece piece, TimePoint now, Effects& effects) {
+  const auto place = table_.find(piece.lease);
+  if (place == table_.end() || place->second.phase != Held::Phase::running) return;
+  Stream* stream = place->second.stream.get();
+  if (!stream)
+    return fail(place,
+                {.error_class = ErrorClass::permanent,
+                 .code = "not_a_stream",
+                 .message = "the handler answers in pieces, and the job asks for a whole answer; pieces are "
+                            "for jobs with `stream`"},
+                now, effects);
+  if (stream->unwanted) return;
+  if (piece.overrun)
+    return fail(
+        place,
+        {.error_class = ErrorClass::permanent,
+         .code = "stream_overrun",
+         .message = "the handler went on for more than " + std::to_string(kSurplusChunksMax) + " pieces or " +
+                    std::to_string(kSurplusBytesMax) +
+                    " bytes after it was told that its reader is behind; it must stop until resume()"},
+        now, effects);
+  if (piece.body.size() > answer_bytes_max_)
+    return fail(place,
+                {.error_class = ErrorClass::permanent,
+                 .code = "too_large",
+                 .message = size_message("piece", piece.body.size(), answer_bytes_max_)},
+                now, effects);
+  stream->kept_bytes += piece.body.size();
+  stream->kept.push_back(std::move(piece.body));
+  say_chunks(piece.lease, *stream);
 }
 
 void Session::drain(TimePoint deadline, TimePoint now, Effects& effects) {
@@ -231,7 +281,7 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
   if (leaving_ && running_ == 0) part(now, effects);
 }
 
-void Session::on(const wire::JobOffer& offer, TimePoint, Effects& effects) {
+void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
   if (state_ == State::parting) return;  // Our `bye` gives it back already.
   const wire::Lease lease{offer.job, offer.attempt};
   if (const auto held = table_.find(lease); held != table_.end()) {
@@ -240,7 +290,7 @@ void Session::on(const wire::JobOffer& offer, TimePoint, Effects& effects) {
     if (held->second.phase == Held::Phase::finished) say_outcome(lease, held->second.outcome);
     return;
   }
-  supersede_older(lease, effects);
+  supersede_older(lease, now, effects);
   if (leaving_ || told_to_drain_)
     return refuse(lease, {.error_class = ErrorClass::released,
                           .code = "draining",
@@ -254,10 +304,17 @@ void Session::on(const wire::JobOffer& offer, TimePoint, Effects& effects) {
   if (!service)
     return refuse(lease, {.code = "unknown_service",
                           .message = "the worker does not serve \"" + printable(offer.service, 64) + '"'});
-  table_.emplace(lease, Held{.service = static_cast<std::uint32_t>(*service), .outcome = {}});
+  Held held{.service = static_cast<std::uint32_t>(*service), .outcome = {}};
+  std::shared_ptr<StreamGate> gate;
+  if (offer.stream) {
+    gate = std::make_shared<StreamGate>();
+    held.stream = std::make_unique<Stream>();
+    held.stream->gate = gate;
+  }
+  table_.emplace(lease, std::move(held));
   ++running_;
   ++counters_.started;
-  effects.push_back(StartJob{lease, *service});
+  effects.push_back(StartJob{lease, *service, std::move(gate)});
 }
 
 void Session::on(const wire::Acked& acked, TimePoint, Effects& effects) {
@@ -268,15 +325,50 @@ void Session::on(const wire::Acked& acked, TimePoint, Effects& effects) {
   if (state_ == State::parting && outcomes_ == 0) depart(effects);
 }
 
-void Session::on(const wire::CancelJob& cancel, TimePoint, Effects& effects) {
+void Session::on(const wire::CancelJob& cancel, TimePoint now, Effects& effects) {
   const auto place = table_.find({cancel.job, cancel.attempt});
   if (place == table_.end() || place->second.phase != Held::Phase::running) return;
   ++counters_.cancelled;
-  effects.push_back(CancelJob{place->first, place->second.service});
+  if (!stop_stream(place, now, effects)) effects.push_back(CancelJob{place->first, place->second.service});
 }
 
-void Session::on(const wire::Window&, TimePoint, Effects&) {
-}  // Answers are sent whole: no window to keep to.
+void Session::on(const wire::Window& window, TimePoint now, Effects& effects) {
+  const auto place = table_.find({window.job, window.attempt});
+  if (place == table_.end() || !place->second.stream) return;
+  Held& held = place->second;
+  Stream& stream = *held.stream;
+  std::size_t count = 0, bytes = 0;
+  for (; stream.first <= window.seq && stream.sent > 0; ++count, ++stream.first, --stream.sent) {
+    bytes += stream.kept.front().size();
+    stream.kept.pop_front();
+  }
+  stream.sent_bytes -= bytes;
+  stream.kept_bytes -= bytes;
+  if (held.phase == Held::Phase::finished) outcome_bytes_ -= bytes;
+  const bool in_handler = held.phase != Held::Phase::finished && !stream.outcome;
+  if (stream.gate->taken(count, bytes) && in_handler)
+    effects.push_back(ResumeJob{place->first, held.service});
+  say_chunks(place->first, stream);
+  if (stream.outcome && !stream.has_unsent())
+    complete(place, *std::exchange(stream.outcome, std::nullopt), now, effects);
+}
+
+/// Nobody wants more pieces of a stream. Returns whether that was its end: its handler is done already.
+bool Session::stop_stream(Table::iterator place, TimePoint now, Effects& effects) {
+  Stream* stream = place->second.stream.get();
+  if (!stream) return false;
+  stream->stop();
+  if (!stream->outcome) return false;
+  complete(place, *std::exchange(stream->outcome, std::nullopt), now, effects);
+  return true;
+}
+
+void Session::Stream::stop() {
+  gate->close();
+  unwanted = true;
+  for (; has_unsent(); kept.pop_back())
+    kept_bytes -= kept.back().size();
+}
 
 void Session::on(const wire::Heartbeat&, TimePoint now, Effects&) {
   heard_heartbeat_at_ = now;
@@ -328,18 +420,26 @@ void Session::on_stale(wire::Lease lease, Effects& effects) {
   }
   if (place->second.phase == Held::Phase::dropped) return;
   const bool counted = place->second.phase == Held::Phase::running;
-  place->second.phase = Held::Phase::dropped;
   if (counted) --running_;
+  if (Stream* stream = place->second.stream.get()) {
+    stream->stop();
+    if (stream->outcome) {  // The handler is done, and only its pieces were waited for.
+      table_.erase(place);
+      return;
+    }
+  }
+  place->second.phase = Held::Phase::dropped;
   effects.push_back(CancelJob{lease, place->second.service});
 }
 
 /// A newer attempt of a job ends the older ones that still run here.
-void Session::supersede_older(wire::Lease lease, Effects& effects) {
+void Session::supersede_older(wire::Lease lease, TimePoint now, Effects& effects) {
   for (auto place = table_.lower_bound({lease.job, 0}); place != table_.end(); ++place) {
     if (place->first.job != lease.job || place->first.attempt >= lease.attempt) return;
     if (place->second.phase != Held::Phase::running) continue;
     place->second.phase = Held::Phase::superseded;
     --running_;
+    if (stop_stream(place, now, effects)) continue;
     effects.push_back(CancelJob{place->first, place->second.service});
   }
 }
@@ -369,14 +469,14 @@ void Session::keep(Table::iterator place, JobOutcome outcome) {
   held.order = ++finished_;
   held.outcome = std::move(outcome);
   ++outcomes_;
-  outcome_bytes_ += held.outcome.body.size();
+  outcome_bytes_ += held.bytes();
   while (outcomes_ > kOutcomesMax || (outcome_bytes_ > kOutcomeBytesMax && outcomes_ > 1))
     drop_oldest_outcome();
 }
 
 void Session::forget_outcome(Table::iterator place) {
   --outcomes_;
-  outcome_bytes_ -= place->second.outcome.body.size();
+  outcome_bytes_ -= place->second.bytes();
   table_.erase(place);
 }
 
@@ -445,8 +545,26 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
   message.message = report->message;
   message.usage = report->usage;
   message.limits = report->limits;
+  message.upstream_status = report->upstream_status;
   if (report->retry_after) message.retry_after_ms = report->retry_after->count();
   outbox_.push(message, outcome.body);
+}
+
+/// What the window lets through of a stream's unsent pieces.
+void Session::say_chunks(const wire::Lease& lease, Stream& stream) {
+  while (stream.has_unsent() && stream.sent < limits::stream_chunks_max) {
+    const Blob& body = stream.kept[stream.sent];
+    if (stream.sent > 0 && stream.sent_bytes + body.size() > limits::stream_bytes_max) return;
+    const std::int64_t seq = stream.first + static_cast<std::int64_t>(stream.sent);
+    outbox_.push(wire::Chunk{.job = lease.job, .attempt = lease.attempt, .seq = seq}, body);
+    ++stream.sent;
+    stream.sent_bytes += body.size();
+  }
+}
+
+void Session::say_chunks_again(const wire::Lease& lease, Stream& stream) {
+  stream.sent = stream.sent_bytes = 0;
+  say_chunks(lease, stream);
 }
 
 void Session::say_outcomes_again() {
@@ -455,8 +573,10 @@ void Session::say_outcomes_again() {
     if (place->second.phase == Held::Phase::finished) finished.push_back(place);
   std::sort(finished.begin(), finished.end(),
             [](auto a, auto b) { return a->second.order < b->second.order; });
-  for (const auto& place : finished)
+  for (const auto& place : finished) {
+    if (place->second.stream) say_chunks_again(place->first, *place->second.stream);
     say_outcome(place->first, place->second.outcome);
+  }
 }
 
 }  // namespace lanemq::worker

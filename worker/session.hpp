@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +38,8 @@ inline constexpr std::size_t kMessageBytesMax = 1024;
 /// follows in a frame of its own, if any. Outcomes that follow each other make a batch, where those are
 /// taken.
 ///
-/// Bounded by the session: at most one message a lease, an outcome and a heartbeat, as the worker does not
-/// read while something is unsent.
+/// Bounded by the session: at most one message a lease, an outcome, a heartbeat and a window of chunks a
+/// stream, as the worker does not read while something is unsent.
 class Outbox {
  public:
   struct Message {
@@ -72,9 +74,15 @@ class Outbox {
 /// What the session wants done; in order.
 struct StartJob {
   wire::Lease lease;
-  std::size_t service;  ///< index into SessionOptions::services
+  std::size_t service;                 ///< index into SessionOptions::services
+  std::shared_ptr<StreamGate> gate{};  ///< of a job that asks for a stream
 };
 struct CancelJob {
+  wire::Lease lease;
+  std::size_t service;
+};
+/// The handler was told to wait and may go on.
+struct ResumeJob {
   wire::Lease lease;
   std::size_t service;
 };
@@ -83,7 +91,7 @@ struct Welcomed {};   ///< the broker has taken the worker in
 struct Left {};       ///< nothing remains to be done; send what is unsent and end
 struct Refused {};    ///< the broker said no; refusal() tells why
 
-using Effect = std::variant<StartJob, CancelJob, Reconnect, Welcomed, Left, Refused>;
+using Effect = std::variant<StartJob, CancelJob, ResumeJob, Reconnect, Welcomed, Left, Refused>;
 using Effects = std::vector<Effect>;
 
 struct SessionOptions {
@@ -118,7 +126,10 @@ class Session {
   void receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects);
   /// Something came from the broker that could not be read. It lives, at least.
   void heard(TimePoint now) { heard_at_ = now; }
-  /// A started job is over. Unknown leases are ignored.
+  /// A piece of a started job's streamed answer. Unknown leases, and those that nobody wants to hear of, are
+  /// ignored. A handler that hands in what cannot be sent has failed, and its job ends with it.
+  void chunk(StreamPiece piece, TimePoint now, Effects& effects);
+  /// A started job is over; said when its pieces have been. Unknown leases are ignored.
   void finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effects& effects);
   /// Take no more jobs; leave when the last one is over, or without them at `deadline`.
   void drain(TimePoint deadline, TimePoint now, Effects& effects);
@@ -142,6 +153,22 @@ class Session {
  private:
   enum class State : unsigned char { unconnected, greeting, serving, parting, left };
 
+  /// A streamed answer: what the broker has not said that it was taken, to be sent again should the
+  /// connection break. Bounded by the gate.
+  struct Stream {
+    std::shared_ptr<StreamGate> gate;
+    std::deque<Blob> kept;
+    std::int64_t first = 0;                ///< the number of the first one kept
+    std::size_t sent = 0, sent_bytes = 0;  ///< of those kept, over this connection; at most a window
+    std::size_t kept_bytes = 0;
+    std::optional<JobOutcome> outcome;  ///< waits until all are sent
+    bool unwanted = false;              ///< no more pieces
+
+    bool has_unsent() const { return sent < kept.size(); }
+    /// Nothing more is sent but what is on its way.
+    void stop();
+  };
+
   /// What is known of a lease.
   struct Held {
     enum class Phase : unsigned char {
@@ -155,6 +182,8 @@ class Session {
     std::uint32_t service = 0;
     std::uint64_t order = 0;  ///< of finishing
     JobOutcome outcome;
+    std::unique_ptr<Stream> stream{};
+    std::size_t bytes() const { return outcome.body.size() + (stream ? stream->kept_bytes : 0); }
   };
   struct ByJob {
     bool operator()(const wire::Lease& a, const wire::Lease& b) const {
@@ -177,11 +206,16 @@ class Session {
   void say_ready(std::size_t capacity);
   void say_inventory(bool with_outcomes, TimePoint now);
   void say_outcome(const wire::Lease& lease, const JobOutcome& outcome);
+  void say_chunks(const wire::Lease& lease, Stream& stream);
+  void say_chunks_again(const wire::Lease& lease, Stream& stream);
   void say_outcomes_again();
+  void complete(Table::iterator place, JobOutcome outcome, TimePoint now, Effects& effects);
+  void fail(Table::iterator place, JobFailure failure, TimePoint now, Effects& effects);
+  bool stop_stream(Table::iterator place, TimePoint now, Effects& effects);
   void part(TimePoint now, Effects& effects);
   void depart(Effects& effects);
   void reconnect_later(TimePoint now);
-  void supersede_older(wire::Lease lease, Effects& effects);
+  void supersede_older(wire::Lease lease, TimePoint now, Effects& effects);
   void refuse(wire::Lease lease, JobFailure failure);
   void keep(Table::iterator place, JobOutcome outcome);
   void forget_outcome(Table::iterator place);

@@ -324,6 +324,8 @@ class Worker::Loop {
       const worker::Effect effect = effects_[i];
       if (const auto* start = std::get_if<worker::StartJob>(&effect))
         start_job(*start, *offer, body, now);
+      else if (const auto* resume = std::get_if<worker::ResumeJob>(&effect))
+        services_[resume->service].handler->resume(resume->lease);
       else if (const auto* cancel = std::get_if<CancelJob>(&effect))
         cancel_job(*cancel);
       else if (std::holds_alternative<worker::Reconnect>(effect))
@@ -366,7 +368,7 @@ class Worker::Loop {
       if (!job.key.empty()) line.field("key", job.key);
     }
     try {
-      service.handler->start(job, Completion(sink_, start.lease));
+      service.handler->start(job, Completion(sink_, start.lease, start.gate));
     } catch (const std::exception& error) {
       // The Completion died with the call, so the job has its outcome: `abandoned`, to be tried again.
       LogLine(options_.log, LogLevel::error, "handler.threw")
@@ -386,7 +388,12 @@ class Worker::Loop {
   }
 
   void take_finished(TimePoint now) {
-    sink_->take(finished_);
+    sink_->take(finished_, pieces_);
+    for (worker::StreamPiece& piece : pieces_) {
+      session_.chunk(std::move(piece), now, effects_);
+      carry_out(now);
+    }
+    pieces_.clear();
     for (worker::FinishedJob& job : finished_) {
       if (!job.outcome.succeeded()) log_failure(job, now);
       session_.finish(job.lease, std::move(job.outcome), now, effects_);
@@ -486,6 +493,7 @@ class Worker::Loop {
   std::shared_ptr<CompletionSink> sink_;
   worker::Effects effects_;
   std::vector<worker::FinishedJob> finished_;
+  std::vector<worker::StreamPiece> pieces_;
 
   zmq::context_t context_{1};
   zmq::socket_t socket_;

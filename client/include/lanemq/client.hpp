@@ -224,10 +224,12 @@ class Client {
   std::future<Reply<JobAccepted>> leave(JobRequest request, const Blob& body = {});
   std::future<Reply<JobAccepted>> leave(JobRequest request, std::string body);
 
+  /// All callbacks are called as that of submit() is.
   void leave(JobRequest request, const Blob& body, std::function<void(Reply<JobAccepted>)> callback);
 
   /// Submits a job whose answer is read piece by piece as it is made. Pieces that a broken connection lost
-  /// are asked for again; where the broker does not have them any more, the stream ends with `gone`.
+  /// are asked for again; where the broker does not have them any more, the stream ends with `gone`. A reader
+  /// that leaves pieces untaken for 30 s is cut off with `slow_reader`.
   void stream(JobRequest request, const Blob& body, StreamReader reader);
   /// The reader of that stream has taken all pieces up to `seq`. Ids without a stream are ignored.
   void seen(const std::string& id, std::int64_t seq);

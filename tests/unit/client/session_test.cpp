@@ -33,6 +33,9 @@ class SessionTest : public testing::Test {
       case RequestKind::submit:
         encode(wire::Submit{.service = "echo", .id = id, .ref = raw}, header);
         break;
+      case RequestKind::stream:
+        encode(wire::Submit{.service = "echo", .id = id, .stream = true, .ref = raw}, header);
+        break;
       case RequestKind::leave:
         encode(wire::Submit{.service = "echo", .id = id, .reply = "accepted", .ref = raw}, header);
         break;
@@ -151,7 +154,11 @@ class SessionTest : public testing::Test {
         std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
     const auto* status = std::get_if<wire::StatusQuery>(&request);
     if (status != nullptr && ref == ~std::uint64_t{0}) return "probe " + std::string(status->id);
-    return std::string(kNames[request.index()]) + (ref == 0 ? "" : " " + std::to_string(ref));
+    std::string behind;
+    if (const auto* seen = std::get_if<wire::Seen>(&request)) behind = " to " + std::to_string(seen->seq);
+    const auto* fetch = std::get_if<wire::Fetch>(&request);
+    if (fetch != nullptr && fetch->from_seq) behind = " from " + std::to_string(*fetch->from_seq);
+    return std::string(kNames[request.index()]) + (ref == 0 ? "" : " " + std::to_string(ref)) + behind;
   }
 
   static std::string words(std::uint64_t ref, const Outcome& outcome) {
@@ -674,6 +681,334 @@ TEST_F(SessionTest, the_wakeup_is_never_late) {
     drain();
   }
   EXPECT_THAT(told(), ElementsAre("1: local deadline"));
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+/// The same, with a caller that reads streams.
+class StreamTest : public SessionTest {
+ protected:
+  enum class Takes : unsigned char { at_once, when_it_says_so };
+
+  void stream(std::uint64_t ref, Takes takes = Takes::at_once,
+              std::optional<std::int64_t> from_seq = std::nullopt) {
+    Buffer ref_bytes, header;
+    const std::string id = "job-" + std::to_string(ref);
+    encode(wire::Submit{.service = "echo", .id = id, .stream = true, .ref = number_ref(ref, ref_bytes)},
+           header);
+    Request request{.ref = ref, .kind = RequestKind::stream, .id = id, .asked = now_};
+    if (!from_seq) request.header = header.view();
+    request.from_seq = from_seq;
+    request.takes_at_once = takes == Takes::at_once;
+    request.on_chunk = std::make_shared<const ChunkHandler>([this, ref](JobChunk chunk) {
+      told_.push_back(std::to_string(ref) + "." + std::to_string(chunk.seq) + " " +
+                      (chunk.body.size() > 20 ? "large" : std::string(chunk.body.bytes())));
+      lane_ = chunk.lane;
+    });
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+  void hear_chunk(std::uint64_t ref, std::int64_t seq, std::string_view body = "x") {
+    Buffer ref_bytes;
+    hear(wire::ChunkReply{.seq = seq, .lane = seq == 0 ? "batch" : "", .ref = number_ref(ref, ref_bytes)},
+         body);
+  }
+  void hear_end(std::uint64_t ref, std::int64_t chunks) {
+    Buffer ref_bytes;
+    hear(wire::JobResult{.lane = "batch", .chunks = chunks, .ref = number_ref(ref, ref_bytes)});
+  }
+  void hear_error(std::uint64_t ref, std::string_view code, std::int64_t chunks) {
+    Buffer ref_bytes;
+    hear(wire::ErrorReply{.code = code, .chunks = chunks, .ref = number_ref(ref, ref_bytes)});
+  }
+  /// What the caller was told since the last call; readers that take at once have then taken it.
+  std::vector<std::string> told() {
+    std::vector<Arrived> arrived;
+    session_.take_arrived(arrived);
+    for (Arrived& one : arrived) {
+      const std::int64_t seq = one.chunk.seq;
+      (*one.on_chunk)(std::move(one.chunk));
+      if (one.takes_at_once) session_.seen(one.ref, seq, now_);
+    }
+    return SessionTest::told();
+  }
+  void break_connection() {
+    session_.connected();
+    session_.disconnected(now_);
+    ASSERT_TRUE(session_.take_reopen(now_));
+  }
+
+  std::string lane_;
+};
+
+TEST_F(StreamTest, pieces_come_in_order_and_the_end_behind_them) {
+  stream(1);
+  EXPECT_THAT(drain(), ElementsAre("submit 1"));
+
+  hear_chunk(1, 0, "a");
+  hear_chunk(1, 1, "b");
+  EXPECT_THAT(told(), ElementsAre("1.0 a", "1.1 b"));
+  hear_chunk(1, 2, "c");
+  hear_end(1, 3);
+
+  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
+  EXPECT_EQ(session_.pending(), 0u);
+  EXPECT_THAT(pass(milliseconds(60'000)), IsEmpty());
+}
+
+TEST_F(StreamTest, the_first_piece_says_where_the_job_was) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_EQ(lane_, "batch");
+}
+
+TEST_F(StreamTest, pieces_keep_their_bytes_after_the_frame_is_gone) {
+  stream(1);
+  drain();
+  std::string frame = "abc";
+  hear_chunk(1, 0, frame);
+  frame = "zzz";
+
+  EXPECT_THAT(told(), ElementsAre("1.0 abc"));
+}
+
+TEST_F(StreamTest, what_was_taken_is_said_a_quarter_of_a_window_at_a_time) {
+  stream(1);
+  drain();
+  const auto quarter = static_cast<std::int64_t>(Session::kSeenChunks);
+  for (std::int64_t seq = 0; seq < quarter - 1; ++seq)
+    hear_chunk(1, seq);
+  told();
+  EXPECT_THAT(drain(), IsEmpty());
+
+  hear_chunk(1, quarter - 1);
+  hear_chunk(1, quarter);
+  told();
+
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 16"));
+  EXPECT_THAT(drain(), IsEmpty());
+}
+
+TEST_F(StreamTest, large_pieces_are_said_to_be_taken_sooner) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0, std::string(Session::kSeenBytes - 1, 'x'));
+  told();
+  EXPECT_THAT(drain(), IsEmpty());
+  hear_chunk(1, 1, "x");
+  told();
+
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 1"));
+}
+
+TEST_F(StreamTest, a_few_pieces_are_said_to_be_taken_after_a_while) {
+  stream(1);
+  stream(2);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_THAT(pass(milliseconds(100)), IsEmpty());
+  hear_chunk(1, 1);
+  hear_chunk(2, 0);
+  told();
+
+  EXPECT_THAT(pass(milliseconds(140)), IsEmpty());
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(10));
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("seen 1 to 1"));
+  EXPECT_THAT(pass(milliseconds(100)), ElementsAre("seen 2 to 0"));
+}
+
+TEST_F(StreamTest, a_reader_that_takes_later_says_so_itself) {
+  stream(1, Takes::when_it_says_so);
+  drain();
+  for (std::int64_t seq = 0; seq < 40; ++seq)
+    hear_chunk(1, seq);
+  told();
+  EXPECT_THAT(pass_alive(milliseconds(5'000)), IsEmpty());
+
+  session_.seen("job-1", 3, now_);
+  session_.seen("job-1", 2, now_);
+  session_.seen("job-9", 30, now_);
+  EXPECT_THAT(pass(milliseconds(250)), ElementsAre("seen 1 to 3"));
+  session_.seen("job-1", 1'000, now_);
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 39"));
+}
+
+TEST_F(StreamTest, a_stream_that_had_not_begun_is_submitted_again) {
+  stream(1);
+  drain();
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("submit 1"));
+}
+
+TEST_F(StreamTest, goes_on_behind_the_last_piece_on_a_new_connection) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0, "a");
+  hear_chunk(1, 1, "b");
+  told();
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 2"));
+  EXPECT_THAT(pass_alive(milliseconds(1'000)), IsEmpty()) << "the fetch says what was taken";
+  hear_chunk(1, 1, "b");
+  hear_chunk(1, 2, "c");
+  hear_end(1, 3);
+  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
+}
+
+TEST_F(StreamTest, a_reader_that_takes_later_is_sent_no_more_after_a_new_connection) {
+  stream(1, Takes::when_it_says_so);
+  drain();
+  for (std::int64_t seq = 0; seq < 3; ++seq)
+    hear_chunk(1, seq);
+  told();
+  session_.seen("job-1", 0, now_);
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  for (std::int64_t seq = 1; seq < 4; ++seq)
+    hear_chunk(1, seq);
+  EXPECT_THAT(told(), ElementsAre("1.3 x"));
+  session_.seen("job-1", 3, now_);
+  EXPECT_THAT(pass(milliseconds(250)), ElementsAre("seen 1 to 3"));
+}
+
+TEST_F(StreamTest, begins_late_with_a_fetch) {
+  stream(1, Takes::at_once, 5);
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 5"));
+
+  hear_chunk(1, 5, "f");
+  told();
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 6"));
+}
+
+TEST_F(StreamTest, what_got_lost_in_between_is_asked_for_again) {
+  stream(1);
+  drain();
+  now_ += Session::kFetchPause;
+  hear_chunk(1, 0);
+  hear_chunk(1, 2);
+  hear_chunk(1, 3);
+
+  EXPECT_THAT(told(), ElementsAre("1.0 x"));
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  for (std::int64_t seq = 1; seq < 4; ++seq)
+    hear_chunk(1, seq);
+  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1.3 x"));
+  EXPECT_THAT(pass_alive(milliseconds(2'000)), ElementsAre("seen 1 to 3"));
+}
+
+TEST_F(StreamTest, an_end_that_came_without_the_pieces_before_it_is_asked_for_with_them) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_error(1, "upstream_failed", 3);
+  EXPECT_THAT(told(), ElementsAre("1.0 x"));
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  hear_chunk(1, 1);
+  hear_chunk(1, 2);
+  hear_error(1, "upstream_failed", 3);
+  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1: upstream_failed"));
+}
+
+TEST_F(StreamTest, gives_up_when_the_pieces_do_not_come) {
+  stream(1);
+  drain();
+  for (int i = 1; i < Session::kEndsWithoutPiecesMax; ++i) {
+    hear_end(1, 2);
+    EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
+  }
+  hear_end(1, 2);
+
+  EXPECT_THAT(told(), ElementsAre("1: local gone"));
+}
+
+TEST_F(StreamTest, what_the_broker_does_not_keep_any_more_ends_it) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_error(1, "gone", 9);
+
+  EXPECT_THAT(told(), ElementsAre("1.0 x", "1: gone"));
+}
+
+TEST_F(StreamTest, a_fetch_that_waited_long_is_said_again_but_not_all_the_time) {
+  stream(1, Takes::at_once, 0);
+  drain();
+  Buffer ref_bytes;
+  const wire::StatusReply running{.id = "job-1", .state = "running", .ref = number_ref(1, ref_bytes)};
+  now_ += Session::kFetchWait;
+  hear(running);
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
+
+  hear(running);
+  hear(running);
+  EXPECT_THAT(pass_alive(milliseconds(990)), IsEmpty());
+  EXPECT_THAT(pass_alive(milliseconds(20)), ElementsAre("fetch 1 from 0"));
+}
+
+TEST_F(StreamTest, a_stream_whose_end_was_lost_is_asked_for_by_its_state) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  told();
+
+  const auto said = pass_alive(Session::kProbeAfter);
+  ASSERT_THAT(said, ElementsAre("seen 1 to 0", "probe job-1"));
+  hear_state("job-1", "running");
+  EXPECT_THAT(drain(), IsEmpty());
+  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-1"));
+  hear_state("job-1", "succeeded");
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+}
+
+TEST_F(StreamTest, ends_when_the_client_is_closed) {
+  stream(1);
+  stream(2, Takes::when_it_says_so);
+  drain();
+  hear_chunk(1, 0);
+  session_.close();
+
+  auto all = told();
+  std::sort(all.begin(), all.end());
+  EXPECT_THAT(all, ElementsAre("1.0 x", "1: local cancelled", "2: local cancelled"));
+  session_.seen("job-2", 0, now_);
+}
+
+TEST_F(StreamTest, counts_what_comes_twice_or_to_nobody) {
+  submit(1);
+  stream(2);
+  drain();
+  hear_chunk(1, 0);
+  hear_chunk(2, 0);
+  hear_chunk(2, 0);
+  hear_chunk(3, 0);
+
+  EXPECT_THAT(told(), ElementsAre("2.0 x"));
+  EXPECT_EQ(session_.counters().dropped_answers, 3u);
+}
+
+TEST_F(StreamTest, an_error_says_what_the_upstream_said) {
+  submit(1);
+  Buffer ref_bytes;
+  hear(
+      wire::ErrorReply{.code = "upstream_rejected", .upstream_status = 404, .ref = number_ref(1, ref_bytes)});
+
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].outcome.error().upstream_status, 404);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "worker/handlers/echo/echo_handler.hpp"
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,20 +20,31 @@ class EchoHandlerTest : public testing::Test {
  protected:
   EchoHandlerTest() { sink_->adopt_thread(); }
 
-  void start(EchoHandler& handler, wire::Lease lease, std::string_view body) {
+  void start(EchoHandler& handler, wire::Lease lease, std::string_view body,
+             const std::shared_ptr<StreamGate>& gate = nullptr) {
     JobCall job;
+    job.stream = gate != nullptr;
     job.lease = lease;
     job.body = Blob::copy(body);
     job.now = now_;
-    handler.start(job, Completion(sink_, lease));
+    handler.start(job, Completion(sink_, lease, gate));
   }
   std::vector<FinishedJob> finished() {
     std::vector<FinishedJob> jobs;
-    sink_->take(jobs);
+    pieces_.clear();
+    sink_->take(jobs, pieces_);
     return jobs;
+  }
+  /// The bytes of the pieces that came with the last finished().
+  std::vector<std::string_view> pieces() const {
+    std::vector<std::string_view> bytes;
+    for (const StreamPiece& piece : pieces_)
+      bytes.push_back(piece.body.bytes());
+    return bytes;
   }
 
   std::shared_ptr<CompletionSink> sink_ = std::make_shared<CompletionSink>();
+  std::vector<StreamPiece> pieces_;
   TimePoint now_{std::chrono::hours(1)};
 };
 
@@ -72,6 +85,94 @@ TEST_F(EchoHandlerTest, a_cancelled_job_ends_now) {
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].outcome.report->error_class, ErrorClass::retry);
   EXPECT_EQ(jobs[0].outcome.report->code, "cancelled");
+}
+
+using Texts = std::vector<std::string_view>;
+
+TEST_F(EchoHandlerTest, streams_line_by_line) {
+  EchoHandler handler;
+
+  start(handler, {1, 1}, "one\n\nthree", std::make_shared<StreamGate>());
+  start(handler, {2, 1}, "", std::make_shared<StreamGate>());
+
+  const auto jobs = finished();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_TRUE(jobs[0].outcome.succeeded());
+  EXPECT_EQ(jobs[0].outcome.body.bytes(), "");
+  EXPECT_EQ(pieces(), (Texts{"one\n", "\n", "three"}));
+}
+
+TEST_F(EchoHandlerTest, a_delay_is_before_each_line) {
+  EchoHandler handler(milliseconds(50));
+  start(handler, {1, 1}, "one\ntwo\n", std::make_shared<StreamGate>());
+
+  EXPECT_TRUE(finished().empty());
+  handler.advance(now_ + milliseconds(50));
+  EXPECT_TRUE(finished().empty());
+  EXPECT_EQ(pieces(), Texts{"one\n"});
+  EXPECT_EQ(handler.next_wakeup(), now_ + milliseconds(100));
+  handler.advance(now_ + milliseconds(100));
+  EXPECT_EQ(finished().size(), 1u);
+  EXPECT_EQ(pieces(), Texts{"two\n"});
+}
+
+TEST_F(EchoHandlerTest, waits_for_its_reader) {
+  EchoHandler handler;
+  const auto gate = std::make_shared<StreamGate>();
+  std::string body;
+  for (std::size_t line = 0; line <= limits::stream_chunks_max; ++line)
+    body += "x\n";
+
+  start(handler, {1, 1}, body, gate);
+
+  EXPECT_TRUE(finished().empty());
+  EXPECT_EQ(pieces().size(), limits::stream_chunks_max);
+  EXPECT_EQ(handler.next_wakeup(), std::nullopt);
+  ASSERT_TRUE(gate->taken(limits::stream_chunks_max, 2 * limits::stream_chunks_max));
+  handler.resume({1, 1});
+  handler.resume({9, 1});
+  handler.advance(now_);
+  EXPECT_EQ(finished().size(), 1u);
+  EXPECT_EQ(pieces(), Texts{"x\n"});
+}
+
+TEST_F(EchoHandlerTest, a_stream_that_waits_for_its_reader_can_be_cancelled) {
+  EchoHandler handler;
+  const auto gate = std::make_shared<StreamGate>();
+  start(handler, {1, 1}, std::string(2 * limits::stream_chunks_max, '\n'), gate);
+  ASSERT_TRUE(finished().empty());
+
+  handler.cancel({1, 1});
+
+  const auto jobs = finished();
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].outcome.report->code, "cancelled");
+}
+
+TEST_F(EchoHandlerTest, pieces_without_bytes_are_none) {
+  Completion done(sink_, {1, 1}, std::make_shared<StreamGate>());
+
+  EXPECT_TRUE(done.chunk({}));
+  EXPECT_TRUE(done.chunk(Blob::borrow("a")));
+  done.success({});
+  EXPECT_TRUE(done.chunk(Blob::borrow("late")));
+
+  EXPECT_EQ(finished().size(), 1u);
+  ASSERT_EQ(pieces(), Texts{"a"});
+  EXPECT_TRUE(pieces_[0].body.owns());
+}
+
+TEST_F(EchoHandlerTest, a_piece_over_the_bound_is_said_to_be_the_last) {
+  Completion done(sink_, {1, 1}, std::make_shared<StreamGate>());
+  for (std::size_t i = 0; i < limits::stream_chunks_max + kSurplusChunksMax; ++i)
+    done.chunk(Blob::borrow("a"));
+
+  EXPECT_FALSE(done.chunk(Blob::borrow("a")));
+  EXPECT_TRUE(done.chunk(Blob::borrow("a")));
+
+  EXPECT_TRUE(finished().empty());
+  ASSERT_EQ(pieces_.size(), limits::stream_chunks_max + kSurplusChunksMax + 1);
+  EXPECT_TRUE(pieces_.back().overrun);
 }
 
 TEST_F(EchoHandlerTest, a_dropped_completion_is_a_failure_to_try_again) {

@@ -118,7 +118,8 @@ class HttpHandlerTest : public testing::Test {
     pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
     if (!sink_->has_local()) poll(&readable, 1, 10'000);
     sink_->clear_wake();
-    sink_->take(jobs);
+    std::vector<StreamPiece> pieces;
+    sink_->take(jobs, pieces);
     if (jobs.empty()) return {{}, JobOutcome::failure({.code = "none"})};
     return std::move(jobs[0]);
   }

@@ -43,7 +43,10 @@ struct Printer {
     return "error " + lease_text(failure.job, failure.attempt) + " " + std::string(failure.error_class) +
            " " + std::string(failure.code);
   }
-  std::string operator()(const wire::Chunk&) const { return "chunk"; }
+  std::string operator()(const wire::Chunk& chunk) const {
+    return "chunk " + lease_text(chunk.job, chunk.attempt) + " " + std::to_string(chunk.seq) + " " +
+           (body.size() > 100 ? std::to_string(body.size()) + " bytes" : body);
+  }
   std::string operator()(const wire::Bye&) const { return "bye"; }
 };
 
@@ -54,6 +57,9 @@ struct EffectPrinter {
   }
   std::string operator()(const CancelJob& cancel) const {
     return "cancel " + lease_text(cancel.lease.job, cancel.lease.attempt);
+  }
+  std::string operator()(const ResumeJob& resume) const {
+    return "resume " + lease_text(resume.lease.job, resume.lease.attempt);
   }
   std::string operator()(const Reconnect&) const { return "reconnect"; }
   std::string operator()(const Welcomed&) const { return "welcomed"; }
@@ -72,7 +78,7 @@ class SessionTest : public testing::Test {
             .name = "w1",
             .version = "0",
             .capacity = 2,
-            .body_bytes_max = 10'000};
+            .body_bytes_max = 1'000'000};
   }
 
   Lines connect() {
@@ -86,6 +92,41 @@ class SessionTest : public testing::Test {
   Lines finish(wire::Lease lease, std::string_view body = "ok") {
     session_.finish(lease, JobOutcome::success(Blob::copy(body), {}, {}), now_, effects_);
     return said();
+  }
+  Lines chunk(wire::Lease lease, std::string_view body) {
+    session_.chunk({.lease = lease, .body = Blob::copy(body)}, now_, effects_);
+    return said();
+  }
+  Lines overrun(wire::Lease lease) {
+    session_.chunk({.lease = lease, .body = {}, .overrun = true}, now_, effects_);
+    return said();
+  }
+  Lines window(wire::Lease lease, std::int64_t seq) {
+    return hear(wire::Window{.job = lease.job, .attempt = lease.attempt, .seq = seq});
+  }
+  /// Hears the offer of a job that asks for a stream, and returns its gate.
+  std::shared_ptr<StreamGate> start_stream(wire::Lease lease) {
+    wire::JobOffer message;
+    message.job = lease.job;
+    message.attempt = lease.attempt;
+    message.service = "chat";
+    message.stream = true;
+    session_.receive(message, now_, effects_);
+    std::shared_ptr<StreamGate> gate;
+    for (const Effect& effect : effects_)
+      if (const auto* start = std::get_if<StartJob>(&effect)) gate = start->gate;
+    said();
+    return gate;
+  }
+  /// Hands in `count` pieces as a handler does, through the gate; returns what the last call said.
+  StreamGate::Verdict hand_in(StreamGate& gate, wire::Lease lease, std::size_t count,
+                              std::string_view body = "x") {
+    auto verdict = StreamGate::Verdict::more;
+    for (std::size_t i = 0; i < count; ++i) {
+      verdict = gate.enter(body.size());
+      session_.chunk({.lease = lease, .body = Blob::copy(body)}, now_, effects_);
+    }
+    return verdict;
   }
   Lines pass(milliseconds time) {
     now_ += time;
@@ -579,6 +620,210 @@ TEST_F(SessionTest, forgets_the_oldest_outcomes_of_a_broker_that_never_acknowled
   // The inventory holds what fits, the newest first.
   EXPECT_NE(again[1].find(" " + std::to_string(kOutcomesMax + 10) + ".1"), std::string::npos);
   EXPECT_EQ(again[1].find(" 11.1"), std::string::npos);
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+TEST_F(SessionTest, says_pieces_as_they_come_and_the_outcome_behind_them) {
+  serve();
+  start_stream({1, 1});
+
+  EXPECT_EQ(chunk({1, 1}, "a"), Lines{"> chunk 1.1 0 a"});
+  EXPECT_EQ(chunk({1, 1}, std::string(5'000, 'b')), Lines{"> chunk 1.1 1 5000 bytes"});
+  EXPECT_EQ(finish({1, 1}, ""), Lines{"> result 1.1 "});
+}
+
+TEST_F(SessionTest, pieces_of_one_turn_are_one_message_where_the_broker_takes_batches) {
+  connect();
+  hear(wire::Welcome{.session = "s", .heartbeat_ms = 1000, .batch = 256});
+  start_stream({1, 1});
+  start_stream({2, 1});
+
+  session_.chunk({.lease = {1, 1}, .body = Blob::copy("a")}, now_, effects_);
+  session_.chunk({.lease = {2, 1}, .body = Blob::copy("b")}, now_, effects_);
+  session_.chunk({.lease = {1, 1}, .body = Blob::copy("c")}, now_, effects_);
+
+  EXPECT_EQ(said(), (Lines{"> 1/3 chunk 1.1 0 a", "> 2/3 chunk 2.1 0 b", "> 3/3 chunk 1.1 1 c"}));
+}
+
+TEST_F(SessionTest, stops_at_the_window_and_goes_on_where_it_moves) {
+  serve();
+  const auto gate = start_stream({1, 1});
+
+  EXPECT_EQ(hand_in(*gate, {1, 1}, limits::stream_chunks_max - 1), StreamGate::Verdict::more);
+  EXPECT_EQ(hand_in(*gate, {1, 1}, 1), StreamGate::Verdict::wait);
+  EXPECT_EQ(said().size(), limits::stream_chunks_max);
+  EXPECT_EQ(hand_in(*gate, {1, 1}, 2), StreamGate::Verdict::wait);
+  EXPECT_EQ(said(), Lines{});
+
+  // Each piece that was taken lets one more go; the handler goes on when half of the window is free.
+  EXPECT_EQ(window({1, 1}, 0), Lines{"> chunk 1.1 64 x"});
+  EXPECT_EQ(window({1, 1}, 0), Lines{});
+  EXPECT_EQ(window({1, 1}, 32), Lines{"> chunk 1.1 65 x"});
+  EXPECT_EQ(window({1, 1}, 33), Lines{"resume 1.1"});
+  EXPECT_EQ(hand_in(*gate, {1, 1}, 1), StreamGate::Verdict::more);
+}
+
+TEST_F(SessionTest, the_window_counts_bytes_and_lets_one_large_piece_through) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  const std::string half(limits::stream_bytes_max / 2, 'h');
+
+  hand_in(*gate, {1, 1}, 1, half);
+  EXPECT_EQ(hand_in(*gate, {1, 1}, 1, half), StreamGate::Verdict::wait);
+  hand_in(*gate, {1, 1}, 1, "x");
+  EXPECT_EQ(said().size(), 2u);
+  EXPECT_EQ(window({1, 1}, 0), Lines{"> chunk 1.1 2 x"});
+  window({1, 1}, 2);
+  hand_in(*gate, {1, 1}, 1, half + half + half);
+  EXPECT_EQ(said(), Lines{"> chunk 1.1 3 393216 bytes"});
+}
+
+TEST_F(SessionTest, an_outcome_waits_until_its_pieces_are_sent) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  hand_in(*gate, {1, 1}, limits::stream_chunks_max + 1);
+  said();
+
+  EXPECT_EQ(finish({1, 1}, ""), Lines{});
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 1.1"});
+  EXPECT_EQ(session_.running(), 1u);
+  EXPECT_EQ(window({1, 1}, 0), (Lines{"> chunk 1.1 64 x", "> result 1.1 "}));
+  EXPECT_EQ(session_.running(), 0u);
+}
+
+TEST_F(SessionTest, a_draining_worker_leaves_when_a_slow_reader_has_all) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  hand_in(*gate, {1, 1}, limits::stream_chunks_max + 1);
+  finish({1, 1}, "");
+
+  EXPECT_EQ(drain(milliseconds(5'000)), Lines{"> ready chat,embed capacity=1"});
+  EXPECT_EQ(window({1, 1}, 63), (Lines{"> chunk 1.1 64 x", "> result 1.1 ", "> bye"}));
+  EXPECT_EQ(hear(wire::Acked{.jobs = {{1, 1}}}), Lines{"left"});
+}
+
+TEST_F(SessionTest, says_what_was_not_taken_again_after_a_loss) {
+  serve();
+  start_stream({1, 1});
+  start_stream({2, 1});
+  for (const char* piece : {"a", "b", "c"})
+    chunk({1, 1}, piece);
+  window({1, 1}, 0);
+  chunk({2, 1}, "d");
+  finish({2, 1}, "");
+
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> chunk 1.1 1 b",
+                   "> chunk 1.1 2 c", "> chunk 2.1 0 d", "> result 2.1 "}));
+  hear(wire::Welcome{.session = "t", .heartbeat_ms = 1000});
+  EXPECT_EQ(chunk({1, 1}, "e"), Lines{"> chunk 1.1 3 e"});
+  // What the broker has it says again, so that a window that was lost stops nothing.
+  EXPECT_EQ(window({1, 1}, 3), Lines{});
+  EXPECT_EQ(connect(), (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1 2.1", "> chunk 2.1 0 d",
+                              "> result 2.1 "}));
+}
+
+TEST_F(SessionTest, a_window_beyond_what_was_sent_frees_no_more_than_that) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  hand_in(*gate, {1, 1}, limits::stream_chunks_max + 1);
+  said();
+
+  EXPECT_EQ(window({1, 1}, 1'000'000), (Lines{"> chunk 1.1 64 x", "resume 1.1"}));
+  EXPECT_EQ(window({1, 1}, -5), Lines{});
+  EXPECT_EQ(window({9, 1}, 5), Lines{});
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=2", "> heartbeat 1.1", "> chunk 1.1 64 x"}));
+}
+
+TEST_F(SessionTest, a_cancelled_stream_says_no_more_pieces) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  hand_in(*gate, {1, 1}, limits::stream_chunks_max + 1);
+  said();
+
+  EXPECT_EQ(hear(wire::CancelJob{.job = 1, .attempt = 1, .reason = {}}), Lines{"cancel 1.1"});
+  EXPECT_EQ(gate->enter(1), StreamGate::Verdict::closed);
+  EXPECT_EQ(chunk({1, 1}, "late"), Lines{});
+  EXPECT_EQ(window({1, 1}, 63), Lines{});
+  EXPECT_EQ(finish({1, 1}, ""), Lines{"> result 1.1 "});
+}
+
+TEST_F(SessionTest, an_outcome_that_waited_goes_at_once_when_its_pieces_are_not_wanted) {
+  serve();
+  const auto cancelled = start_stream({1, 1});
+  hand_in(*cancelled, {1, 1}, limits::stream_chunks_max + 1);
+  finish({1, 1}, "");
+  const auto superseded = start_stream({2, 1});
+  hand_in(*superseded, {2, 1}, limits::stream_chunks_max + 1);
+  finish({2, 1}, "");
+
+  EXPECT_EQ(hear(wire::CancelJob{.job = 1, .attempt = 1, .reason = {}}), Lines{"> result 1.1 "});
+  EXPECT_EQ(hear(offer(2, 2)), (Lines{"> result 2.1 ", "start 2.2 service 0"}));
+  EXPECT_EQ(session_.running(), 1u);
+}
+
+TEST_F(SessionTest, a_stale_stream_is_dropped_with_all_that_it_had) {
+  serve();
+  const auto running = start_stream({1, 1});
+  chunk({1, 1}, "a");
+  const auto done = start_stream({2, 1});
+  hand_in(*done, {2, 1}, limits::stream_chunks_max + 1);
+  finish({2, 1}, "");
+
+  EXPECT_EQ(hear(stale({1, 1})), Lines{"cancel 1.1"});
+  EXPECT_EQ(running->enter(1), StreamGate::Verdict::closed);
+  EXPECT_EQ(hear(stale({2, 1})), Lines{});
+  EXPECT_EQ(session_.running(), 0u);
+  EXPECT_EQ(finish({1, 1}, ""), Lines{});
+  EXPECT_EQ(hear(unknown_session()), (Lines{"> ready chat,embed capacity=2", "> heartbeat"}));
+}
+
+TEST_F(SessionTest, a_handler_that_does_not_stop_loses_its_job) {
+  serve();
+  const auto gate = start_stream({1, 1});
+  ASSERT_EQ(hand_in(*gate, {1, 1}, limits::stream_chunks_max), StreamGate::Verdict::wait);
+  said();
+
+  EXPECT_EQ(hand_in(*gate, {1, 1}, kSurplusChunksMax), StreamGate::Verdict::wait);
+  EXPECT_EQ(gate->enter(1), StreamGate::Verdict::overrun);
+  EXPECT_EQ(gate->enter(1), StreamGate::Verdict::closed);
+  EXPECT_EQ(overrun({1, 1}), (Lines{"> error 1.1 permanent stream_overrun", "cancel 1.1"}));
+  EXPECT_EQ(finish({1, 1}, ""), Lines{});
+  EXPECT_EQ(session_.running(), 0u);
+}
+
+TEST_F(SessionTest, the_bytes_behind_a_slow_reader_are_bounded_too) {
+  StreamGate gate;
+  const std::size_t step = limits::stream_bytes_max / 4;
+  for (std::size_t bytes = step; bytes < limits::stream_bytes_max; bytes += step)
+    ASSERT_EQ(gate.enter(step), StreamGate::Verdict::more);
+  ASSERT_EQ(gate.enter(step), StreamGate::Verdict::wait);
+
+  for (std::size_t bytes = 0; bytes < kSurplusBytesMax; bytes += step)
+    ASSERT_EQ(gate.enter(step), StreamGate::Verdict::wait);
+  EXPECT_EQ(gate.enter(step), StreamGate::Verdict::overrun);
+}
+
+TEST_F(SessionTest, pieces_that_cannot_be_sent_end_the_job) {
+  serve(100);
+  hear(offer(1));
+  start_stream({2, 1});
+
+  EXPECT_EQ(chunk({1, 1}, "a"), (Lines{"> error 1.1 permanent not_a_stream", "cancel 1.1"}));
+  EXPECT_EQ(chunk({2, 1}, std::string(101, 'x')), (Lines{"> error 2.1 permanent too_large", "cancel 2.1"}));
+}
+
+TEST_F(SessionTest, passes_the_status_of_the_upstream_on) {
+  serve();
+  hear(offer(1));
+  session_.finish({1, 1}, JobOutcome::failure({.code = "429", .upstream_status = 429}), now_, effects_);
+
+  Decoder decoder;
+  wire::WorkerReport report;
+  ASSERT_EQ(decoder.decode(session_.outbox().front().header, report), nullptr);
+  EXPECT_EQ(std::get<wire::Failure>(report).upstream_status, 429);
 }
 
 }  // namespace

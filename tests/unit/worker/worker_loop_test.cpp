@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -196,6 +198,90 @@ TEST(Worker, takes_outcomes_from_other_threads) {
   }
   for (std::thread& thread : threads)
     thread.join();
+}
+
+/// Streams `pieces` pieces from a thread of its own, and no faster than its reader takes them.
+class StreamingHandler final : public Handler {
+ public:
+  explicit StreamingHandler(int pieces) : pieces_(pieces) {}
+  ~StreamingHandler() override {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void start(const JobCall& job, Completion done) override {
+    EXPECT_TRUE(job.stream);
+    thread_ = std::thread([this, kept = std::move(done)]() mutable {
+      for (int i = 0; i < pieces_; ++i)
+        if (!kept.chunk(Blob::copy(std::to_string(i)))) wait_for_reader();
+      kept.success({});
+    });
+  }
+  void resume(wire::Lease) override {
+    const std::lock_guard lock(mutex_);
+    ++resumed_;
+    resumes_.notify_one();
+  }
+  int stops() const { return stops_; }
+
+ private:
+  void wait_for_reader() {
+    std::unique_lock lock(mutex_);
+    ++stops_;
+    resumes_.wait(lock, [this] { return resumed_ >= stops_; });
+  }
+
+  const int pieces_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable resumes_;
+  int stops_ = 0, resumed_ = 0;
+};
+
+TEST(Worker, streams_from_other_threads_no_faster_than_its_reader_takes) {
+  constexpr int kPieces = 1'000;
+  Broker broker;
+  auto handler = std::make_shared<StreamingHandler>(kPieces);
+  Running worker(broker.endpoint(), handler);
+  broker.welcome();
+  wire::JobOffer offer;
+  offer.job = 1;
+  offer.stream = true;
+
+  broker.say(offer);
+
+  for (int i = 0; i < kPieces; ++i) {
+    const auto chunk = broker.next<wire::Chunk>();
+    ASSERT_TRUE(chunk);
+    ASSERT_EQ(chunk->seq, i);
+    ASSERT_EQ(broker.body(), std::to_string(i));
+    if (i % 50 == 49) broker.say(wire::Window{.job = 1, .attempt = 1, .seq = i});
+  }
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_GT(handler->stops(), 5);
+}
+
+TEST(Worker, an_echo_streams_line_by_line_at_its_readers_pace) {
+  constexpr std::int64_t kLines = 200;
+  Broker broker;
+  Running worker(broker.endpoint());
+  broker.welcome();
+  wire::JobOffer offer;
+  offer.job = 1;
+  offer.stream = true;
+  std::string body;
+  for (std::int64_t line = 0; line < kLines; ++line)
+    body += std::to_string(line) + '\n';
+
+  broker.say(offer, body);
+
+  for (std::int64_t line = 0; line < kLines; ++line) {
+    const auto chunk = broker.next<wire::Chunk>();
+    ASSERT_TRUE(chunk);
+    ASSERT_EQ(broker.body(), std::to_string(line) + '\n');
+    if (line % 64 == 63) broker.say(wire::Window{.job = 1, .attempt = 1, .seq = chunk->seq});
+  }
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), "");
 }
 
 TEST(Worker, a_handler_that_throws_costs_one_attempt) {

@@ -5,33 +5,43 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <lanemq/worker.hpp>
 
 namespace lanemq::worker {
 
-/// Answers each job with its own body: at once, or after a delay (for tests and demonstrations). Waits by the
-/// worker's timer, so any number of waiting jobs costs no thread.
+/// Answers each job with its own body: at once, or after a delay (for tests and demonstrations). A job that
+/// asks for a stream gets it line by line, with the delay before each, and no faster than its reader takes
+/// them. Waits by the worker's timer, so any number of waiting jobs costs no thread.
 class EchoHandler final : public Handler {
  public:
   explicit EchoHandler(std::chrono::milliseconds delay = {}) : delay_(delay) {}
 
   void start(const JobCall& job, Completion done) override;
   void cancel(wire::Lease lease) override;
+  void resume(wire::Lease lease) override;
   std::optional<TimePoint> next_wakeup() const override;
   void advance(TimePoint now) override;
 
  private:
-  struct Waiting {
+  struct Answer {
     wire::Lease lease;
     Blob body;
     Completion done;
+    bool stream = false;
+    std::size_t said = 0;     ///< bytes of the body, in whole lines
+    TimePoint next_due = {};  ///< of a paused one: when it would have said its next line
   };
+
+  void wait(Answer answer, TimePoint due);
+  void go_on(Answer answer, TimePoint now);
 
   const std::chrono::milliseconds delay_;
   std::uint64_t started_ = 0;
-  /// By when they are due; one delay for all, so the oldest comes first. At most the worker's capacity.
-  std::map<std::pair<TimePoint, std::uint64_t>, Waiting> waiting_;
+  /// By when they are due. With `paused_`, whose readers are behind, at most the worker's capacity.
+  std::map<std::pair<TimePoint, std::uint64_t>, Answer> waiting_;
+  std::vector<Answer> paused_;
 };
 
 }  // namespace lanemq::worker

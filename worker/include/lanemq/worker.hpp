@@ -49,6 +49,9 @@ struct JobFailure {
 };
 
 class CompletionSink;
+namespace worker {
+class StreamGate;
+}
 
 /// The one way to answer a job: success() or failure(), once, from any thread; before it, where the job asks
 /// for a stream, any number of pieces with chunk().
@@ -57,7 +60,9 @@ class CompletionSink;
 /// that forgets one loses no job. One that is used after its worker has ended does nothing.
 class Completion {
  public:
-  Completion(std::shared_ptr<CompletionSink> sink, wire::Lease lease);
+  /// `gate`: of a job that asks for a stream.
+  Completion(std::shared_ptr<CompletionSink> sink, wire::Lease lease,
+             std::shared_ptr<worker::StreamGate> gate = nullptr);
   ~Completion();
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&& other) noexcept;
@@ -68,8 +73,9 @@ class Completion {
   ///
   /// Returns whether more may follow at once. After false the client is limits::stream_chunks_max pieces or
   /// limits::stream_bytes_max bytes behind: the handler stops reading its upstream until Handler::resume().
-  /// What is sent nevertheless is kept and goes later. After the job's end, or when nobody wants it any more,
-  /// it does nothing and returns true.
+  /// What is sent nevertheless is kept and goes later; far more than a window of it ends the job as
+  /// `permanent` with code `stream_overrun`. After the job's end, or when nobody wants it any more, it does
+  /// nothing and returns true. A piece without bytes is none.
   bool chunk(Blob piece);
   /// Hands in the answer; of a stream, what is left of it, mostly nothing. Requires: neither call was made
   /// before.
@@ -80,6 +86,7 @@ class Completion {
 
  private:
   std::shared_ptr<CompletionSink> sink_;  ///< null once used
+  std::shared_ptr<worker::StreamGate> gate_;
   wire::Lease lease_;
 };
 
@@ -95,8 +102,9 @@ class Handler {
   /// what was used is then settled; a failure is best `retry`, which harms nothing should the job be needed
   /// after all. Ignoring this is allowed. A lease that the handler does not know is no error.
   virtual void cancel(wire::Lease lease) { static_cast<void>(lease); }
-  /// The reader of a job whose Completion::chunk() returned false has caught up: more may follow. A lease
-  /// that the handler does not know is no error.
+  /// The reader of a job whose Completion::chunk() returned false has caught up: more may follow. Where
+  /// another thread is inside chunk(), it may come before that one has seen the false. A lease that the
+  /// handler does not know is no error.
   virtual void resume(wire::Lease lease) { static_cast<void>(lease); }
   /// When advance() wants to be called next, for handlers that wait for a time and have no thread of their
   /// own.
