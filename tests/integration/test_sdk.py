@@ -2,7 +2,10 @@
 """The official SDKs from npm, unmodified: against the upstream double, which proves that it is one, and against the
 gateway with the double behind it.
 
-    test_sdk.py Double | Gateway"""
+    test_sdk.py Double
+    test_sdk.py Gateway
+    OPENAI_API_KEY=… LANEMQ_OPENAI_MODEL=gpt-4o-mini test_sdk.py Real    by hand: the gateway, and a real provider behind it
+"""
 
 import hashlib
 import os
@@ -11,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import harness
 
@@ -60,22 +64,37 @@ class Sdk(unittest.TestCase):
     def start_double(self, *arguments):
         return self.serve("lanemq-upstream", "--latency-ms", "1", "--log", self.log, *arguments)
 
-    def run_tests(self, files, url, upstream, via):
+    def start_gateway(self, openai, anthropic, keys=""):
+        """A broker, a worker that calls these base URLs with the keys of the environment, and the gateway before them."""
+        # No service is given up for what the tests make it do wrong.
+        self.room.start_broker("--set", "breaker=false")
+        self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--capacity", "256", "--service",
+            f"openai=openai:{openai}", "--service", f"anthropic=anthropic:{anthropic}"))
+        settings = os.path.join(self.folder, "gateway.toml")
+        with open(settings, "w") as file:
+            file.write(keys)
+        return self.serve("lanemq-gateway", "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", "--config",
+                          settings, cwd=self.folder)
+
+    def run_tests(self, files, **variables):
         node = shutil.which("node")
         if node is None:
             self.fail("node is missing: install Node 20 or newer")
         if not os.path.isdir(os.path.join(FOLDER, "node_modules")):
             self.fail(f"{FOLDER}/node_modules is missing: run `npm ci --ignore-scripts` in {FOLDER}")
-        environment = {**os.environ, "LANEMQ_SDK_URL": url, "LANEMQ_SDK_UPSTREAM": upstream, "LANEMQ_SDK_LOG": self.log,
-                       "LANEMQ_SDK_VIA": via, "LANEMQ_OPENAI_MODEL": "gpt-any", "LANEMQ_ANTHROPIC_MODEL": "claude-any",
-                       "LANEMQ_CALLER_KEY": "sk-caller", "AI_SDK_LOG_WARNINGS": "false"}
-        done = subprocess.run([node, "--test", *files], cwd=FOLDER, env=environment, capture_output=True, text=True,
-                              timeout=RUN_SECONDS)
+        done = subprocess.run([node, "--test", *files], cwd=FOLDER, env={**os.environ, **variables}, capture_output=True,
+                              text=True, timeout=RUN_SECONDS)
         told = [line for line in done.stdout.splitlines() if "hang-up" in line or line.startswith(("# tests", "# pass"))]
         print("\n".join(told), file=sys.stderr)
         if done.returncode != 0:
             print(done.stdout, done.stderr, file=sys.stderr)
         self.assertEqual(done.returncode, 0)
+
+    def run_all(self, files, url, upstream, via):
+        self.run_tests(files, LANEMQ_SDK_URL=url, LANEMQ_SDK_UPSTREAM=upstream, LANEMQ_SDK_LOG=self.log, LANEMQ_SDK_VIA=via,
+                       LANEMQ_OPENAI_MODEL="gpt-any", LANEMQ_ANTHROPIC_MODEL="claude-any", LANEMQ_CALLER_KEY="sk-caller",
+                       AI_SDK_LOG_WARNINGS="false")
 
     def check_log(self):
         """No call had anything that a gateway must keep to itself."""
@@ -89,27 +108,29 @@ FILES = ["openai.test.mjs", "anthropic.test.mjs", "ai.test.mjs", "real.test.mjs"
 class Double(Sdk):
     def test_the_sdks_take_the_double_for_the_real_service(self):
         url = self.start_double("--allow-sdk-headers")
-        self.run_tests(FILES, url, url, "double")
+        self.run_all(FILES, url, url, "double")
         self.check_log()
 
 
 class Gateway(Sdk):
     def test_the_sdks_take_the_gateway_for_the_real_service(self):
-        # No service is given up for what the tests make it do wrong.
-        self.room.start_broker("--set", "breaker=false")
         upstream = self.start_double("--keys", "sk-upstream")
-        secrets = {"OPENAI_API_KEY": "sk-upstream", "ANTHROPIC_API_KEY": "sk-upstream"}
-        self.room.start(harness.Process(
-            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service",
-            f"openai=openai:{upstream}/v1", "--service", f"anthropic=anthropic:{upstream}", "--capacity", "256",
-            env={**os.environ, **secrets}))
-        settings = os.path.join(self.folder, "gateway.toml")
-        with open(settings, "w") as file:
-            file.write(KEYS.format(caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited")))
-        url = self.serve("lanemq-gateway", "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", "--config",
-                         settings, cwd=self.folder)
-        self.run_tests([*FILES, "gateway.test.mjs"], url, upstream, "gateway")
+        with unittest.mock.patch.dict(os.environ, OPENAI_API_KEY="sk-upstream", ANTHROPIC_API_KEY="sk-upstream"):
+            url = self.start_gateway(f"{upstream}/v1", upstream, KEYS.format(
+                caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited")))
+        self.run_all([*FILES, "gateway.test.mjs"], url, upstream, "gateway")
         self.check_log()
+
+
+class Real(Sdk):
+    """Costs money, and is no part of CI. The environment has the providers' keys (OPENAI_API_KEY, ANTHROPIC_API_KEY), the
+    models (LANEMQ_OPENAI_MODEL, LANEMQ_ANTHROPIC_MODEL; those of one provider will do), and other base URLs than the usual
+    ones, if need be (LANEMQ_OPENAI_URL, LANEMQ_ANTHROPIC_URL)."""
+
+    def test_the_sdks_reach_a_real_provider_through_the_gateway(self):
+        url = self.start_gateway(os.environ.get("LANEMQ_OPENAI_URL", "https://api.openai.com/v1"),
+                                 os.environ.get("LANEMQ_ANTHROPIC_URL", "https://api.anthropic.com"))
+        self.run_tests(["real.test.mjs"], LANEMQ_SDK_URL=url)
 
 
 if __name__ == "__main__":
