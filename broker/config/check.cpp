@@ -4,6 +4,7 @@
 #include <span>
 
 #include "broker/config/settings.hpp"
+#include "broker/config/values.hpp"
 
 namespace lanemq {
 namespace config {
@@ -56,6 +57,10 @@ void check_config(const Config& config) {
     const auto known = config.places.find(key);
     return known == config.places.end() ? std::string() : known->second + ": ";
   };
+  if (config.core.stream_kept_bytes_max < limits::stream_bytes_max)
+    throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
+                      show_size(config.core.stream_kept_bytes_max) + "; at least " +
+                      show_size(limits::stream_bytes_max) + ", the window of a stream");
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");

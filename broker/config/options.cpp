@@ -70,6 +70,8 @@ const OptionRow kOptions[] = {
     LANEMQ_DURATION("retain", core.retain, "How long a result stays fetchable where a job states nothing."),
     LANEMQ_COUNT("results_max", core.results_max, "Results that are kept; the oldest go first."),
     LANEMQ_SIZE("results_bytes_max", core.results_bytes_max, "Bytes of kept results; the oldest go first."),
+    LANEMQ_SIZE("stream_kept_bytes_max", core.stream_kept_bytes_max,
+                "Bytes of a streamed answer that are kept for who reads it later; at least 256KiB."),
     LANEMQ_DURATION("dead_retain", core.dead_retain,
                     "How long a job that failed or ran out of time is kept, to be looked at or run again."),
     OptionRow{"dead_max", "count",

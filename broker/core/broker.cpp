@@ -131,6 +131,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
     }
     case TimerOwner::connection:
       return cancel_orphans(*static_cast<Connection*>(timer.object), now);
+    case TimerOwner::reader:
+      return check_reader(*static_cast<StreamReader*>(timer.object), now);
     case TimerOwner::result:
       return forget(*static_cast<KeptResult*>(timer.object));
     case TimerOwner::waiter: {
@@ -153,6 +155,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
   Job& job = *static_cast<Job*>(timer.object);
   if (now >= job.deadline) return expire(job, now);
   LANEMQ_CHECK(job.state == JobState::delayed);
+  if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone too
   leave_queue(job);
   job.state = JobState::queued;
   if (job.adoptable) {
@@ -258,6 +261,7 @@ void Broker::set_timer(Service& service, TimePoint now) {
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
+  if (job.has_content()) return fail_broken_stream(job, now);
   if (how == Requeue::free) {
     --job.attempts;
     job.stream().correct(*job.queue, -job.charged);  // it was not served
@@ -295,6 +299,14 @@ void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string mess
   end(job, state, std::move(ending), {}, now);
 }
 
+/// A job whose client has a part of its answer is never run again: its worker cannot end it any more.
+void Broker::fail_broken_stream(Job& job, TimePoint now) {
+  end_with(job, JobState::failed, ErrorCode::worker_lost,
+           "its worker was lost or gave it back when its answer had been sent up to chunk " +
+               std::to_string(job.answer()->next() - 1) + ": it is not run again",
+           now);
+}
+
 /// The one way in which a job ends: whoever waits for it is told, once, and its result is kept for those who
 /// ask later. A job that ends while it runs keeps its place until its worker says so; any other is gone.
 void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
@@ -307,6 +319,10 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     leave_place(job, Verdict::unknown, now);
   }
   const bool ran = job.state == JobState::running;
+  if (job.has_content()) {
+    if (!ending) ending = std::make_unique<Ending>();
+    ending->chunks = job.answer()->next();
+  }
   Terminal how{.id = job.id(),
                .client_named_it = job.client_named_it,
                .id_told = job.id_told(),
@@ -330,12 +346,15 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                                       ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
-  if (job.reply != ReplyMode::accepted)
+  if (job.reply != ReplyMode::accepted && !job.streams)
     say_terminal(how,
                  {.address = job.connection->address,
                   .envelope = job.text.get(JobText::envelope),
                   .grouping = &job.connection->grouping},
                  {job.text.get(JobText::ref)});
+  if (job.answer() != nullptr)
+    for (const auto& reader : job.answer()->readers)
+      say_terminal(how, origin_of(*reader), {reader->ref});
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
       say_terminal(how,
@@ -343,6 +362,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                     .envelope = waiter->envelope,
                     .grouping = &waiter->connection->grouping},
                    {waiter->ref});
+  remove_readers(job);
   drop_waiters(job);
   drop_orphan(job);
   if (job.connection != nullptr) connections_.drop_reference(*job.connection);
@@ -350,6 +370,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   timers_.clear(job.timer);
 
   job.state = state;
+  std::unique_ptr<AnswerStream> answer = take_answer(job);
   if (job.retain_ms > 0) {
     const bool died = dies(job, state);
     Duration retain = std::chrono::milliseconds(job.retain_ms);
@@ -357,7 +378,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
     const bool apart = died || retain != options_.retain;
-    KeptResult& result = kept_.add(KeptResults::of(job), how, std::move(ending), apart);
+    KeptResult& result = kept_.add(KeptResults::of(job), how, std::move(ending), apart, std::move(answer));
     result.due = now + retain;
     if (apart) timers_.set(result.extra->timer, result.due);
     write_ended(job, how, &result, died, now);
@@ -657,6 +678,7 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
     set_timer(service, now);
   }
 
+  if (job.answer() != nullptr) job.answer()->begin_attempt();
   write_changed(job);
   read_ahead(job);
   if (job.body_stored)
@@ -687,6 +709,7 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
   // The deadline is kept here in any case: a worker is told of it only where the client stated one.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
+  offer.stream = job.streams;
   offer.meta.bytes = named(JobText::meta);
   offer.trace.bytes = named(JobText::trace);
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())

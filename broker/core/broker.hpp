@@ -121,6 +121,7 @@ class Broker {
   void on(const CancelAsked& event, TimePoint now);
   void on(const StatusAsked& event, TimePoint now);
   void on(const FetchAsked& event, TimePoint now);
+  void on(const SeenSaid& event, TimePoint now);
   void on(const ClientUnreachable& event, TimePoint now);
   void on(const DrainAsked& event, TimePoint now);
   void on(const OptionsChanged& event, TimePoint now);
@@ -139,7 +140,7 @@ class Broker {
   bool spills(std::size_t bytes, std::size_t body_bytes) const;
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
   Refusal full(const Lane& lane, ErrorCode code, std::string limiter, const std::string& holds) const;
-  void join(Record& known, const Submitted& event, ReplyMode mode);
+  void join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now);
   /// What a submit that is taken leads to.
   struct Admission {
     Lane* lane = nullptr;
@@ -218,6 +219,7 @@ class Broker {
 
   // ---- workers (broker_workers.cpp)
   void on(const WorkerReady& event, TimePoint now);
+  void on(const ChunkReported& event, TimePoint now);
   void on(const OutcomeReported& event, TimePoint now);
   void on(const FailureReported& event, TimePoint now);
   void on(const HeartbeatHeard& event, TimePoint now);
@@ -227,6 +229,7 @@ class Broker {
   void say_welcome(Worker& worker);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);
+  void say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
   Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
   void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
@@ -245,6 +248,38 @@ class Broker {
   void tell(Worker& worker, const Message& message, const Blob& body = {}) {
     outbox_.add(Peer::worker, worker.address, {}, message, body, &worker.grouping);
   }
+
+  // ---- streamed answers (broker_streams.cpp)
+  void refuse_chunk(Worker& worker, const wire::Chunk& chunk, const std::string& why);
+  void take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint now);
+  void make_room_in(AnswerStream& stream);
+  enum class Worth : std::uint8_t { half, any };
+  void say_window(Job& job, Worth worth = Worth::half);
+  void say_windows(Worker& worker);
+  static bool has_live_reader(const AnswerStream& stream);
+  static Origin origin_of(const StreamReader& reader);
+  static Refusal chunk_gone(std::string_view id, std::int64_t seq, std::int64_t first);
+  /// Who reads a stream from where on.
+  struct Reading {
+    Origin from;
+    wire::Raw ref;
+    std::int64_t from_seq = 0;
+    TimePoint until = kNever;
+    bool waits = false;
+  };
+  StreamReader& add_reader(Job& job, const Reading& reading, TimePoint now);
+  void send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now);
+  void remove_reader(StreamReader& reader);
+  void remove_readers(Job& job);
+  void readers_changed(Job& job);
+  void refuse_readers_before(Job& job, std::int64_t first);
+  bool let_go_of_far_behind(Job& job, TimePoint now);
+  void cut_off(StreamReader& reader, const std::string& why, TimePoint now);
+  void check_reader(StreamReader& reader, TimePoint now);
+  void end_reading(StreamReader& reader, TimePoint now);
+  void take_seen(StreamReader& reader, std::int64_t seq, TimePoint now);
+  std::unique_ptr<AnswerStream> take_answer(Job& job);
+  void replay(const KeptResult& result, std::int64_t from_seq, const Origin& to, wire::Raw ref);
 
   // ---- dead jobs (broker_dead.cpp)
   void remember_attempt(Job& job, std::string_view cause, std::string_view code, std::string_view message,
@@ -292,6 +327,7 @@ class Broker {
   void set_timer(Service& service, TimePoint now);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
+  void fail_broken_stream(Job& job, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
   void forget(KeptResult& result);
   bool evict_result();

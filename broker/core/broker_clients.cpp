@@ -64,13 +64,16 @@ class ClientHold {
   Client& client_;
 };
 
+/// What a streamed answer counts for besides its chunks.
+constexpr std::size_t kStreamBytes = sizeof(AnswerStream) + sizeof(StreamReader);
+
 /// What the job will count for in the byte bounds, but for its record.
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
   return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
          fields.ref.bytes.size() + fields.model.size() + fields.client.size() + fields.meta.bytes.size() +
          fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
-         event.body.size();
+         event.body.size() + (fields.stream ? kStreamBytes : 0);
 }
 
 }  // namespace
@@ -97,8 +100,8 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
   if (!mode) return bad_request("field \"reply\" must be result, accepted or both");
   if (event.from.one_answer && *mode == ReplyMode::both)
     return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
-  if (fields.stream)
-    return bad_request("field \"stream\" is true: streamed answers are not in this version; leave it out");
+  if (event.from.one_answer && fields.stream)
+    return bad_request("field \"stream\" is true, but a REQ socket takes one answer; use a DEALER");
   if (!fields.orphan.empty() && fields.orphan != "keep" && fields.orphan != kOrphanCancel)
     return bad_request("field \"orphan\" must be keep or cancel");
   if (event.body.size() > options_.body_bytes_max)
@@ -122,7 +125,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   const ReplyMode mode = *reply_mode(fields.reply);
   if (Record* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
     ++lane.counters.duplicates;
-    if (same_content(*known, event, lane)) return join(*known, event, mode);
+    if (same_content(*known, event, lane)) return join(*known, event, mode, now);
     return refuse(
         event.from, fields.ref, fields.id,
         {ErrorCode::conflict,
@@ -309,6 +312,8 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   }
   enqueue(job);
   set_timer(job);
+  if (job.streams && mode != ReplyMode::accepted && job.connection != nullptr)
+    add_reader(job, {.from = event.from, .ref = fields.ref}, now);
   return job;
 }
 
@@ -316,6 +321,8 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
 void Broker::fill(Job& job, const wire::Submit& fields, std::string_view id, std::string_view envelope,
                   const Blob& body) {
   if (fields.cost) job.need_extra().cost = fields.cost;
+  job.streams = fields.stream;
+  if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
   JobText::Parts parts{};
   std::string extras;
   parts[JobText::id] = id;
@@ -336,12 +343,13 @@ void Broker::fill(Job& job, const wire::Submit& fields, std::string_view id, std
   else
     job.need_extra().body = body.owned();
   job.text.assign(parts);
-  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : body.size()));
+  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : body.size()) +
+                                         (job.streams ? kStreamBytes : 0));
   bytes_ += job.bytes;
 }
 
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
-void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
+void Broker::join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now) {
   const wire::Raw ref = event.fields->ref;
   const Outbox::Waiting waiting(outbox_, is_durable(known));
   if (mode != ReplyMode::result)
@@ -351,8 +359,13 @@ void Broker::join(Record& known, const Submitted& event, ReplyMode mode) {
   if (job != nullptr && job->extra && job->extra->orphan)
     set_orphan(*job, connections_.at(event.from.address));
   if (mode == ReplyMode::accepted) return;
-  if (const KeptResult* result = known.result()) return say_terminal(result->terminal(), event.from, ref);
-  add_waiter(*known.job(), event.from, ref, std::nullopt);
+  const bool reads = event.fields->stream;
+  if (const KeptResult* result = known.result())
+    return reads ? replay(*result, 0, event.from, ref) : say_terminal(result->terminal(), event.from, ref);
+  if (!reads || job->answer() == nullptr) return add_waiter(*job, event.from, ref, std::nullopt);
+  if (const AnswerStream& stream = *job->answer(); stream.placed() && stream.first() > 0)
+    return refuse(event.from, ref, known.id(), chunk_gone(known.id(), 0, stream.first()));
+  add_reader(*job, {.from = event.from, .ref = ref, .waits = job->durable && mode == ReplyMode::both}, now);
 }
 
 void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until) {
@@ -408,13 +421,19 @@ void Broker::drop_orphan(Job& job) {
 
 void Broker::on(const ClientUnreachable& event, TimePoint now) {
   Connection* const connection = connections_.find(event.address);
-  if (connection == nullptr || connection->orphans.empty() || connection->timer.is_set()) return;
+  if (connection == nullptr) return;
+  connection->unreachable = true;
+  for (StreamReader* reader = connection->readers.front(); reader != nullptr;
+       reader = connection->readers.next(*reader))
+    readers_changed(*reader->job);
+  if (connection->orphans.empty() || connection->timer.is_set()) return;
   timers_.set(connection->timer, now + kOrphanPause);
 }
 
 /// It spoke: whoever took it for gone was wrong.
 void Broker::note_life(Connection& connection) {
   timers_.clear(connection.timer);
+  connection.unreachable = false;
 }
 
 void Broker::cancel_orphans(Connection& connection, TimePoint now) {
@@ -476,17 +495,30 @@ Refusal Broker::not_known(std::string_view id) const {
 void Broker::on(const FetchAsked& event, TimePoint now) {
   const wire::Fetch& fields = *event.fields;
   Record* const record = jobs_.find(fields.id);
-  if (fields.from_seq)
-    return refuse(
-        event.from, fields.ref, fields.id,
-        bad_request("field \"from_seq\" is set: streamed answers are not in this version; leave it out"));
+  if (fields.from_seq && event.from.one_answer)
+    return refuse(event.from, fields.ref, fields.id,
+                  bad_request("field \"from_seq\" is set, but a REQ socket takes one answer; use a DEALER"));
   if (record == nullptr) return refuse(event.from, fields.ref, fields.id, not_known(fields.id));
   const Outbox::Waiting waiting(outbox_, is_durable(*record));
   if (const KeptResult* result = record->result())
-    return say_terminal(result->terminal(), event.from, fields.ref);
+    return fields.from_seq ? replay(*result, *fields.from_seq, event.from, fields.ref)
+                           : say_terminal(result->terminal(), event.from, fields.ref);
   // Who waits for a job is its client.
   if (Job& job = *record->job(); job.extra && job.extra->orphan)
     set_orphan(job, connections_.at(event.from.address));
+  if (const AnswerStream* const stream = record->job()->answer(); stream != nullptr && fields.from_seq) {
+    if (stream->placed() && *fields.from_seq < stream->first())
+      return refuse(event.from, fields.ref, fields.id,
+                    chunk_gone(fields.id, *fields.from_seq, stream->first()));
+    StreamReader& reader = add_reader(*record->job(),
+                                      {.from = event.from,
+                                       .ref = fields.ref,
+                                       .from_seq = *fields.from_seq,
+                                       .until = now + std::chrono::milliseconds(fields.wait_ms)},
+                                      now);
+    if (fields.wait_ms == 0) end_reading(reader, now);
+    return;
+  }
   if (fields.wait_ms == 0) return say_status(*record, event.from, fields.ref, now);
   add_waiter(*record->job(), event.from, fields.ref, now + std::chrono::milliseconds(fields.wait_ms));
 }
@@ -670,7 +702,10 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
     reply.attempts = end.attempts;
     reply.queued_ms = end.queued_ms;
     reply.ran_ms = end.ran_ms;
-    if (end.ending != nullptr) reply.usage = end.ending->usage;
+    if (end.ending != nullptr) {
+      reply.usage = end.ending->usage;
+      reply.chunks = end.ending->chunks;
+    }
     reply.ref = ref;
     return answer(to, reply, end.body);
   }
@@ -680,6 +715,8 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   reply.message = end.ending->message;
   if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
   reply.attempts = end.attempts;
+  reply.chunks = end.ending->chunks;
+  reply.upstream_status = end.ending->upstream_status;
   reply.ref = ref;
   answer(to, reply, end.body);
 }

@@ -81,6 +81,7 @@ void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   }
   dead->client = job.queue->client().name;
   dead->ended_at = now;
+  dead->streams = job.streams;
   dead->timeout_stated = job.timeout_stated;
   dead->attempts_max = job.attempts_max;
   dead->retain_ms = job.retain_ms;
@@ -111,6 +112,7 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
   fields.model = dead->text.get(JobText::model);
   fields.client = dead->text.get(JobText::client);
   fields.cost = dead->cost;
+  fields.stream = dead->streams;
   if (dead->timeout_stated) fields.timeout_ms = to_ms(dead->timeout);
   fields.attempts_max = dead->attempts_max;
   fields.retain_ms = dead->retain_ms;

@@ -58,6 +58,7 @@ void Broker::write_state(const Job& job, bool dead) {
   state.body_hash = job.body_hash;
   state.lane = lanes_[job.lane]->options().name;
   if (job.worker != nullptr) state.key = budgets_.key_of(job.reservation);
+  if (job.has_content()) state.chunks = job.answer()->next();
   write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), outbox_.writes.buffer());
   outbox_.writes.end_of_state();
 }
@@ -235,6 +236,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     dead->history = std::move(history);
     dead->client = client_name;
     dead->timeout = Duration(state->deadline_us - state->accepted_us) + state->delay;
+    dead->streams = fields->stream;
     dead->timeout_stated = fields->timeout_ms.has_value();
     dead->attempts_max = state->attempts_max;
     dead->retain_ms = state->retain_ms;
@@ -287,6 +289,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     job.adoptable = true;  // until restored() says how long
     job.dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
+    if (job.answer() != nullptr) job.answer()->restore(state->chunks);
   }
   job.queue = &clients_.join(client, stream);
   ++lane.counters.restored;
@@ -426,6 +429,11 @@ void Broker::on(const BodyRead& event, TimePoint now) {
 void Broker::on(const StoodStill& event, TimePoint) {
   for (const auto& [address, worker] : workers_.all())
     worker->heard_at += event.how_long;
+  for (const auto& [number, worker] : workers_.all())
+    for (const Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job))
+      if (job->answer() != nullptr)
+        for (const auto& reader : job->answer()->readers)
+          reader->silent_since += event.how_long;
 }
 
 }  // namespace lanemq::core

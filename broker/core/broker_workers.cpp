@@ -180,6 +180,10 @@ void Broker::lose(Worker& worker, TimePoint now) {
     leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
     ++job->crashes;
+    if (job->has_content()) {
+      fail_broken_stream(*job, now);
+      continue;
+    }
     if (job->crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
       end_with(*job, JobState::failed, ErrorCode::worker_lost,
                "its worker was lost " + std::to_string(job->crashes) + " times (crash_max " +
@@ -198,6 +202,7 @@ void Broker::lose(Worker& worker, TimePoint now) {
 void Broker::tick(Worker& worker, TimePoint now) {
   if (now - worker.heard_at >= kSilentHeartbeatsMax * options_.heartbeat) return lose(worker, now);
   flush_acks(worker);
+  say_windows(worker);
   tell(worker, wire::Heartbeat{});
   timers_.set(worker.timer, now + options_.heartbeat);
 }
@@ -247,13 +252,17 @@ Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, 
     return nullptr;
   }
   ++stats_.outcomes_stale;
+  say_stale(worker, number, attempt);
+  return nullptr;
+}
+
+void Broker::say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt) {
   wire::WorkerRefusal refusal;
   refusal.code = "stale";
   refusal.message = "this attempt is over; drop it";
   refusal.job = static_cast<std::int64_t>(number);
   refusal.attempt = attempt;
   tell(worker, refusal);
-  return nullptr;
 }
 
 void Broker::on(const OutcomeReported& event, TimePoint now) {
@@ -309,6 +318,7 @@ void Broker::on(const FailureReported& event, TimePoint now) {
 }
 
 void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now) {
+  const bool broken = job.has_content();  // nothing of it is tried again
   switch (error_class) {
     case ErrorClass::permanent:
       return fail(job, ErrorCode::upstream_rejected, event, now);
@@ -321,7 +331,7 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
                                    .service = job.stream().service().name,
                                    .key = std::string(key),
                                    .code = std::string(event.fields->code)});
-      if (!spending.key_left) return fail(job, ErrorCode::upstream_quota, event, now);
+      if (!spending.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
       return requeue(job, Requeue::free, now, now);
     }
     case ErrorClass::released:
@@ -332,10 +342,12 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
                                          : kLimitedPause);
       if (!event.fields->limits) budgets_.cut(job.reservation, now);
       const bool paused = budgets_.pause(job.reservation, until, now);
+      if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
     case ErrorClass::retry:
     case ErrorClass::overloaded:
+      if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       return retry_later(job, event, now);
   }
 }
@@ -372,6 +384,7 @@ void Broker::fail(Job& job, ErrorCode code, const FailureReported& event, TimePo
   if (!fields.code.empty()) ending->message = std::string(fields.code) + ": " + ending->message;
   if (!why.empty()) ending->message = why + "; " + ending->message;
   ending->usage = fields.usage;
+  ending->upstream_status = fields.upstream_status;
   if (error_info(code).says_when_to_retry)
     ending->retry_after = std::chrono::milliseconds(fields.retry_after_ms.value_or(1000));
   end(job, JobState::failed, std::move(ending), event.body, now);

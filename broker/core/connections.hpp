@@ -12,6 +12,7 @@
 #include "broker/core/grouping.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/orphan.hpp"
+#include "broker/core/stream_reader.hpp"
 #include "broker/core/string_hash.hpp"
 #include "broker/core/timer_wheel.hpp"
 
@@ -26,6 +27,10 @@ struct Connection {
   Grouping grouping;               ///< its max: the `batch` of its latest submit that said one
   ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
   IntrusiveList<Orphan, &Orphan::hook> orphans;
+  IntrusiveList<StreamReader, &StreamReader::hook> readers;
+  /// Of the readers, the latest with each ref.
+  absl::flat_hash_map<std::string, StreamReader*, StringHash, StringEqual> readers_by_ref;
+  bool unreachable = false;  ///< it seems gone: nothing waits for it
   Timer timer{.owner = TimerOwner::connection,
               .object = this};  ///< set while it seems gone and has orphans: when they are cancelled
 };

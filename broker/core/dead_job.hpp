@@ -54,6 +54,7 @@ struct DeadJob {
   std::string client;  ///< whom it was for, also where it named nobody
   TimePoint ended_at{};
   Duration timeout{};
+  bool streams = false;         ///< it asked for a streamed answer
   bool timeout_stated = false;  ///< else it is the lane's
   std::uint16_t attempts_max = 0;
   std::uint32_t retain_ms = 0;

@@ -51,9 +51,20 @@ struct AdminAsked {
   const OptionEditor* edit = nullptr;  ///< what changes settings; null: nothing does
 };
 
+/// A client has taken chunks of a stream.
+struct SeenSaid {
+  Origin from;
+  const wire::Seen* fields;
+};
+
 struct WorkerReady {
   std::string_view address;
   const wire::Ready* fields;
+};
+struct ChunkReported {
+  std::string_view address;
+  const wire::Chunk* fields;
+  Blob body;
 };
 struct OutcomeReported {
   std::string_view address;
@@ -110,8 +121,8 @@ struct OptionsChanged {
 };
 
 using Event =
-    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, AdminAsked, WorkerReady,
-                 OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving, WorkerHeard,
-                 WorkerUnreachable, DrainAsked, OptionsChanged, BodyRead, StoreFull, StoodStill>;
+    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
+                 WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
+                 WorkerHeard, WorkerUnreachable, DrainAsked, OptionsChanged, BodyRead, StoreFull, StoodStill>;
 
 }  // namespace lanemq::core

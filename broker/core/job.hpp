@@ -12,6 +12,7 @@
 #include <lanemq/error_table.hpp>
 #include <lanemq/messages.hpp>
 
+#include "broker/core/answer_stream.hpp"
 #include "broker/core/budgets.hpp"
 #include "broker/core/dead_job.hpp"
 #include "broker/core/intrusive_list.hpp"
@@ -55,6 +56,8 @@ struct Ending {
   std::string message;
   std::optional<Duration> retry_after;
   std::optional<wire::Usage> usage;
+  std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
+  std::int64_t chunks = 0;                      ///< of a streamed answer, that were sent
 };
 
 /// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
@@ -66,8 +69,9 @@ struct Job final : Record {
     Duration delay{};                ///< before accepted_at, of its stated timeout
     std::string key;                 ///< adoptable: the key that its worker has for it
     std::vector<std::unique_ptr<Waiter>> waiters;
-    History history;                 ///< of its attempts
-    std::unique_ptr<Orphan> orphan;  ///< set where its client wants it cancelled when it is gone itself
+    History history;                       ///< of its attempts
+    std::unique_ptr<AnswerStream> answer;  ///< of one that asked for a stream
+    std::unique_ptr<Orphan> orphan;        ///< set where its client wants it cancelled when it is gone itself
   };
   /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 448;
@@ -90,6 +94,7 @@ struct Job final : Record {
   bool body_awaited : 1 = false;    ///< running, but its worker gets it when its body has been read back
   bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   std::uint16_t attempts_max = 0;
+  bool streams = false;          ///< its client asked for a streamed answer
   LaneIndex submitted_lane = 0;  ///< part of what it was submitted with; an operator may have moved it since
   std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds
   ListHook<Job> hook;            ///< in its stream, or among the delayed
@@ -126,6 +131,10 @@ struct Job final : Record {
   Amounts expected() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
   /// What it counts for where jobs share: its tokens, or one where they are not counted.
   std::int64_t cost() const { return std::max<std::int64_t>(std::int64_t{input_tokens} + output_tokens, 1); }
+  /// Null where it asked for no stream, or has ended.
+  AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }
+  /// Its client has a part of its answer: it can never be run again.
+  bool has_content() const { return answer() != nullptr && answer()->begun(); }
   bool ended() const { return state >= JobState::succeeded; }
   /// From the submit on where it was stated, else from the end of its delay.
   Duration timeout() const { return deadline - accepted_at + (extra ? extra->delay : Duration{}); }

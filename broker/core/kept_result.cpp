@@ -46,6 +46,7 @@ Terminal KeptResult::terminal() const {
 std::size_t KeptResult::bytes() const {
   std::size_t bytes = kRecordBytes + id_size + model_size + body_size;
   if (extra) bytes += sizeof(Extra) + extra->body.size() + (extra->dead ? extra->dead->bytes() : 0);
+  if (answer() != nullptr) bytes += sizeof(AnswerStream) + answer()->kept_bytes();
   return bytes;
 }
 
@@ -59,7 +60,8 @@ KeptResults::Of KeptResults::of(const Job& job) {
           .model = job.text.get(JobText::model)};
 }
 
-KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart) {
+KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
+                             std::unique_ptr<AnswerStream> answer) {
   const std::string_view model = of.model;
   const bool small = end.body.size() <= JobText::kBodyBytesMax;
   const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() + (small ? end.body.size() : 0);
@@ -90,9 +92,10 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
     kept.body_size = static_cast<std::uint16_t>(end.body.size());
     put(end.body.bytes());
   }
-  if (!small || ending || apart) {
+  if (!small || ending || apart || answer) {
     kept.extra = std::make_unique<KeptResult::Extra>();
     kept.extra->ending = std::move(ending);
+    kept.extra->answer = std::move(answer);
     if (!small) kept.extra->body = end.body.owned();
     if (apart) kept.extra->timer.object = &kept;
   }

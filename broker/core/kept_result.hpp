@@ -52,9 +52,13 @@ struct KeptResult final : Record {
   /// What is left of the job, null where it is not dead.
   DeadJob* dead() const { return extra ? extra->dead.get() : nullptr; }
 
+  /// What is kept of a streamed answer; null where it was none, or nothing is.
+  const AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }
+
   /// What few of them have.
   struct Extra {
     std::unique_ptr<Ending> ending;
+    std::unique_ptr<AnswerStream> answer;
     std::unique_ptr<DeadJob> dead;             ///< what KeptResults::bury() was given
     Blob body;                                 ///< where too large to stand behind the record
     Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is for the holder to use
@@ -107,8 +111,9 @@ class KeptResults {
   };
   static Of of(const Job& job);
   /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
-  /// bytes, else copied.
-  KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart);
+  /// bytes, else copied. `answer`: what is kept of a streamed one.
+  KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
+                  std::unique_ptr<AnswerStream> answer = nullptr);
   /// The result is that of a dead job from now on. Requires: it is apart and not dead yet.
   void bury(KeptResult& result, std::unique_ptr<DeadJob> job);
   /// The opposite: takes the job out of its result.

@@ -120,6 +120,8 @@ struct Options {
   std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
   std::size_t results_max = 10000;                ///< kept results
   std::size_t results_bytes_max = std::size_t{256} << 20;
+  /// Of one streamed answer, for those who read it later; at least limits::stream_bytes_max.
+  std::size_t stream_kept_bytes_max = std::size_t{1} << 20;
   Duration retain = std::chrono::minutes(5);          ///< how long a result stays fetchable
   std::size_t gone_max = 100000;                      ///< ids remembered whose results are no longer kept
   Duration dead_retain = std::chrono::hours(24 * 7);  ///< how long a dead job is kept

@@ -20,7 +20,7 @@ std::string_view cause_named(std::string_view name) {
 constexpr std::size_t kRecordBytesMax = 4 * limits::header_bytes_max;
 
 // Values of a list, and of those in a row that belong together.
-constexpr std::size_t kStateValues = 18, kResultValues = 14, kAttemptValues = 7, kEndingValues = 8;
+constexpr std::size_t kStateValues = 19, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
 constexpr std::int64_t kNotKnown = -1;
 /// Flags of a result.
 constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4;
@@ -72,6 +72,7 @@ void write(const StoredState& state, const History& history, std::int64_t epoch_
     list.integer(attempt.number).text(attempt.worker).integer(at_us(attempt.began, epoch_us));
     list.integer(at_us(attempt.ended, epoch_us)).text(attempt.cause).text(attempt.code).text(attempt.message);
   }
+  list.integer(state.chunks);
 }
 
 void write(const StoredResult& result, const Ending* ending, Buffer& out) {
@@ -91,6 +92,8 @@ void write(const StoredResult& result, const Ending* ending, Buffer& out) {
   for (const auto& value :
        {usage.requests, usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens})
     write_known(value, list);
+  write_known(ending->upstream_status, list);
+  list.integer(ending->chunks);
 }
 
 void write(const std::vector<StoredEntry>& entries, Buffer& out) {
@@ -152,6 +155,8 @@ Result<StoredState> StoredDecoder::state(std::string_view bytes, std::int64_t ep
     attempt.message = list_.text();
     history.add(std::move(attempt));
   }
+  list_.leave();
+  in.read(state.chunks);
   if (!list_.sound() || !in.fit() || state.kind > StoredState::Kind::dead)
     return failure(ErrorCode::internal, "its state is not in the form of this version");
   return state;
@@ -196,6 +201,8 @@ Result<StoredResult> StoredDecoder::result(std::string_view bytes, std::unique_p
       any = any || *value;
     }
     if (any) ending->usage = usage;
+    if (list_.more()) ending->upstream_status = read_known(list_);
+    in.read(ending->chunks);
   }
   const bool over = state >= static_cast<std::uint8_t>(JobState::succeeded) &&
                     state <= static_cast<std::uint8_t>(JobState::expired);

@@ -36,8 +36,9 @@ struct StoredState {
   std::uint32_t input_tokens = 0, output_tokens = 0, raw_input = 0;
   std::uint32_t retain_ms = 0;
   std::uint64_t body_hash = 0;
-  std::string_view lane;  ///< where it is not that of its record
-  std::string_view key;   ///< running: which one of its budget's it has
+  std::string_view lane;    ///< where it is not that of its record
+  std::string_view key;     ///< running: which one of its budget's it has
+  std::int64_t chunks = 0;  ///< of its streamed answer, that clients got by then
 };
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
 

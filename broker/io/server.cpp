@@ -409,11 +409,11 @@ std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
   return requests_.size();
 }
 
-/// Whose going may end a job is watched.
+/// Whose going may end a job, or lets a stream go on without him, is watched.
 void Server::watch_peer() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
-    if (submit != nullptr && submit->orphan.data() == nullptr) continue;
+    if (submit != nullptr && submit->orphan.data() == nullptr && !submit->stream) continue;
     if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]))
       return disconnects_.watch(incoming_.descriptor(), incoming_.address());
   }
@@ -464,8 +464,7 @@ void Server::take_request(core::Peer peer, const wire::ClientRequest& request, c
     return begin_backup(from, *query);
   if (const auto* query = std::get_if<wire::AdminQuery>(&request))
     return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
-  answer_bad_request(
-      peer, not_understood("op \"seen\" belongs to streamed answers, which are not in this version"));
+  broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
 }
 
 /// Returns how many messages it was.
@@ -513,7 +512,7 @@ void Server::take_report(const wire::WorkerReport& report, const Blob& body, cor
   if (const auto* ready = std::get_if<wire::Ready>(&report))
     return broker_.handle(core::WorkerReady{address, ready}, now);
   if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
-  refuse_worker(not_understood("op \"chunk\" belongs to streamed answers, which are not in this version"));
+  broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
 }
 
 void Server::answer_bad_request(core::Peer peer, const DecodeError& error) {

@@ -193,10 +193,11 @@ class Answers(harness.Case):
                     self.assertEqual(answer.fields["id"], "mine")
         self.assertTrue(self.worker.silent(0.05))
 
-    def test_what_is_not_in_this_version_is_refused(self):
-        answer = lambda op, fields: self.client.ask(op, fields)
-        self.assert_error(answer("seen", {"id": "x", "seq": 1}), "bad_request", "not in this version")
-        self.assert_error(answer("fetch", {"id": "x", "from_seq": 1}), "bad_request", "from_seq", "not in this version")
+    def test_streams_are_for_sockets_that_take_many_answers(self):
+        req = self.room.client(zmq.REQ)
+        self.assert_error(req.ask("submit", {"service": "echo", "stream": True}), "bad_request", "stream", "REQ")
+        self.assert_error(req.ask("fetch", {"id": "x", "from_seq": 0}), "bad_request", "from_seq", "REQ")
+        self.assert_error(self.client.ask("seen", {"seq": 1}), "bad_request", '"id"', '"ref"')
 
     def test_a_store_in_memory_takes_a_wish_for_durability_and_says_no(self):
         self.client.submit(durable=True, reply="both", stream=False, delay_ms=0, orphan="keep", ref=1)

@@ -357,7 +357,7 @@ class Work(harness.Case):
             ([packb(["LMQ1", "result", {}])], "bad_request", "job"),
             ([packb(["LMQ1", "result", {"job": "1"}])], "bad_request", "integer"),
             ([packb(["LMQ1", "submit", {"service": "echo"}])], "bad_request", "unknown op"),
-            ([packb(["LMQ1", "chunk", {"job": 1, "seq": 0}])], "bad_request", "not in this version"),
+            ([packb(["LMQ1", "chunk", {"job": 1}])], "bad_request", "seq"),
             ([packb(["LMQ1", "heartbeat", {"jobs": [[1]]}])], "bad_request", "jobs"),
             ([packb(["LMQ1", "error", {"job": 1}])], "bad_request", "class"),
             ([packb(["LMQ1", "heartbeat", {"x": "y" * 17000}])], "too_large", "16384"),

@@ -108,6 +108,8 @@ void Stage::set_option(Words words) {
   if (const auto value = words.take("breaker")) options_.breaker = *value == "true";
   if (const auto value = words.take("memory_max"))
     options_.memory_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("stream_kept_bytes_max"))
+    options_.stream_kept_bytes_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("results_max"))
     options_.results_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("dead_retain")) options_.dead_retain = parse_duration(*value);
@@ -265,6 +267,8 @@ void Stage::client_says(const std::string& kind, Words words) {
     broker_->handle(core::StatusAsked{from, status}, now_);
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     broker_->handle(core::FetchAsked{from, fetch}, now_);
+  else if (const auto* seen = std::get_if<wire::Seen>(&request))
+    broker_->handle(core::SeenSaid{from, seen}, now_);
   else if (const auto* admin = std::get_if<wire::AdminQuery>(&request))
     broker_->handle(core::AdminAsked{from, admin, &edit_}, now_);
 }
@@ -272,6 +276,18 @@ void Stage::client_says(const std::string& kind, Words words) {
 void Stage::worker_says(Words words) {
   const std::string address = words.word(0), op = words.word(1);
   if (op == "unreachable") return broker_->handle(core::WorkerUnreachable{address}, now_);
+  if (const auto seqs = op == "chunks" ? words.take("seq") : std::nullopt) {
+    // Many of them at once: seq=0-63.
+    const std::size_t dash = std::min(seqs->find('-'), seqs->size());
+    words.words[1] = "chunk";
+    for (std::int64_t seq = parse_number(seqs->substr(0, dash)); seq <= parse_number(seqs->substr(dash + 1));
+         ++seq) {
+      Words one = words;
+      one.add("seq", std::to_string(seq));
+      worker_says(std::move(one));
+    }
+    return;
+  }
   if (op == "noise") return broker_->handle(core::WorkerHeard{address}, now_);
   const std::string frame = worker_frame(without_first(std::move(words), 1), names_);
   wire::WorkerReport report;
@@ -279,6 +295,8 @@ void Stage::worker_says(Words words) {
   const auto forget = [&](const wire::Lease& lease) { std::erase(held_[address], lease); };
   if (const auto* ready = std::get_if<wire::Ready>(&report)) {
     broker_->handle(core::WorkerReady{address, ready}, now_);
+  } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
+    broker_->handle(core::ChunkReported{address, chunk, Blob::borrow(decoder_.body())}, now_);
   } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
     forget({outcome->job, outcome->attempt});
     broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(decoder_.body())}, now_);
@@ -380,8 +398,32 @@ void Stage::note_items(const core::Outbox& outbox, const core::Send& send, std::
   }
 }
 
+namespace {
+
+/// Chunks that follow each other and differ in nothing else are shown as one, seq=0-63.
+bool joins_chunks(Words& shown, const Words& next) {
+  if (shown.words != next.words || next.words.size() < 3 || next.words[2] != "chunk") return false;
+  const auto seq_of = [](const Words& words) {
+    return std::find_if(words.fields.begin(), words.fields.end(),
+                        [](const auto& field) { return field.first == "seq"; });
+  };
+  const std::string last = seq_of(shown)->second, seq = seq_of(next)->second;
+  const std::size_t dash = last.find('-');
+  if (parse_number(last.substr(dash == std::string::npos ? 0 : dash + 1)) + 1 != parse_number(seq))
+    return false;
+  Words same = shown;
+  same.fields[static_cast<std::size_t>(seq_of(shown) - shown.fields.begin())].second = seq;
+  if (same.fields != next.fields) return false;
+  shown.fields[static_cast<std::size_t>(seq_of(shown) - shown.fields.begin())].second =
+      last.substr(0, dash) + "-" + seq;
+  return true;
+}
+
+}  // namespace
+
 void Stage::deliver(Sent sent) {
   if (!sent.worker.empty()) held_[sent.worker].push_back(sent.lease);
+  if (!sent_.empty() && joins_chunks(sent_.back(), sent.words)) return;
   sent_.push_back(std::move(sent.words));
 }
 

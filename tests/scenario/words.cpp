@@ -7,6 +7,8 @@
 namespace lanemq::scenario {
 namespace {
 
+constexpr std::size_t kBodyShown = 1000;
+
 /// Whether an id looks like one that the broker made: a ULID.
 bool is_made(std::string_view id) {
   if (id.size() != 26) return false;
@@ -42,6 +44,13 @@ struct Describer {
   void id(std::string_view value) {
     if (!value.empty()) words.add("id", names.id(value));
   }
+  /// A long body by its size alone.
+  void content() {
+    if (body.size() <= kBodyShown)
+      add(words, "body", body);
+    else
+      words.add("body_bytes", std::to_string(body.size()));
+  }
   void usage(const std::optional<wire::Usage>& value) {
     if (value)
       add(words, "input_tokens", value->input_tokens), add(words, "output_tokens", value->output_tokens);
@@ -64,8 +73,9 @@ struct Describer {
     add(words, "queued_ms", message.queued_ms, 0);
     add(words, "ran_ms", message.ran_ms, 0);
     usage(message.usage);
+    add(words, "chunks", message.chunks, 0);
     add(words, "ref", message.ref);
-    add(words, "body", body);
+    content();
   }
   void operator()(const wire::ErrorReply& message) {
     op("error");
@@ -75,6 +85,8 @@ struct Describer {
     add(words, "limiter", message.limiter);
     add(words, "retry_after_ms", message.retry_after_ms);
     add(words, "attempts", message.attempts, 1);
+    add(words, "chunks", message.chunks, 0);
+    add(words, "upstream_status", message.upstream_status);
     add(words, "ref", message.ref);
     add(words, "body", body);
   }
@@ -92,7 +104,16 @@ struct Describer {
     add(words, "jobs", message.jobs);
     add(words, "ref", message.ref);
   }
-  void operator()(const wire::ChunkReply&) { op("chunk"); }
+  void operator()(const wire::ChunkReply& message) {
+    op("chunk");
+    id(message.id);
+    words.add("seq", std::to_string(message.seq));
+    add(words, "lane", message.lane);
+    add(words, "attempts", message.attempts, 1);
+    add(words, "queued_ms", message.queued_ms, 0);
+    add(words, "ref", message.ref);
+    content();
+  }
   void operator()(const wire::StatsReply&) { op("stats"); }
   void operator()(const wire::Pong&) { op("pong"); }
   void operator()(const wire::AdminReply& message) {
@@ -116,6 +137,7 @@ struct Describer {
     add(words, "client", message.client);
     add(words, "key", message.key);
     add(words, "timeout_ms", message.timeout_ms);
+    if (message.stream) words.add("stream", "true");
     add(words, "meta", message.meta);
     add(words, "body", body);
   }
@@ -129,7 +151,12 @@ struct Describer {
     add(words, "attempt", message.attempt, 1);
     add(words, "reason", message.reason);
   }
-  void operator()(const wire::Window&) { op("window"); }
+  void operator()(const wire::Window& message) {
+    op("window");
+    words.add("job", names.job(message.job));
+    add(words, "attempt", message.attempt, 1);
+    words.add("seq", std::to_string(message.seq));
+  }
   void operator()(const wire::Heartbeat&) { op("heartbeat"); }
   void operator()(const wire::Drain&) { op("drain"); }
   void operator()(const wire::Bye&) { op("bye"); }
@@ -307,6 +334,7 @@ std::string client_frame(Words words, const Names& names) {
                           .output_tokens = fields.number("output_tokens")};
     if (cost.input_tokens || cost.output_tokens) message.cost = cost;
     message.batch = fields.number("batch").value_or(0);
+    message.stream = fields.text("stream") == "true";
     message.ref = fields.ref();
     const std::string_view body = fields.text("body");
     return frame(message, body, words);
@@ -318,8 +346,13 @@ std::string client_frame(Words words, const Names& names) {
     wire::Fetch message;
     message.id = fields.id("id");
     message.wait_ms = fields.number("wait_ms").value_or(0);
+    message.from_seq = fields.number("from_seq");
     message.ref = fields.ref();
     return frame(message, {}, words);
+  }
+  if (op == "seen") {
+    const std::string_view id = fields.id("id");
+    return frame(wire::Seen{id, fields.number("seq").value_or(0), fields.ref()}, {}, words);
   }
   if (op == "admin") {
     wire::AdminQuery message;
@@ -343,7 +376,7 @@ std::string client_frame(Words words, const Names& names) {
     message.ref = fields.ref();
     return frame(message, {}, words);
   }
-  throw TranscriptError("clients say submit, cancel, status or fetch, not \"" + op + "\"");
+  throw TranscriptError("clients say submit, cancel, status, fetch or seen, not \"" + op + "\"");
 }
 
 std::string worker_frame(Words words, const Names& names) {
@@ -357,6 +390,13 @@ std::string worker_frame(Words words, const Names& names) {
     message.name = fields.text("name");
     message.batch = fields.number("batch").value_or(0);
     return frame(message, {}, words);
+  }
+  if (op == "chunk") {
+    const wire::Chunk message{fields.job(), fields.attempt(), fields.number("seq").value_or(0)};
+    const std::string_view body = fields.text("body");
+    const auto size = static_cast<std::size_t>(fields.number("body_bytes").value_or(0));
+    const std::string large(size, 'x');
+    return frame(message, size > 0 ? large : body, words);
   }
   if (op == "result") {
     wire::Outcome message;
@@ -378,6 +418,7 @@ std::string worker_frame(Words words, const Names& names) {
     if (message.code.empty()) message.code = "e";
     if (message.message.data() == nullptr) message.message = "failed";
     message.retry_after_ms = fields.number("retry_after_ms");
+    message.upstream_status = fields.number("upstream_status");
     const std::string_view body = fields.text("body");
     message.usage = fields.usage();
     message.limits = fields.limits();
@@ -385,7 +426,7 @@ std::string worker_frame(Words words, const Names& names) {
   }
   if (op == "heartbeat") return frame(wire::Heartbeat{fields.leases("jobs")}, {}, words);
   if (op == "bye") return frame(wire::Bye{}, {}, words);
-  throw TranscriptError("workers say ready, result, error, heartbeat or bye, not \"" + op + "\"");
+  throw TranscriptError("workers say ready, chunk, result, error, heartbeat or bye, not \"" + op + "\"");
 }
 
 }  // namespace lanemq::scenario

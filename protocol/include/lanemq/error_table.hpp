@@ -22,6 +22,7 @@ namespace lanemq {
   X(client_full, 429, true, "the client holds its maximum of jobs")                                     \
   X(bytes_full, 429, true, "the broker holds its maximum of bytes")                                     \
   X(cancelled, 499, false, "cancelled by the client or an operator")                                    \
+  X(slow_reader, 499, false, "a streamed answer was not taken for 30 s; the job goes on")               \
   X(internal, 500, false, "a fault of the broker")                                                      \
   X(upstream_rejected, 502, false, "the upstream's permanent error; its status and body are passed on") \
   X(upstream_failed, 502, true, "all attempts are spent")                                               \

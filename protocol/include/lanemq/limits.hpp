@@ -22,7 +22,7 @@ inline constexpr std::size_t batch_bytes_max =
 
 // What a field may hold.
 /// A streamed answer's chunks on their way from its worker to its client that the client has not yet said it
-/// has taken: at most so many, and so many bytes unless a single one is larger.
+/// has taken: a worker sends another one while they are fewer, and fewer bytes.
 inline constexpr std::size_t stream_chunks_max = 64;
 inline constexpr std::size_t stream_bytes_max = std::size_t{256} * 1024;
 
