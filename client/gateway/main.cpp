@@ -16,6 +16,7 @@
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
+#include "client/gateway/job_routes.hpp"
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -103,6 +104,8 @@ int run(const Settings& settings) {
       .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
   Health health(gateway, server);
   health.add_routes(router);
+  JobRoutes job_routes(gateway);
+  job_routes.add_to(router);
   Drain drain(gateway, server);
   health.watch();
   std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());
