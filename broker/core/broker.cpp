@@ -537,6 +537,7 @@ Stream* Broker::next_in(LaneIndex level, TimePoint now) {
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (Stream* const next = next_in(level, now)) {
     Granted granted = shares_ ? owed_before(*next, now) : Granted{};
+    if (!granted && shares_) granted = owed_elsewhere(*next, now);
     if (!granted) granted = ask(*next, As::usual, now);
     if (!granted) continue;
     if (!behind_ || now < granted.job->deadline) return hand_over(granted, now);
@@ -629,6 +630,16 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
     if (Stream* const first = group->first_short(service.owed[group->lane().index()] / 1000))
       if (const Granted granted = ask(*first, As::owed, now)) return granted;
   }
+  return {};
+}
+
+/// The job of another service that is owed to its lane, stands in line before the stream's for a budget of
+/// both, and may have it now. Asked later, it would keep the stream waiting until others have taken the
+/// place.
+Broker::Granted Broker::owed_elsewhere(const Stream& next, TimePoint now) {
+  for (const std::size_t budget : budgets_.of(next.budgets()))
+    while (Stream* const owed = parking_.owed_before(budget, next))
+      if (const Granted granted = ask(*owed, As::usual, now)) return granted;
   return {};
 }
 

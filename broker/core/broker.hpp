@@ -359,6 +359,7 @@ class Broker {
   Rank rank_of(const Job& job, TimePoint now) const;
   bool is_owed(const Stream& stream) const;
   Granted owed_before(const Stream& next, TimePoint now);
+  Granted owed_elsewhere(const Stream& next, TimePoint now);
   void share_out(const Job& job);
   Job* hand_over(const Granted& granted, TimePoint now);
   void offer(Job& job, const Blob& body, TimePoint now);

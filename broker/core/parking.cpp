@@ -21,6 +21,14 @@ Rank Parking::rank_of(const Stream& stream, const Rank& fresh) const {
   return keeps ? stream.parked_.rank : fresh;
 }
 
+Stream* Parking::owed_before(std::size_t budget, const Stream& stream) const {
+  for (Stream* const ahead : lines_[budget].streams) {
+    if (ahead == &stream || !ahead->parked_.rank.is_owed()) break;
+    if (ahead->parked_.asked && can_start(*ahead)) return ahead;
+  }
+  return nullptr;
+}
+
 void Parking::enter_line(Stream& stream, const Stall& stall) {
   Line& line = lines_[stall.budget];
   if (!line.streams.empty() && &(*line.streams.begin())->group() != &stream.group()) line.mixed = true;

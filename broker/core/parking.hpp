@@ -45,6 +45,10 @@ class Parking {
   template <class Tell>
   const Stall* ahead(std::size_t budget, const Rank& rank, Tell tell) const;
 
+  /// The first in line at a budget, before `stream`, that is owed what it wants and is to be asked again;
+  /// null when there is none. It may have it now: whoever is behind it is to be asked after it.
+  Stream* owed_before(std::size_t budget, const Stream& stream) const;
+
   /// The stream waits at these budgets and at no other until one has room, or until `wake_at`. Requires:
   /// there is at least one, and its head is the one that was asked. `short_of`: the budget among these that
   /// it is short of even if it is owed to its lane.

@@ -7,7 +7,7 @@
 
 #include <lanemq/result.hpp>
 
-#include "broker/io/sqlite.hpp"
+#include "sqlite/database.hpp"
 
 namespace lanemq::io {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace lanemq::io::sqlite {
+namespace lanemq::sqlite {
 
 File::~File() {
   if (file_ != nullptr) file_->pMethods->xClose(file_);
@@ -55,4 +55,4 @@ int File::sync() {
   return file_->pMethods->xSync(file_, SQLITE_SYNC_NORMAL);
 }
 
-}  // namespace lanemq::io::sqlite
+}  // namespace lanemq::sqlite

@@ -9,7 +9,7 @@
 
 #include <sqlite3.h>
 
-namespace lanemq::io::sqlite {
+namespace lanemq::sqlite {
 
 /// A file beside a database, through the layer that SQLite itself uses, so that a test's disk has it too.
 /// Calls return SQLite's codes.
@@ -43,4 +43,4 @@ class File {
 /// Whether there is such a file, with something in it.
 bool has_content(const std::string& path, const std::string& vfs);
 
-}  // namespace lanemq::io::sqlite
+}  // namespace lanemq::sqlite

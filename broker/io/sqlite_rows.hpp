@@ -10,8 +10,8 @@
 #include <lanemq/result.hpp>
 
 #include "broker/core/writes.hpp"
-#include "broker/io/sqlite.hpp"
 #include "broker/io/store.hpp"
+#include "sqlite/database.hpp"
 
 namespace lanemq::io {
 

@@ -14,10 +14,10 @@
 
 #include "broker/io/disk_reserve.hpp"
 #include "broker/io/log_mark.hpp"
-#include "broker/io/sqlite.hpp"
 #include "broker/io/sqlite_backup.hpp"
 #include "broker/io/sqlite_rows.hpp"
 #include "broker/io/store.hpp"
+#include "sqlite/database.hpp"
 
 namespace lanemq::io {
 

@@ -10,7 +10,7 @@ die() { say "$(basename "$0"): $*"; exit 1; }
 # Debian 12's packages. What builds and runs; what tests need besides; what only lint and fuzzing need.
 packages_build="cmake ninja-build g++ ccache pkg-config libzmq3-dev cppzmq-dev libmsgpack-cxx-dev libboost-dev
   libexpected-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libcurl4-openssl-dev libabsl-dev
-  libxxhash-dev libjemalloc-dev libsqlite3-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
+  libxxhash-dev libjemalloc-dev libsqlite3-dev libssl-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
 packages_test="python3 python3-zmq python3-msgpack"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"

@@ -8,14 +8,15 @@
 
 #include <lanemq/client.hpp>
 
+#include "client/json/members.hpp"
+
 namespace lanemq::cli {
 
-// What a line of the input and of the output of `lanemq run` says. JSON is checked here and nowhere else;
-// bodies are never written anew, they are cut out of the line and put into the answer's line as their bytes
-// stand.
+// What a line of the input and of the output of `lanemq run` says. Bodies are never written anew, they are
+// cut out of the line and put into the answer's line as their bytes stand.
 
-/// JSON that nests deeper is refused: nobody writes it, and readers of ours might recurse.
-inline constexpr int kJsonDepthMax = 512;
+using client::as_json_value;
+using client::json_text;
 
 /// How the lines of a file are to be read.
 enum class LineFormat : unsigned char {
@@ -58,12 +59,5 @@ struct OutputLine {
 
 /// Empty: the line is none of ours.
 std::optional<OutputLine> read_output(std::string_view line);
-
-/// A text as JSON, quotes and all; bytes that are not UTF-8 become the replacement character.
-std::string json_text(std::string_view text);
-
-/// Bytes as a JSON value in one line: JSON as it stands (line ends between its tokens become spaces), other
-/// text as a string, anything else as {"base64": "..."}.
-std::string as_json_value(std::string_view bytes);
 
 }  // namespace lanemq::cli

@@ -63,7 +63,7 @@ TEST_F(StoreFile, is_refused_while_another_has_it) {
 TEST_F(StoreFile, of_a_newer_version_is_refused_and_left_alone) {
   fill();
   {
-    auto database = io::sqlite::Database::open(path_, io::sqlite::Database::Mode::existing);
+    auto database = sqlite::Database::open(path_, sqlite::Database::Mode::existing);
     ASSERT_TRUE(database->execute("PRAGMA user_version=7").has_value());
   }
   const std::string before = read_file(path_);
@@ -75,7 +75,7 @@ TEST_F(StoreFile, of_a_newer_version_is_refused_and_left_alone) {
 
 TEST_F(StoreFile, of_another_program_is_refused_and_left_alone) {
   {
-    auto database = io::sqlite::Database::open(path_, io::sqlite::Database::Mode::create);
+    auto database = sqlite::Database::open(path_, sqlite::Database::Mode::create);
     ASSERT_TRUE(database->execute("CREATE TABLE theirs (a)").has_value());
   }
   const std::string before = read_file(path_);
@@ -191,7 +191,7 @@ TEST_F(StoreFile, begun_by_a_start_that_crashed_is_finished) {
   write_file(path_, "");
   ASSERT_TRUE(open().has_value());
   {
-    auto database = io::sqlite::Database::open(folder_.path("second.db"), io::sqlite::Database::Mode::create);
+    auto database = sqlite::Database::open(folder_.path("second.db"), sqlite::Database::Mode::create);
     ASSERT_TRUE(database->execute("PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL").has_value());
   }
 

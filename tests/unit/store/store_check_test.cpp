@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "broker/io/sqlite.hpp"
 #include "broker/io/store_place.hpp"
+#include "sqlite/database.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -35,7 +35,7 @@ class CheckStore : public testing::Test {
   Result<io::StoreSummary> check() { return check_store({.specification = "sqlite:" + path_}); }
   /// Changes the file behind its owner's back.
   void run(const std::string& sql) {
-    auto database = io::sqlite::Database::open(path_, io::sqlite::Database::Mode::existing);
+    auto database = sqlite::Database::open(path_, sqlite::Database::Mode::existing);
     const auto done = database->execute(sql);
     ASSERT_TRUE(done.has_value()) << done.error().message;
   }

@@ -10,10 +10,11 @@
 #include <sqlite3.h>
 #include <tl/expected.hpp>
 
-/// SQLite's interface with owners and results. Nothing of the broker is in here.
+/// SQLite's interface with owners and results, for whoever keeps something in a file. Knows nothing of the
+/// project.
 ///
 /// Threads: a Database and its Statements are used by one thread at a time.
-namespace lanemq::io::sqlite {
+namespace lanemq::sqlite {
 
 /// Why SQLite refused something.
 struct Fault {
@@ -95,4 +96,4 @@ class Database {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-}  // namespace lanemq::io::sqlite
+}  // namespace lanemq::sqlite

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/io/sqlite.hpp"
+#include "sqlite/database.hpp"
 
 #include <cerrno>
 #include <utility>
 
-namespace lanemq::io::sqlite {
+namespace lanemq::sqlite {
 namespace {
 
 tl::unexpected<Fault> refused(sqlite3* database) {
@@ -81,4 +81,4 @@ Fault Database::fault() const {
   return refused(database_.get()).value();
 }
 
-}  // namespace lanemq::io::sqlite
+}  // namespace lanemq::sqlite

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/access.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+#include "client/gateway/secret.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+constexpr std::string_view kBearer = "bearer ";
+/// Of a secret's hash, in the name of a caller who has no key here.
+constexpr std::size_t kNameDigits = 12;
+
+std::string_view secret_of(const HttpRequest& request) {
+  const std::string_view value = request.headers.get("authorization");
+  const bool bearer = value.size() > kBearer.size() &&
+                      std::equal(kBearer.begin(), kBearer.end(), value.begin(), [](char expected, char c) {
+                        return expected == (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+                      });
+  return bearer ? value.substr(kBearer.size()) : request.headers.get("x-api-key");
+}
+
+}  // namespace
+
+const LaneRules& Caller::lanes() const {
+  static const LaneRules kAll;
+  return key ? key->lanes : kAll;
+}
+
+bool Caller::may_use_model(std::string_view model) const {
+  if (!key || key->models.empty()) return true;
+  return std::any_of(key->models.begin(), key->models.end(),
+                     [&](const std::string& pattern) { return glob_match(pattern, model); });
+}
+
+Api api_of(const HttpRequest& request) {
+  const bool anthropic = request.anthropic_prefix || request.headers.find("anthropic-version") ||
+                         request.path.starts_with("/v1/messages") ||
+                         (request.headers.find("x-api-key") && !request.headers.find("authorization"));
+  return anthropic ? Api::anthropic : Api::openai;
+}
+
+Access::Access(std::vector<KeySettings> keys) : keys_(std::move(keys)) {}
+
+tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
+  const std::string_view secret = secret_of(request);
+  const Api api = api_of(request);
+  if (keys_.empty()) {
+    const std::string name =
+        secret.empty() ? "anonymous" : "caller-" + sha256_hex(secret).substr(0, kNameDigits);
+    return Caller{.name = name, .client = name, .api = api, .key = nullptr};
+  }
+  if (secret.empty())
+    return tl::unexpected(ApiError{
+        .name = "unauthorized",
+        .message = "a key is needed: send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\""});
+  const std::string hash = sha256_hex(secret);
+  const KeySettings* found = nullptr;
+  for (const KeySettings& key : keys_)  // all of them, so that the time says nothing
+    if (equal_in_constant_time(key.sha256, hash)) found = &key;
+  if (!found)
+    return tl::unexpected(
+        ApiError{.name = "unauthorized", .message = "this key is not known here; ask who runs this gateway"});
+  return Caller{.name = found->name,
+                .client = found->client.empty() ? found->name : found->client,
+                .api = api,
+                .key = found};
+}
+
+}  // namespace lanemq::gateway

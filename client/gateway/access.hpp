@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "client/gateway/api.hpp"
+#include "client/gateway/api_error.hpp"
+#include "client/gateway/http/message.hpp"
+#include "client/gateway/lane_choice.hpp"
+
+namespace lanemq::gateway {
+
+/// One key that callers may show, as configured.
+struct KeySettings {
+  std::string name{};
+  std::string sha256{};  ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
+  std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
+  LaneRules lanes{};
+  std::vector<std::string> models{};  ///< allowed, with * and ?; empty: all
+  std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
+};
+
+/// Who calls.
+struct Caller {
+  std::string name{};    ///< of the key; where there are no keys, what stands for the caller's secret
+  std::string client{};  ///< JobRequest::client
+  Api api = Api::openai;
+  const KeySettings* key = nullptr;  ///< null: there are no keys; else owned by Access
+
+  /// What the caller may use of lanes; the same for all where there are no keys.
+  const LaneRules& lanes() const;
+  bool may_use_model(std::string_view model) const;
+};
+
+/// The API that a request speaks: Anthropic's where it says `anthropic-version`, has the prefix or comes with
+/// an `x-api-key` and no `authorization`.
+Api api_of(const HttpRequest& request);
+
+/// Knows the keys. Secrets are known by their hashes alone, and compared in constant time.
+class Access {
+ public:
+  explicit Access(std::vector<KeySettings> keys);
+
+  /// Who sends this request: by `authorization: Bearer` or `x-api-key`.
+  tl::expected<Caller, ApiError> caller_of(const HttpRequest& request) const;
+
+ private:
+  std::vector<KeySettings> keys_;
+};
+
+}  // namespace lanemq::gateway

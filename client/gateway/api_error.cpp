@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/api_error.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;  // as the providers order it
+using Retry = ErrorRow::Retry;
+
+constexpr std::size_t kMessageBytesMax = 2048;
+/// What is shown of an upstream's body that is not passed on as it is.
+constexpr std::size_t kUpstreamBytesMax = std::size_t{4} * 1024;
+
+constexpr ErrorRow kRows[] = {
+    // The broker's codes.
+    {"bad_request", 400, "invalid_request_error", "", 400, "invalid_request_error", Retry::no},
+    {"unauthorized", 401, "invalid_request_error", "invalid_api_key", 401, "authentication_error", Retry::no},
+    {"forbidden", 403, "permission_error", "", 403, "permission_error", Retry::no},
+    {"not_found", 404, "invalid_request_error", "not_found", 404, "not_found_error", Retry::no},
+    {"gone", 410, "invalid_request_error", "gone", 410, "not_found_error", Retry::no},
+    {"conflict", 409, "invalid_request_error", "idempotency_key_conflict", 409, "invalid_request_error",
+     Retry::no},
+    {"too_large", 413, "invalid_request_error", "too_large", 413, "request_too_large", Retry::no},
+    {"unsatisfiable", 422, "invalid_request_error", "unsatisfiable", 422, "invalid_request_error", Retry::no},
+    {"lane_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes},
+    {"client_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error",
+     Retry::in_higher_lanes},
+    {"bytes_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes},
+    {"cancelled", 499, "server_error", "cancelled", 499, "api_error", Retry::no},
+    {"internal", 500, "server_error", "internal", 500, "api_error", Retry::no},
+    {"upstream_rejected", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
+    {"upstream_failed", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
+    {"upstream_quota", 503, "insufficient_quota", "upstream_quota", 503, "api_error", Retry::no},
+    {"worker_lost", 502, "server_error", "worker_lost", 502, "api_error", Retry::no},
+    {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes},
+    {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes},
+    {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes},
+    {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no},
+    // The gateway's own.
+    {"method_not_allowed", 405, "invalid_request_error", "method_not_allowed", 405, "invalid_request_error",
+     Retry::no},
+    {"header_too_large", 431, "invalid_request_error", "header_too_large", 431, "invalid_request_error",
+     Retry::no},
+    {"model_not_found", 404, "invalid_request_error", "model_not_found", 404, "not_found_error", Retry::no},
+    {"caller_limit", 429, "rate_limit_exceeded", "rate_limit_exceeded", 429, "rate_limit_error", Retry::yes},
+    {"gateway_full", 503, "server_error", "gateway_full", 529, "overloaded_error", Retry::yes},
+};
+
+/// Lanes whose callers do not wait for an answer: their SDKs shall not knock again at once.
+constexpr std::string_view kPatientLanes[] = {"low", "batch"};
+
+/// A client error is the caller's own, and passed on as the upstream said it. Never 408: SDKs take it for a
+/// broken connection and try again.
+bool is_passed_on(const ApiError& error) {
+  if (!error.upstream_status || error.upstream_body.empty()) return false;
+  const int status = *error.upstream_status;
+  return error.name == "upstream_rejected" && status >= 400 && status < 500 && status != 408;
+}
+
+int status_of(Api api, const ApiError& error) {
+  if (is_passed_on(error)) return *error.upstream_status;
+  const bool upstream_is_full =
+      error.name == "upstream_failed" && (error.upstream_status == 529 || error.upstream_status == 503);
+  if (api == Api::anthropic && upstream_is_full) return 529;
+  const ErrorRow& row = api_error_row(error.name);
+  return api == Api::openai ? row.openai_status : row.anthropic_status;
+}
+
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// The upstream's body for somebody who looks for the cause: as JSON where it is, else as text.
+json upstream_note(const ApiError& error) {
+  json note = {{"status", *error.upstream_status}};
+  const std::string_view bytes = error.upstream_body.bytes();
+  if (bytes.empty()) return note;
+  note["body"] = std::string(beginning(bytes, kUpstreamBytesMax));
+  return note;
+}
+
+json openai_error(const ApiError& error) {
+  const ErrorRow& row = api_error_row(error.name);
+  const std::string code = error.code.empty() ? std::string(row.openai_code) : error.code;
+  json body = {{"message", std::string(beginning(error.message, kMessageBytesMax))},
+               {"type", row.openai_type},
+               {"param", error.param.empty() ? json() : json(error.param)},
+               {"code", code.empty() ? json() : json(code)}};
+  if (error.upstream_status) body["upstream"] = upstream_note(error);
+  return {{"error", std::move(body)}};
+}
+
+json anthropic_error(const ApiError& error, std::string_view request_id) {
+  const ErrorRow& row = api_error_row(error.name);
+  const int status = status_of(Api::anthropic, error);
+  json body = {{"type", status == 529 ? std::string_view("overloaded_error") : row.anthropic_type},
+               {"message", std::string(beginning(error.message, kMessageBytesMax))}};
+  if (error.upstream_status) body["upstream"] = upstream_note(error);
+  json whole = {{"type", "error"}, {"error", std::move(body)}};
+  if (!request_id.empty()) whole["request_id"] = request_id;
+  return whole;
+}
+
+std::string error_body(Api api, const ApiError& error, std::string_view request_id) {
+  return dumped(api == Api::openai ? openai_error(error) : anthropic_error(error, request_id));
+}
+
+void add_retry_headers(const ApiError& error, Headers& headers) {
+  headers.set("x-should-retry", error.should_retry() ? "true" : "false");
+  if (!error.retry_after || !error.should_retry()) return;
+  const auto ms = std::max<std::int64_t>(error.retry_after->count(), 0);
+  headers.set("retry-after", std::to_string((ms + 999) / 1000));
+  headers.set("retry-after-ms", std::to_string(ms));
+}
+
+}  // namespace
+
+std::span<const ErrorRow> api_error_table() {
+  return kRows;
+}
+
+const ErrorRow& api_error_row(std::string_view name) {
+  const ErrorRow* internal = nullptr;
+  for (const ErrorRow& row : kRows) {
+    if (row.name == name) return row;
+    if (row.name == "internal") internal = &row;
+  }
+  return *internal;
+}
+
+bool ApiError::should_retry() const {
+  const Retry retry = api_error_row(name).retry;
+  if (retry != Retry::in_higher_lanes) return retry == Retry::yes;
+  return std::find(std::begin(kPatientLanes), std::end(kPatientLanes), lane) == std::end(kPatientLanes);
+}
+
+ApiError api_error_of(const ClientError& error, const std::string& lane) {
+  ApiError result{.name = error.code, .message = error.message, .lane = lane};
+  if (!error.limiter.empty()) result.message += " (limited by " + error.limiter + ")";
+  result.retry_after = error.retry_after;
+  result.upstream_status = error.upstream_status;
+  result.upstream_body = error.body;
+  return result;
+}
+
+HttpAnswer error_answer(Api api, const ApiError& error, std::string_view request_id) {
+  HttpAnswer answer = is_passed_on(error)
+                          ? HttpAnswer{.status = *error.upstream_status,
+                                       .headers = {{"content-type", "application/json"}},
+                                       .body = error.upstream_body}
+                          : json_answer(status_of(api, error), error_body(api, error, request_id));
+  add_retry_headers(error, answer.headers);
+  return answer;
+}
+
+std::string error_event(Api api, const ApiError& error, std::string_view request_id) {
+  const std::string body = error_body(api, error, request_id);
+  return (api == Api::anthropic ? "event: error\ndata: " : "data: ") + body + "\n\n";
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/client.hpp>
+
+#include "client/gateway/api.hpp"
+#include "client/gateway/http/message.hpp"
+
+namespace lanemq::gateway {
+
+/// How one kind of error is said in each API, and whether an SDK shall try again by itself.
+struct ErrorRow {
+  enum class Retry : unsigned char { no, yes, in_higher_lanes };
+
+  std::string_view name;  ///< as on the broker's wire, or one of the gateway's own
+  int openai_status;
+  std::string_view openai_type, openai_code;  ///< an empty code is said as null
+  int anthropic_status;
+  std::string_view anthropic_type;
+  Retry retry;
+};
+
+/// All rows: the broker's codes, then the gateway's own. docs/gateway.md is generated from none of it but
+/// checked against it.
+std::span<const ErrorRow> api_error_table();
+/// The row of that name; an unknown one is `internal`.
+const ErrorRow& api_error_row(std::string_view name);
+
+/// Why a caller does not get what it asked for.
+struct ApiError {
+  std::string name{};     ///< of the table
+  std::string message{};  ///< names the thing, the limit and what to do
+  std::string param{};    ///< the field of the request that is to blame
+  std::string code{};     ///< OpenAI's `code`, where the row's is too coarse
+  std::string lane{};     ///< of the job
+  std::optional<std::chrono::milliseconds> retry_after{};
+  std::optional<int> upstream_status{};
+  Blob upstream_body{};
+
+  bool should_retry() const;
+};
+
+/// What the broker or the client library said, as an API error.
+ApiError api_error_of(const ClientError& error, const std::string& lane);
+
+/// The whole answer, with retry-after, retry-after-ms and x-should-retry. An error that the upstream itself
+/// gave for the request keeps the upstream's status and body.
+HttpAnswer error_answer(Api api, const ApiError& error, std::string_view request_id = {});
+/// The same inside a stream that has begun, as the API's SDKs understand it.
+std::string error_event(Api api, const ApiError& error, std::string_view request_id = {});
+
+}  // namespace lanemq::gateway

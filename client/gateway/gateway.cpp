@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/gateway.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "client/job_id.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+constexpr std::size_t kRequestIdBytesMax = 128;
+
+bool fit_for_header(std::string_view text) {
+  return !text.empty() && text.size() <= kRequestIdBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+}
+
+std::string new_id() {
+  static const client::JobIds ids(client::system_entropy());
+  static std::uint64_t number = 0;
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return ids.make_id(
+      ++number,
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count()));
+}
+
+}  // namespace
+
+std::string request_id_of(const HttpRequest& request) {
+  const std::string_view given = request.headers.get("x-request-id");
+  return fit_for_header(given) ? std::string(given) : "req_" + new_id();
+}
+
+void add_request_id(Api api, const std::string& request_id, Headers& headers) {
+  headers.set("x-request-id", request_id);
+  if (api == Api::anthropic) headers.set("request-id", request_id);
+}
+
+HttpAnswer refusal(const HttpRequest& request, const ApiError& error) {
+  const Api api = api_of(request);
+  const std::string id = request_id_of(request);
+  HttpAnswer answer = error_answer(api, error, id);
+  add_request_id(api, id, answer.headers);
+  return answer;
+}
+
+std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder) {
+  tl::expected<Caller, ApiError> caller = gateway.access.caller_of(request);
+  if (caller) return std::move(*caller);
+  responder.answer(refusal(request, caller.error()));
+  return std::nullopt;
+}
+
+}  // namespace lanemq::gateway

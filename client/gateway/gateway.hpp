@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <lanemq/client.hpp>
+
+#include "client/gateway/access.hpp"
+#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http/router.hpp"
+#include "client/gateway/metrics.hpp"
+#include "client/gateway/settings.hpp"
+
+namespace lanemq::gateway {
+
+/// What all routes share. Lives as long as the program; everything but the client belongs to the loop's
+/// thread. The client's callbacks come on the client's thread: hand over with loop.post().
+struct Gateway {
+  const Settings& settings;
+  Loop& loop;
+  Client& broker;
+  const Access& access;
+  Metrics& metrics;
+
+  bool draining = false;  ///< new work is refused
+};
+
+/// Who calls; where that is nobody, the request is answered and there is no caller.
+std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder);
+
+/// Puts onto an answer what every reply has: the request's id in the API's own header. An id that the caller
+/// gave is kept.
+void add_request_id(Api api, const std::string& request_id, Headers& headers);
+/// The caller's `x-request-id` where it is fit for a header, else a new one.
+std::string request_id_of(const HttpRequest& request);
+
+/// An error for this request, in its API's shape.
+HttpAnswer refusal(const HttpRequest& request, const ApiError& error);
+
+}  // namespace lanemq::gateway

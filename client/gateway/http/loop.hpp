@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace lanemq::gateway {
+
+/// The one thread on which all of the gateway's own work is done, and its clock.
+class Loop {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  /// Something that is to happen once; it does not when this is destroyed or cancelled before. Belongs to the
+  /// loop's thread.
+  class Timer {
+   public:
+    Timer() = default;
+    virtual ~Timer() = default;
+    Timer(const Timer&) = delete;
+    Timer& operator=(const Timer&) = delete;
+    /// Sets the time anew; `then` of an earlier call is forgotten.
+    virtual void after(std::chrono::milliseconds pause, std::function<void()> then) = 0;
+    virtual void cancel() = 0;
+  };
+
+  Loop() = default;
+  virtual ~Loop() = default;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Runs `work` on the loop's thread, in the order of the calls, never inside this call. From any thread.
+  virtual void post(std::function<void()> work) = 0;
+  virtual std::unique_ptr<Timer> timer() = 0;
+  virtual TimePoint now() const = 0;
+};
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http/message.hpp"
+#include "client/gateway/http/router.hpp"
+
+namespace lanemq::gateway {
+
+/// What a server allows. Every bound has a name here.
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: a free one
+
+  std::size_t connections_max = 16'384;              ///< one more is closed at once
+  std::size_t connections_per_address_max = 16'384;  ///< of one address
+  std::size_t header_bytes_max = std::size_t{32} * 1024;
+  std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< where a route says nothing
+  /// All bodies of requests that are read or worked on; a request over it is told to come again.
+  std::size_t bodies_bytes_max = std::size_t{512} * 1024 * 1024;
+
+  std::chrono::milliseconds header_timeout{10'000};  ///< from a header's first byte (or the connection) on
+  std::chrono::milliseconds body_idle_timeout{30'000};
+  std::chrono::milliseconds body_timeout{600'000};  ///< a whole body, however it trickles
+  std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
+  std::chrono::milliseconds write_timeout{30'000};  ///< without a byte taken by the reader
+};
+
+/// What a server refuses by itself, before there is a handler.
+enum class Refusal : unsigned char {
+  bad_request,  ///< no HTTP that can be read
+  header_too_large,
+  body_too_large,
+  not_found,
+  method_not_allowed,
+  out_of_memory,  ///< bodies_bytes_max
+  failed,         ///< a handler threw or forgot the request
+};
+
+/// How a refusal reads; `request` has what is known of it, `detail` is a sentence.
+using RefusalAnswer =
+    std::function<HttpAnswer(Refusal refusal, const HttpRequest& request, std::string_view detail)>;
+
+struct ServerCounters {
+  std::uint64_t connections = 0;  ///< now
+  std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
+  std::uint64_t body_bytes = 0;  ///< of requests, now
+};
+
+/// An HTTP/1.1 server on one thread: the one that calls run().
+///
+/// Connections are kept; requests on one connection are served one after the other, and what a caller sends
+/// ahead waits. While a request is worked on the connection is watched: a caller that closes it, or its
+/// sending half, is gone.
+class HttpServer : public Loop {
+ public:
+  /// Binds and listens; throws std::runtime_error, which names the address and the reason.
+  HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
+  ~HttpServer() override;
+
+  std::uint16_t port() const;
+  /// Serves until stop(). `on_signal` is called at SIGTERM and SIGINT.
+  void run(std::function<void()> on_signal);
+  /// Takes no more connections, and answers those that are kept with `connection: close`.
+  void drain();
+  /// Requests that are being read or worked on.
+  std::size_t busy() const;
+  /// Ends run() at once. From the loop's thread.
+  void stop();
+
+  void post(std::function<void()> work) override;
+  std::unique_ptr<Timer> timer() override;
+  TimePoint now() const override;
+
+  ServerCounters counters() const;
+
+ private:
+  class Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace lanemq::gateway

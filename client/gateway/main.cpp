@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <lanemq/client.hpp>
+
+#include "client/gateway/access.hpp"
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/health.hpp"
+#include "client/gateway/http/server.hpp"
+#include "client/gateway/job_routes.hpp"
+#include "client/gateway/settings.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+constexpr int kExitDone = 0, kExitUsage = 2, kExitRefused = 3;
+constexpr std::chrono::milliseconds kDrainLookEvery{20};
+
+const char* environment(const std::string& name) {
+  return std::getenv(name.c_str());
+}
+
+std::shared_ptr<spdlog::logger> make_log(const std::string& level) {
+  auto logger = spdlog::stderr_color_mt("lanemq-gateway");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
+  logger->set_level(spdlog::level::from_str(level == "error" ? "err" : level));
+  return logger;
+}
+
+std::string_view error_name(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::bad_request:
+      return "bad_request";
+    case Refusal::header_too_large:
+      return "header_too_large";
+    case Refusal::body_too_large:
+      return "too_large";
+    case Refusal::not_found:
+      return "not_found";
+    case Refusal::method_not_allowed:
+      return "method_not_allowed";
+    case Refusal::out_of_memory:
+      return "gateway_full";
+    case Refusal::failed:
+      break;
+  }
+  return "internal";
+}
+
+HttpAnswer refusal_answer(Refusal kind, const HttpRequest& request, std::string_view detail) {
+  ApiError error{.name = std::string(error_name(kind)), .message = std::string(detail)};
+  if (kind == Refusal::out_of_memory) error.retry_after = std::chrono::seconds(1);
+  return refusal(request, error);
+}
+
+/// Ends the server when nothing runs any more or the time is over.
+class Drain {
+ public:
+  Drain(Gateway& gateway, HttpServer& server) : gateway_(gateway), server_(server), timer_(server.timer()) {}
+
+  void begin() {
+    if (std::exchange(gateway_.draining, true)) return server_.stop();  // asked twice: at once
+    until_ = server_.now() + gateway_.settings.drain_timeout;
+    server_.drain();
+    look();
+  }
+
+ private:
+  void look() {
+    if (server_.busy() == 0 || server_.now() >= until_) return server_.stop();
+    timer_->after(kDrainLookEvery, [this] { look(); });
+  }
+
+  Gateway& gateway_;
+  HttpServer& server_;
+  std::unique_ptr<Loop::Timer> timer_;
+  Loop::TimePoint until_{};
+};
+
+std::string url_of(const ServerOptions& server, std::uint16_t port) {
+  const bool v6 = server.address.find(':') != std::string::npos;
+  return "http://" + (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
+}
+
+int run(const Settings& settings) {
+  std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
+  const std::shared_ptr<spdlog::logger> log = make_log(settings.log_level);
+  Metrics metrics;
+  const Access access(settings.keys);
+  Router router;
+  HttpServer server(settings.server, router, refusal_answer);
+  Client broker(
+      {.endpoint = settings.broker, .log = [log](std::string_view line) { log->warn("{}", line); }});
+  Gateway gateway{
+      .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
+  Health health(gateway, server);
+  health.add_routes(router);
+  JobRoutes job_routes(gateway);
+  job_routes.add_to(router);
+  Drain drain(gateway, server);
+  health.watch();
+  std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());
+  std::fflush(stdout);
+  server.run([&drain] { drain.begin(); });
+  return kExitDone;
+}
+
+}  // namespace
+}  // namespace lanemq::gateway
+
+int main(int argc, char** argv) try {
+  using namespace lanemq::gateway;
+  const Request request = parse(argc, argv, environment);
+  if (request.kind == Request::Kind::run) return run(request.settings);
+  std::fputs(request.text.c_str(), stdout);
+  return kExitDone;
+} catch (const lanemq::gateway::UsageError& error) {
+  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  return lanemq::gateway::kExitUsage;
+} catch (const std::invalid_argument& error) {
+  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  return lanemq::gateway::kExitUsage;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "lanemq-gateway: %s\n", error.what());
+  return lanemq::gateway::kExitRefused;
+}

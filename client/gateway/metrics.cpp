@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/metrics.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+namespace lanemq::gateway {
+namespace {
+
+void line(std::string& out, std::string_view name, std::string_view kind, std::string_view help,
+          double value) {
+  char number[40];
+  std::snprintf(number, sizeof number, "%.17g", value);
+  out.append("# HELP ").append(name).append(" ").append(help).append("\n# TYPE ").append(name).append(" ");
+  out.append(kind).append("\n").append(name).append(" ").append(number).append("\n");
+}
+
+std::string shown(double value) {
+  char number[40];
+  std::snprintf(number, sizeof number, "%g", value);
+  return number;
+}
+
+}  // namespace
+
+void Metrics::answered(Api api, int status, std::chrono::nanoseconds took) {
+  ++answers_[{api, status}];
+  const double seconds = std::chrono::duration<double>(took).count();
+  const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
+  ++durations_[static_cast<std::size_t>(at - kBounds.begin())];
+  duration_sum_ += seconds;
+  ++duration_count_;
+}
+
+std::string Metrics::text(const ServerCounters& server, const ClientCounters& client,
+                          std::size_t pending) const {
+  std::string out;
+  const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
+    line(out, name, "counter", help, static_cast<double>(value));
+  };
+  const auto gauge = [&](std::string_view name, std::string_view help, std::uint64_t value) {
+    line(out, name, "gauge", help, static_cast<double>(value));
+  };
+  out += "# HELP lanemq_gateway_requests_total Requests for jobs that were answered, by API and status.\n";
+  out += "# TYPE lanemq_gateway_requests_total counter\n";
+  for (const auto& [key, count] : answers_)
+    out += std::string("lanemq_gateway_requests_total{api=\"") +
+           (key.first == Api::openai ? "openai" : "anthropic") + "\",status=\"" + std::to_string(key.second) +
+           "\"} " + std::to_string(count) + "\n";
+  out += "# HELP lanemq_gateway_request_seconds From a request to the end of its answer.\n";
+  out += "# TYPE lanemq_gateway_request_seconds histogram\n";
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < kBounds.size(); ++i) {
+    below += durations_[i];
+    out += "lanemq_gateway_request_seconds_bucket{le=\"" + shown(kBounds[i]) + "\"} " +
+           std::to_string(below) + "\n";
+  }
+  out += "lanemq_gateway_request_seconds_bucket{le=\"+Inf\"} " + std::to_string(duration_count_) + "\n";
+  out += "lanemq_gateway_request_seconds_sum " + std::to_string(duration_sum_) + "\n";
+  out += "lanemq_gateway_request_seconds_count " + std::to_string(duration_count_) + "\n";
+  counter("lanemq_gateway_jobs_total", "Jobs submitted for requests, fall-backs included.", jobs);
+  gauge("lanemq_gateway_streams_open", "Streams that are being answered.", streams_open);
+  counter("lanemq_gateway_chunks_total", "Pieces of streams passed on.", chunks);
+  counter("lanemq_gateway_keep_alives_total", "Keep-alives written into silent streams.", keep_alives);
+  counter("lanemq_gateway_fall_backs_total", "Steps of a route that were taken after the first.", fall_backs);
+  counter("lanemq_gateway_joined_total", "Requests that joined a job that ran already.", joined);
+  counter("lanemq_gateway_replayed_total", "Answers given again for an Idempotency-Key.", replayed);
+  counter("lanemq_gateway_cancelled_total", "Jobs cancelled because their callers hung up.", cancelled);
+  counter("lanemq_gateway_caller_limits_total", "Requests over their key's own limits.", caller_limits_hit);
+  gauge("lanemq_gateway_connections", "Connections of callers.", server.connections);
+  counter("lanemq_gateway_connections_total", "Connections accepted.", server.accepted);
+  counter("lanemq_gateway_connections_refused_total", "Connections over connections_max.", server.refused);
+  counter("lanemq_gateway_http_requests_total", "HTTP requests whose header was read.", server.requests);
+  counter("lanemq_gateway_http_bad_requests_total", "Requests that are no HTTP.", server.bad_requests);
+  counter("lanemq_gateway_timeouts_total", "Connections closed for being slow.", server.timeouts);
+  counter("lanemq_gateway_hang_ups_total", "Callers that left before their answer was over.",
+          server.hang_ups);
+  gauge("lanemq_gateway_body_bytes", "Bytes of requests' bodies held.", server.body_bytes);
+  gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
+  counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);
+  counter("lanemq_gateway_broker_reconnected_total", "New connections to the broker.", client.reconnected);
+  return out;
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <lanemq/client.hpp>
+
+#include "client/gateway/api.hpp"
+#include "client/gateway/http/server.hpp"
+
+namespace lanemq::gateway {
+
+/// What the gateway did since it was started. Belongs to the loop's thread.
+struct Metrics {
+  std::uint64_t jobs = 0;          ///< submitted for requests, fall-backs included
+  std::uint64_t streams_open = 0;  ///< now
+  std::uint64_t chunks = 0;        ///< passed on
+  std::uint64_t keep_alives = 0;
+  std::uint64_t fall_backs = 0;
+  std::uint64_t joined = 0;     ///< requests that joined a job that ran already
+  std::uint64_t replayed = 0;   ///< by their Idempotency-Key
+  std::uint64_t cancelled = 0;  ///< jobs whose callers hung up
+  std::uint64_t caller_limits_hit = 0;
+
+  /// A request was answered with that status after that time.
+  void answered(Api api, int status, std::chrono::nanoseconds took);
+  /// In Prometheus' text format.
+  std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending) const;
+
+ private:
+  static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                  0.25,  0.5,    1,     2.5,  10,    60,   600};
+  std::map<std::pair<Api, int>, std::uint64_t> answers_;  // statuses are few
+  std::array<std::uint64_t, kBounds.size() + 1> durations_{};
+  double duration_sum_ = 0;
+  std::uint64_t duration_count_ = 0;
+};
+
+}  // namespace lanemq::gateway

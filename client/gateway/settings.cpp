@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <toml++/toml.h>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+#include <lanemq/version.hpp>
+
+#include "client/gateway/secret.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
+constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
+
+/// One option: its flag (--commit-ms), variable (LANEMQ_GATEWAY_COMMIT_MS), key (commit_ms) and line in the
+/// help all follow from its row.
+struct Row {
+  std::string_view key, unit, fallback, sentence;
+  void (*apply)(Settings& settings, const std::string& value);
+};
+
+std::int64_t number(const std::string& text, std::int64_t min, std::int64_t max) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max)
+    throw UsageError("must be a whole number " + std::to_string(min) + ".." + std::to_string(max) +
+                     ", not \"" + printable(text, 64) + '"');
+  return value;
+}
+
+milliseconds duration(const std::string& text, std::int64_t min) {
+  return milliseconds(number(text, min, kDayMs));
+}
+
+std::size_t count(const std::string& text, std::int64_t min, std::int64_t max) {
+  return static_cast<std::size_t>(number(text, min, max));
+}
+
+std::string name(const std::string& text) {
+  if (text.empty() || text.size() > limits::name_bytes_max || !is_utf8(text))
+    throw UsageError("must be a name of 1.." + std::to_string(limits::name_bytes_max) + " bytes");
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(name(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+bool yes_or_no(const std::string& text) {
+  if (text != "true" && text != "false") throw UsageError("must be true or false");
+  return text == "true";
+}
+
+void apply_listen(Settings& settings, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    throw UsageError("must be ADDRESS:PORT, like 127.0.0.1:8080 or [::1]:8080, not \"" + printable(text, 64) +
+                     '"');
+  std::string address = text.substr(0, colon);
+  if (address.size() > 2 && address.front() == '[' && address.back() == ']')
+    address = address.substr(1, address.size() - 2);
+  if (address == "*") address = "0.0.0.0";
+  if (address == "localhost") address = "127.0.0.1";
+  settings.server.address = address;
+  const std::string port = text.substr(colon + 1);
+  settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : number(port, 0, 65535));
+}
+
+void apply_log_level(Settings& settings, const std::string& text) {
+  for (const std::string_view known : {"debug", "info", "warning", "error"})
+    if (text == known) return static_cast<void>(settings.log_level = text);
+  throw UsageError("must be debug, info, warning or error, not \"" + printable(text, 64) + '"');
+}
+
+constexpr std::int64_t kBytesMax = std::int64_t{1} << 40;
+
+constexpr Row kRows[] = {
+    {"broker", "endpoint", "tcp://127.0.0.1:5570", "the broker's endpoint for clients",
+     [](Settings& s, const std::string& v) { s.broker = v; }},
+    {"listen", "address:port", "127.0.0.1:8080",
+     "where HTTP is served; port 0 picks a free one; beyond this machine only with keys", apply_listen},
+    {"openai_service", "name", "openai", "the broker's service for requests of OpenAI's API",
+     [](Settings& s, const std::string& v) { s.openai_service = name(v); }},
+    {"anthropic_service", "name", "anthropic", "the broker's service for requests of Anthropic's API",
+     [](Settings& s, const std::string& v) { s.anthropic_service = name(v); }},
+    {"lanes", "names", "critical,high,normal,low,batch", "the broker's lanes, the highest first",
+     [](Settings& s, const std::string& v) { s.lanes = split(v); }},
+    {"commit_ms", "milliseconds", "8000",
+     "how long a stream's status is held back for its first content; then keep-alives begin",
+     [](Settings& s, const std::string& v) { s.commit = duration(v, 1); }},
+    {"keep_alive_ms", "milliseconds", "10000", "silence in a stream before a keep-alive",
+     [](Settings& s, const std::string& v) { s.keep_alive = duration(v, 10); }},
+    {"detach_ms", "milliseconds", "0",
+     "a job goes on when its caller hangs up, and its answer waits so long for the caller's next try; 0: it "
+     "is "
+     "cancelled",
+     [](Settings& s, const std::string& v) { s.detach = duration(v, 0); }},
+    {"idempotency_retain_ms", "milliseconds", "86400000",
+     "how long the answer to a request with an Idempotency-Key is kept",
+     [](Settings& s, const std::string& v) { s.idempotency_retain = duration(v, 1); }},
+    {"drain_timeout_ms", "milliseconds", "10000",
+     "how long running requests get when the gateway is told to stop",
+     [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
+    {"connections_max", "connections", "16384", "of callers, at once; one more is closed",
+     [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
+    {"connections_per_address_max", "connections", "16384", "of one address",
+     [](Settings& s, const std::string& v) {
+       s.server.connections_per_address_max = count(v, 1, 1'000'000);
+     }},
+    {"header_bytes_max", "bytes", "32768", "of a request's header",
+     [](Settings& s, const std::string& v) { s.server.header_bytes_max = count(v, 1024, 1 << 20); }},
+    {"body_bytes_max", "bytes", "33554432", "of a request's body",
+     [](Settings& s, const std::string& v) {
+       s.server.body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
+     }},
+    {"bodies_bytes_max", "bytes", "536870912",
+     "of all requests' bodies together; one over it is told to wait",
+     [](Settings& s, const std::string& v) { s.server.bodies_bytes_max = count(v, 1, kBytesMax); }},
+    {"header_timeout_ms", "milliseconds", "10000", "for a request's header to come whole",
+     [](Settings& s, const std::string& v) { s.server.header_timeout = duration(v, 1); }},
+    {"body_idle_timeout_ms", "milliseconds", "30000", "without a byte of a body that is under way",
+     [](Settings& s, const std::string& v) { s.server.body_idle_timeout = duration(v, 1); }},
+    {"body_timeout_ms", "milliseconds", "600000", "for a request's body to come whole",
+     [](Settings& s, const std::string& v) { s.server.body_timeout = duration(v, 1); }},
+    {"idle_timeout_ms", "milliseconds", "75000", "between the requests of a connection",
+     [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
+    {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
+     [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
+    {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
+     [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
+    {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
+     apply_log_level},
+};
+
+std::string flag_of(const Row& row) {
+  std::string flag = "--" + std::string(row.key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string variable_of(const Row& row) {
+  std::string variable = "LANEMQ_GATEWAY_" + std::string(row.key);
+  std::transform(variable.begin(), variable.end(), variable.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return variable;
+}
+
+/// Applies a value that came from `source`, which a complaint names.
+void apply(const Row& row, const std::string& source, const std::string& value, Settings& settings) try {
+  if (value.empty()) throw UsageError("must not be empty");
+  row.apply(settings, value);
+} catch (const UsageError& error) {
+  throw UsageError(source + ": " + error.what());
+}
+
+// ---- the file -----------------------------------------------------------------------------------------
+
+/// A table of the file that is read key by key; a key that nobody asked for is a mistake.
+class Table {
+ public:
+  Table(std::string path, const toml::node& node, std::string what)
+      : path_(std::move(path)),
+        what_(std::move(what)),
+        line_(node.source().begin.line),
+        table_(node.as_table()) {
+    if (!table_) fail("must be a table");
+  }
+
+  std::optional<std::string> text(std::string_view key) {
+    const toml::node* node = get(key);
+    if (!node) return std::nullopt;
+    if (const auto* value = node->as_string()) return value->get();
+    fail(std::string(key) + " must be a string");
+  }
+  std::int64_t whole(std::string_view key) {
+    const toml::node* node = get(key);
+    if (!node) return 0;
+    const auto* value = node->as_integer();
+    if (!value || value->get() < 0) fail(std::string(key) + " must be a whole number, 0 or more");
+    return value->get();
+  }
+  std::vector<std::string> texts(std::string_view key) {
+    std::vector<std::string> values;
+    const toml::node* node = get(key);
+    if (!node) return values;
+    const toml::array* list = node->as_array();
+    if (!list) fail(std::string(key) + " must be a list of strings");
+    for (const toml::node& item : *list) {
+      const auto* value = item.as_string();
+      if (!value) fail(std::string(key) + " must be a list of strings");
+      values.push_back(value->get());
+    }
+    return values;
+  }
+  const toml::node* get(std::string_view key) {
+    known_.emplace(key);
+    return table_->get(key);
+  }
+  /// To be called when all keys were asked for.
+  void check_keys() const {
+    for (const auto& [key, value] : *table_) {
+      if (known_.contains(std::string(key.str()))) continue;
+      std::string message = "there is no " + printable(key.str(), 64) + "; there are";
+      for (const std::string& other : known_)
+        message += " " + other;
+      fail(message);
+    }
+  }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw UsageError(printable(path_) + ":" + std::to_string(line_) + ": " + what_ + ": " + message);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_, what_;
+  std::size_t line_;
+  const toml::table* table_;
+  std::set<std::string> known_;
+};
+
+KeySettings read_key(const std::string& path, const toml::node& node, const Environment& environment) {
+  Table table(path, node, "[[key]]");
+  KeySettings key;
+  try {
+    key.name = name(table.text("name").value_or(""));
+  } catch (const UsageError& error) {
+    table.fail(std::string("name ") + error.what());
+  }
+  const std::optional<std::string> source = table.text("secret"), hash = table.text("sha256");
+  if (source.has_value() == hash.has_value())
+    table.fail("key \"" + printable(key.name) + "\" needs either secret or sha256");
+  if (hash) {
+    if (hash->size() != 64 || hash->find_first_not_of("0123456789abcdef") != std::string::npos)
+      table.fail("sha256 must be 64 hexadecimal digits in lower case");
+    key.sha256 = *hash;
+  } else {
+    try {
+      key.sha256 = sha256_hex(read_secret(*source, environment));
+    } catch (const UsageError& error) {
+      table.fail("secret of key \"" + printable(key.name) + "\": " + error.what());
+    }
+  }
+  key.client = table.text("client").value_or("");
+  key.lanes.fallback = table.text("lane").value_or("");
+  key.lanes.allowed = table.texts("lanes");
+  key.models = table.texts("models");
+  key.requests_per_minute = table.whole("requests_per_minute");
+  key.tokens_per_minute = table.whole("tokens_per_minute");
+  key.concurrency = table.whole("concurrency");
+  table.check_keys();
+  return key;
+}
+
+RouteStep read_step(Table& table) {
+  RouteStep step{.service = table.text("service").value_or(""), .model = table.text("model").value_or("")};
+  step.max_wait = milliseconds(table.whole("max_wait_ms"));
+  return step;
+}
+
+constexpr std::string_view kReasonNames[kFallBackReasons] = {"rate", "timeout", "5xx", "context", "quota"};
+
+void read_reasons(Table& table, ModelSettings& model) {
+  if (!table.get("on")) return;
+  std::fill(std::begin(model.falls_back_on), std::end(model.falls_back_on), false);
+  for (const std::string& reason : table.texts("on")) {
+    const auto* at = std::find(std::begin(kReasonNames), std::end(kReasonNames), reason);
+    if (at == std::end(kReasonNames))
+      table.fail("on: there is no reason \"" + printable(reason, 64) +
+                 "\"; there are rate, timeout, 5xx, context, quota");
+    model.falls_back_on[at - std::begin(kReasonNames)] = true;
+  }
+}
+
+ModelSettings read_model(const std::string& path, const toml::node& node) {
+  Table table(path, node, "[[model]]");
+  ModelSettings model;
+  try {
+    model.name = name(table.text("name").value_or(""));
+  } catch (const UsageError& error) {
+    table.fail(std::string("name ") + error.what());
+  }
+  const std::string api = table.text("api").value_or("openai");
+  if (api != "openai" && api != "anthropic") table.fail("api must be \"openai\" or \"anthropic\"");
+  model.api = api == "openai" ? Api::openai : Api::anthropic;
+  model.steps.push_back(read_step(table));
+  if (model.steps.front().model.empty()) model.steps.front().model = model.name;
+  read_reasons(table, model);
+  if (const toml::node* list = table.get("fallback")) {
+    if (!list->as_array()) table.fail("fallback must be a list of tables, as in [[model.fallback]]");
+    for (const toml::node& item : *list->as_array()) {
+      Table step(path, item, "[[model.fallback]]");
+      model.steps.push_back(read_step(step));
+      if (model.steps.back().model.empty()) step.fail("a fall-back needs a model");
+      step.check_keys();
+    }
+  }
+  if (model.steps.size() > ModelSettings::kStepsMax)
+    table.fail("a model may have " + std::to_string(ModelSettings::kStepsMax - 1) + " fall-backs");
+  table.check_keys();
+  return model;
+}
+
+template <class Item, class Read>
+void read_list(const std::string& path, std::string_view key, const toml::node& node, std::size_t most,
+               std::vector<Item>& items, Read read) {
+  const toml::array* list = node.as_array();
+  if (!list)
+    throw UsageError(printable(path) + ": write [[" + std::string(key) + "]] for each " + std::string(key));
+  for (const toml::node& item : *list) {
+    items.push_back(read(item));
+    if (items.size() > most)
+      throw UsageError(printable(path) + ": there may be " + std::to_string(most) + " of [[" +
+                       std::string(key) + "]]");
+    for (std::size_t i = 0; i + 1 < items.size(); ++i)
+      if (items[i].name == items.back().name)
+        throw UsageError(printable(path) + ": " + std::string(key) + " \"" + printable(items.back().name) +
+                         "\" stands there twice");
+  }
+}
+
+std::string scalar(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* value = node.as_integer()) return std::to_string(value->get());
+  if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
+  const toml::array* list = node.as_array();
+  if (!list) throw UsageError("must be a string, a whole number, true or false");
+  std::string texts;
+  for (const toml::node& item : *list)
+    texts += (texts.empty() ? "" : ",") + scalar(item);
+  return texts;
+}
+
+void read_file(const std::string& path, const Environment& environment, Settings& settings) {
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    throw UsageError(printable(path) + ":" + std::to_string(error.source().begin.line) + ": " +
+                     std::string(error.description()));
+  }
+  for (const auto& [key, node] : file) {
+    if (key == "key") {
+      read_list(path, "key", node, kKeysMax, settings.keys,
+                [&](const toml::node& item) { return read_key(path, item, environment); });
+      continue;
+    }
+    if (key == "model") {
+      read_list(path, "model", node, kModelsMax, settings.models,
+                [&](const toml::node& item) { return read_model(path, item); });
+      continue;
+    }
+    const std::string place =
+        printable(path) + ":" + std::to_string(node.source().begin.line) + ": " + printable(key.str(), 64);
+    const auto* row =
+        std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.key == key.str(); });
+    if (row == std::end(kRows)) throw UsageError(place + ": there is no such key; --help names the options");
+    try {
+      apply(*row, place, scalar(node), settings);
+    } catch (const UsageError& error) {
+      throw UsageError(std::string(error.what()).starts_with(place) ? error.what()
+                                                                    : place + ": " + error.what());
+    }
+  }
+}
+
+// ---- the whole ----------------------------------------------------------------------------------------
+
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address.starts_with("127.");
+}
+
+void check_lanes(const Settings& settings, const KeySettings& key) {
+  const auto known = [&](const std::string& lane) {
+    return std::find(settings.lanes.begin(), settings.lanes.end(), lane) != settings.lanes.end();
+  };
+  std::vector<std::string> named = key.lanes.allowed;
+  if (!key.lanes.fallback.empty()) named.push_back(key.lanes.fallback);
+  for (const std::string& lane : named)
+    if (!known(lane))
+      throw UsageError("key \"" + printable(key.name) + "\": lane \"" + printable(lane, 64) +
+                       "\" is none of lanes");
+  const std::vector<std::string>& allowed = key.lanes.allowed;
+  if (!key.lanes.fallback.empty() && !allowed.empty() &&
+      std::find(allowed.begin(), allowed.end(), key.lanes.fallback) == allowed.end())
+    throw UsageError("key \"" + printable(key.name) + "\": its lane is none of its lanes");
+}
+
+void check(const Settings& settings) {
+  if (settings.lanes.size() > kLanesMax)
+    throw UsageError("there may be " + std::to_string(kLanesMax) + " lanes");
+  for (const KeySettings& key : settings.keys)
+    check_lanes(settings, key);
+  if (settings.keys.empty() && !settings.insecure && !is_loopback(settings.server.address))
+    throw UsageError(
+        "listening on " + settings.server.address +
+        " without keys would let anybody spend the upstream's; add [[key]] to the file of --config, "
+        "listen on 127.0.0.1, or say --insecure true");
+}
+
+}  // namespace
+
+Request parse(int argc, const char* const* argv, const Environment& environment) {
+  CLI::App app(
+      "Serves the APIs of OpenAI and Anthropic over HTTP: each request is a job of a LaneMQ broker, with its "
+      "lanes, fairness and shared limits.",
+      "lanemq-gateway");
+  app.set_version_flag("--version", std::string("lanemq-gateway ") + kVersion);
+  app.get_formatter()->column_width(46);
+  std::string path;
+  app.add_option("--config", path,
+                 "read options, keys and models from this file, under the same names with _ for -")
+      ->type_name("FILE.toml");
+  std::map<std::string_view, std::string> flags;
+  for (const Row& row : kRows)
+    app.add_option(flag_of(row), flags[row.key],
+                   std::string(row.sentence) + " [" + std::string(row.fallback) + "]")
+        ->type_name(std::string(row.unit));
+  app.footer(
+      "Each option is also read from the environment, as LANEMQ_GATEWAY_COMMIT_MS and so on.\n"
+      "SIGTERM: finish what runs, then stop.\n"
+      "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors).");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {.kind = Request::Kind::print, .text = app.help() + "\n"};
+  } catch (const CLI::CallForVersion&) {
+    return {.kind = Request::Kind::print, .text = app.version() + "\n"};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(printable(error.what()) + "; see --help");
+  }
+  Request request;
+  request.settings.server.port = 8080;
+  if (!path.empty()) read_file(path, environment, request.settings);
+  for (const Row& row : kRows)
+    if (const char* value = environment(variable_of(row)))
+      apply(row, variable_of(row), value, request.settings);
+  for (const Row& row : kRows)
+    if (!flags[row.key].empty()) apply(row, flag_of(row), flags[row.key], request.settings);
+  check(request.settings);
+  return request;
+}
+
+}  // namespace lanemq::gateway

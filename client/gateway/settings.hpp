@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/gateway/access.hpp"
+#include "client/gateway/http/server.hpp"
+#include "client/gateway/models.hpp"
+
+namespace lanemq::gateway {
+
+/// All that the program can be told.
+struct Settings {
+  std::string broker = "tcp://127.0.0.1:5570";
+  ServerOptions server{};
+  std::string log_level = "info";
+  bool insecure = false;
+
+  std::string openai_service = "openai", anthropic_service = "anthropic";
+  /// The lanes, the highest first: what a name in a URL or behind a model's @ may be, and what comes below
+  /// what.
+  std::vector<std::string> lanes{"critical", "high", "normal", "low", "batch"};
+
+  std::chrono::milliseconds commit{8'000};       ///< how long a stream's status is held back
+  std::chrono::milliseconds keep_alive{10'000};  ///< silence in a stream before a keep-alive
+  std::chrono::milliseconds drain_timeout{10'000};
+  std::chrono::milliseconds idempotency_retain{24 * 3600 * 1000};
+  /// A job whose caller hangs up goes on, and its answer is kept so long for the caller's next try; 0: it is
+  /// cancelled.
+  std::chrono::milliseconds detach{0};
+
+  std::vector<KeySettings> keys{};
+  std::vector<ModelSettings> models{};
+};
+
+/// A mistake in what the program was told: one line for a person.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What parse() found to be asked for.
+struct Request {
+  enum class Kind : unsigned char { run, print };
+  Kind kind = Kind::run;
+  Settings settings{};
+  std::string text{};  ///< to print: the help or the version
+};
+
+/// Looks up an environment variable; null when it is not set.
+using Environment = std::function<const char*(const std::string& name)>;
+
+/// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
+/// that over the file. Reads the secrets of keys, and keeps their hashes alone. Throws UsageError.
+Request parse(int argc, const char* const* argv, const Environment& environment);
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/json/members.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::client {
+namespace {
+
+using nlohmann::json;
+
+/// Checks a text for being JSON and picks a few members out of it, without building a tree.
+class Picker : public nlohmann::json_sax<json> {
+ public:
+  /// `picked` are members of the top-level object; `inner`, if any, names one of them that is an object whose
+  /// member `model` is wanted too (empty: the top-level object's own).
+  Picker(std::span<JsonMember> picked, std::string_view inner) : picked_(picked), inner_(inner) {}
+
+  bool is_object() const { return is_object_; }
+  const std::string& model() const { return model_; }
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return take(JsonMember::Kind::null); }
+  bool boolean(bool) override { return take(JsonMember::Kind::other); }
+  bool number_integer(number_integer_t) override { return take(JsonMember::Kind::other); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (JsonMember* member = wanted()) member->number = value;
+    return take(JsonMember::Kind::number);
+  }
+  bool number_float(number_float_t, const string_t&) override { return take(JsonMember::Kind::other); }
+  bool binary(binary_t&) override { return take(JsonMember::Kind::other); }
+  bool string(string_t& value) override {
+    if (is_model()) model_ = value;
+    if (JsonMember* member = wanted()) member->text = std::move(value);
+    return take(JsonMember::Kind::text);
+  }
+
+  bool start_object(std::size_t) override {
+    if (depth_ == 0) is_object_ = true;
+    return enter(true);
+  }
+  bool start_array(std::size_t) override { return enter(false); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+
+  bool key(string_t& key) override {
+    if (depth_ == 1) {
+      top_key_ = std::move(key);
+      inner_key_.clear();
+      if (JsonMember* member = wanted(); member != nullptr && member->present()) member->twice = true;
+    } else if (depth_ == 2 && inner_is_object_) {
+      inner_key_ = std::move(key);
+    }
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: ..." without what means nothing
+    // here.
+    std::string_view text = error.what();
+    if (const std::size_t at = text.find("] "); at != std::string_view::npos) text.remove_prefix(at + 2);
+    if (text.starts_with("parse error at line 1, "))
+      text.remove_prefix(sizeof("parse error at line 1, ") - 1);
+    problem_ = "is no JSON: " + printable(text, 200);
+    return false;
+  }
+
+ private:
+  JsonMember* wanted() {
+    if (depth_ != 1 || !is_object_) return nullptr;
+    const auto at =
+        std::find_if(picked_.begin(), picked_.end(), [&](const JsonMember& m) { return m.key == top_key_; });
+    return at == picked_.end() ? nullptr : &*at;
+  }
+  bool is_model() const {
+    if (inner_.empty()) return depth_ == 1 && is_object_ && top_key_ == "model";
+    return depth_ == 2 && inner_is_object_ && top_key_ == inner_ && inner_key_ == "model";
+  }
+  bool take(JsonMember::Kind kind) {
+    if (JsonMember* member = wanted()) member->kind = kind;
+    return true;
+  }
+  bool enter(bool object) {
+    take(object ? JsonMember::Kind::object : JsonMember::Kind::other);
+    if (++depth_ == 2) inner_is_object_ = object && is_object_;
+    if (depth_ <= kJsonDepthMax) return true;
+    problem_ = "nests deeper than " + std::to_string(kJsonDepthMax);
+    return false;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  std::span<JsonMember> picked_;
+  std::string_view inner_;
+  int depth_ = 0;
+  bool is_object_ = false, inner_is_object_ = false;
+  std::string top_key_, inner_key_, model_, problem_;
+};
+
+/// Steps over valid JSON token by token.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
+  bool take(char expected) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != expected) return false;
+    ++at_;
+    return true;
+  }
+  /// The bytes of the next value, quotes and brackets included.
+  std::string_view value() {
+    skip_space();
+    const std::size_t begin = at_;
+    if (at_ >= text_.size()) return {};
+    if (text_[at_] == '"')
+      skip_text();
+    else if (text_[at_] == '{' || text_[at_] == '[')
+      skip_nested();
+    else
+      at_ = std::min(text_.find_first_of(",}] \t\r\n", at_), text_.size());
+    return text_.substr(begin, at_ - begin);
+  }
+
+ private:
+  void skip_text() {
+    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_)
+      if (text_[at_] == '\\') ++at_;
+    at_ = std::min(at_ + 1, text_.size());
+  }
+  void skip_nested() {
+    std::size_t depth = 0;
+    do {
+      const char c = text_[at_];
+      if (c == '"') {
+        skip_text();
+        continue;
+      }
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      ++at_;
+    } while (depth > 0 && at_ < text_.size());
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+bool names(std::string_view key_token, std::string_view key) {
+  if (key_token.find('\\') == std::string_view::npos) return key_token.substr(1, key_token.size() - 2) == key;
+  return json::parse(key_token) == json(key);
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace
+
+JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, std::string_view inner) {
+  // The parser takes a NUL for the end of its input and a byte order mark for nothing.
+  if (text.find('\0') != std::string_view::npos || text.starts_with("\xEF\xBB\xBF"))
+    return {.problem = "is no JSON: it holds a NUL byte or a byte order mark"};
+  Picker picker(members, inner);
+  const bool valid = json::sax_parse(text.begin(), text.end(), &picker);
+  return {
+      .valid = valid, .is_object = picker.is_object(), .problem = picker.problem(), .model = picker.model()};
+}
+
+std::string_view member_bytes(std::string_view object, std::string_view key) {
+  Scanner scanner(object);
+  if (!scanner.take('{')) return {};
+  do {
+    const std::string_view token = scanner.value();
+    if (token.size() < 2 || !scanner.take(':')) return {};
+    const std::string_view value = scanner.value();
+    if (names(token, key)) return value;
+  } while (scanner.take(','));
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string json_text(std::string_view text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string in_one_line(std::string_view json_value) {
+  // Line ends inside texts are escaped in JSON, so those that stand there are mere space.
+  std::string value(trimmed(json_value));
+  std::replace_if(
+      value.begin(), value.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return value;
+}
+
+std::string as_json_value(std::string_view bytes) {
+  if (look_into_json(bytes, {}).valid) return in_one_line(bytes);
+  if (is_utf8(bytes)) return json_text(bytes);
+  return "{\"base64\":\"" + base64(bytes) + "\"}";
+}
+
+}  // namespace lanemq::client
