@@ -109,7 +109,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
                       .ref = number_ref(request.ref, ref_bytes)};
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
-  submit.stream = request.kind == RequestKind::stream;
+  submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
   if (request.kind == RequestKind::leave) submit.reply = "accepted";
   header.clear();
@@ -193,6 +193,7 @@ class Client::Core {
 
   /// `kind`: submit, stream or leave.
   void submit(RequestKind kind, JobRequest job, const Blob& body, Handler handler, StreamReader reader = {});
+  void follow(const std::string& id, std::int64_t from_seq, Handler handler, StreamReader reader);
   void seen(const std::string& id, std::int64_t seq);
   void status(const std::string& id, Handler handler);
   void cancel(const std::string& id, Handler handler);
@@ -214,6 +215,7 @@ class Client::Core {
   };
 
   std::optional<ClientError> take_place(std::size_t body_bytes);
+  static void set_reader(Request& request, StreamReader reader);
   void post(Request request);
   void ring_once(std::unique_lock<std::mutex> lock);
 
@@ -308,10 +310,27 @@ void Client::Core::submit(RequestKind kind, JobRequest job, const Blob& body, Ha
   else if (job.timeout)
     request.deadline = request.asked + *job.timeout + job.delay.value_or(milliseconds(0)) + options_.grace;
   request.handler = std::move(handler);
-  if (kind == RequestKind::stream) {
-    request.on_chunk = std::make_shared<const client::ChunkHandler>(std::move(reader.on_chunk));
-    request.takes_at_once = reader.takes_at_once;
+  if (kind == RequestKind::stream) set_reader(request, std::move(reader));
+  post(std::move(request));
+}
+
+void Client::Core::set_reader(Request& request, StreamReader reader) {
+  request.on_chunk = std::make_shared<const client::ChunkHandler>(std::move(reader.on_chunk));
+  request.takes_at_once = reader.takes_at_once;
+}
+
+void Client::Core::follow(const std::string& id, std::int64_t from_seq, Handler handler,
+                          StreamReader reader) {
+  if (std::optional<ClientError> refused = take_place(0)) {
+    refused->id = id;
+    return handler(tl::unexpected(std::move(*refused)));
   }
+  const std::uint64_t ref = last_ref_.fetch_add(1, std::memory_order_relaxed) + 1;
+  Request request{.ref = ref, .kind = RequestKind::stream, .id = id};
+  request.asked = steady_now();
+  request.from_seq = std::max<std::int64_t>(from_seq, 0);
+  request.handler = std::move(handler);
+  set_reader(request, std::move(reader));
   post(std::move(request));
 }
 
@@ -573,6 +592,11 @@ void Client::leave(JobRequest request, const Blob& body, std::function<void(Repl
 void Client::stream(JobRequest request, const Blob& body, StreamReader reader) {
   Handler on_end = calling<JobDone>(std::move(reader.on_end));
   core_->submit(RequestKind::stream, std::move(request), body, std::move(on_end), std::move(reader));
+}
+
+void Client::follow(const std::string& id, std::int64_t from_seq, StreamReader reader) {
+  Handler on_end = calling<JobDone>(std::move(reader.on_end));
+  core_->follow(id, from_seq, std::move(on_end), std::move(reader));
 }
 
 void Client::seen(const std::string& id, std::int64_t seq) {

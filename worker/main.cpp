@@ -19,6 +19,7 @@
 
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
+#include "worker/handlers/model/model_handler.hpp"
 #include "worker/log_line.hpp"
 #include "worker/secrets.hpp"
 #include "worker/settings.hpp"
@@ -56,33 +57,15 @@ Log make_log(const std::string& level) {
           }};
 }
 
-/// The headers of a service, as written: those for all, but for the ones that it has of its own.
-std::vector<std::string> headers_of(const Settings& settings, const ServiceSettings& service) {
-  const auto name_of_header = [](const std::string& line) {
-    std::string name = line.substr(0, line.find(':'));
-    for (char& c : name)
-      c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    return name;
-  };
-  std::vector<std::string> lines;
-  for (const std::string& common : settings.http_headers) {
-    bool replaced = false;
-    for (const std::string& own : service.headers)
-      replaced |= name_of_header(own) == name_of_header(common);
-    if (!replaced) lines.push_back(common);
-  }
-  lines.insert(lines.end(), service.headers.begin(), service.headers.end());
-  return lines;
-}
-
-/// An http service and the secrets that it uses.
-struct HttpService {
+/// A service with an upstream, and the secrets that it uses.
+struct UpstreamService {
   ServiceSecrets secrets;
-  std::shared_ptr<HttpHandler> handler;
+  std::shared_ptr<CredentialBox> credentials;
 };
 
-/// `http_services` gets those whose secrets can be read again.
-std::vector<Service> make_services(const Settings& settings, std::vector<HttpService>& http_services) {
+/// `upstream_services` gets those whose secrets can be read again.
+std::vector<Service> make_services(const Settings& settings,
+                                   std::vector<UpstreamService>& upstream_services) {
   std::vector<Service> services;
   std::shared_ptr<HttpClient> client;  // one thread for all of them
   HttpOptions http = settings.http;
@@ -93,12 +76,24 @@ std::vector<Service> make_services(const Settings& settings, std::vector<HttpSer
       services.push_back({service.name, std::make_shared<EchoHandler>(delay)});
       continue;
     }
-    ServiceSecrets secrets(service.name, headers_of(settings, service), service.keys, environment);
+    std::string without_key;
+    const std::vector<std::string> headers = service_headers(settings, service, environment, without_key);
+    if (!without_key.empty())
+      LogLine(settings.worker.log, LogLevel::warning, "service.without_key")
+          .field("service", service.name)
+          .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
+    ServiceSecrets secrets(service.name, headers, service.keys, environment);
+    auto credentials = std::make_shared<CredentialBox>(secrets.credentials());
     if (!client) client = std::make_shared<HttpClient>(http);
-    auto handler =
-        std::make_shared<HttpHandler>(client, HttpTarget{.url = service.argument}, secrets.credentials());
-    services.push_back({service.name, handler});
-    http_services.push_back({std::move(secrets), std::move(handler)});
+    HttpTarget target{.url = service.argument};
+    std::shared_ptr<Handler> handler;
+    if (const ModelApi* api = find_model_api(service.handler))
+      handler =
+          std::make_shared<ModelHandler>(client, *api, std::move(target), credentials, settings.lane_times);
+    else
+      handler = std::make_shared<HttpHandler>(client, std::move(target), credentials);
+    services.push_back({service.name, std::move(handler)});
+    upstream_services.push_back({std::move(secrets), std::move(credentials)});
   }
   return services;
 }
@@ -115,7 +110,7 @@ sigset_t hang_up() {
 class SecretReloader {
  public:
   /// Requires: SIGHUP is blocked in all threads, so that it comes here.
-  SecretReloader(std::vector<HttpService> services, Log log)
+  SecretReloader(std::vector<UpstreamService> services, Log log)
       : services_(std::move(services)), log_(std::move(log)), thread_([this] { run(); }) {}
   ~SecretReloader() {
     stopping_ = true;
@@ -134,7 +129,7 @@ class SecretReloader {
 
   void read_again() {
     std::size_t changed = 0, kept = 0;
-    for (HttpService& service : services_) {
+    for (UpstreamService& service : services_) {
       for (const SecretChange& change : service.secrets.read_again()) {
         const bool failed = !change.problem.empty();
         ++(failed ? kept : changed);
@@ -143,12 +138,12 @@ class SecretReloader {
         line.field("service", service.secrets.service()).field("secret", change.use);
         if (failed) line.field("reason", change.problem + "; the one read before stays in use");
       }
-      service.handler->use(service.secrets.credentials());
+      service.credentials->use(service.secrets.credentials());
     }
     LogLine(log_, LogLevel::info, "secrets.read_again").field("changed", changed).field("kept", kept);
   }
 
-  std::vector<HttpService> services_;
+  std::vector<UpstreamService> services_;
   const Log log_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;  // last: it uses the others
@@ -185,9 +180,9 @@ int run(Settings settings) {
   settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
   const sigset_t awaited = hang_up();
   pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before there are threads, which inherit it
-  std::vector<HttpService> http_services;
-  Worker worker(settings.worker, make_services(settings, http_services));
-  const SecretReloader reloader(std::move(http_services), settings.worker.log);
+  std::vector<UpstreamService> upstream_services;
+  Worker worker(settings.worker, make_services(settings, upstream_services));
+  const SecretReloader reloader(std::move(upstream_services), settings.worker.log);
   stop_on_signals(worker);
   const WorkerEnd end = worker.run();
   if (end != WorkerEnd::unreachable) return kExitDone;

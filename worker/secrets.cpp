@@ -56,7 +56,43 @@ std::string credential_path(const std::string& use, const std::string& name, con
   return std::string(directory) + "/" + name;
 }
 
+/// A header's name in lower case.
+std::string name_of_header(const std::string& line) {
+  std::string name = line.substr(0, line.find(':'));
+  for (char& c : name)
+    c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return name;
+}
+
+bool has_header(const std::vector<std::string>& lines, const std::string& name) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return name_of_header(line) == name_of_header(name); });
+}
+
 }  // namespace
+
+std::vector<std::string> service_headers(const Settings& settings, const ServiceSettings& service,
+                                         const Environment& environment, std::string& without_key) {
+  std::vector<std::string> lines;
+  if (const ModelApi* api = find_model_api(service.handler)) {
+    const std::string header(api->key_header), variable(api->key_variable);
+    if (!has_header(service.headers, header)) {
+      const char* const key = environment(variable);
+      const std::string source = !service.keys.empty() ? std::string(kKeyWord)
+                                 : key && *key != '\0' ? std::string(kVariable) + variable
+                                                       : std::string();
+      if (source.empty())
+        without_key = variable;
+      else
+        lines.push_back(header + ": " + std::string(api->key_prefix) + source);
+    }
+  } else {
+    for (const std::string& common : settings.http_headers)
+      if (!has_header(service.headers, common)) lines.push_back(common);
+  }
+  lines.insert(lines.end(), service.headers.begin(), service.headers.end());
+  return lines;
+}
 
 bool is_secret_source(std::string_view word) {
   return word.starts_with(kVariable) || word.starts_with(kFile) || word.starts_with(kCredential);

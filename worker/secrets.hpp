@@ -21,6 +21,13 @@ bool is_secret_source(std::string_view word);
 /// names the variable or file, never a value. Requires: is_secret_source(source).
 std::string read_secret(const std::string& use, const std::string& source, const Environment& environment);
 
+/// The headers that a service's calls carry, as written. Of http services those for all http services, but
+/// for the ones that it has of its own. Of model APIs its own, and the one that carries the upstream's key,
+/// if it does not set that itself: with the key of the job where it has keys, else with that of the API's
+/// variable. Where there is neither, the calls carry none, and `without_key` names the variable.
+std::vector<std::string> service_headers(const Settings& settings, const ServiceSettings& service,
+                                         const Environment& environment, std::string& without_key);
+
 /// What reading a secret again came to.
 struct SecretChange {
   std::string use;      ///< `key k1` or `header x-org`

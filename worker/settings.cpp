@@ -15,7 +15,9 @@
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 
+#include "worker/handlers/anthropic/anthropic_api.hpp"
 #include "worker/handlers/http/http_handler.hpp"
+#include "worker/handlers/openai/openai_api.hpp"
 #include "worker/secrets.hpp"
 
 namespace lanemq::worker {
@@ -85,12 +87,31 @@ void apply_keys(Settings& settings, const Values& values) {
   }
 }
 
+void set_lane_time(Settings& settings, const std::string& lane, std::string name, const std::string& value) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  const milliseconds time(number(value, 1, kDayMs));
+  if (!settings.lane_times.set(lane, name, time))
+    throw UsageError("a lane has no time \"" + printable(name, 64) + "\"; there are " + LaneTimes::names());
+}
+
+void apply_lane_times(Settings& settings, const Values& values) {
+  for (const std::string& text : values) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::size_t dot = text.substr(0, equals).rfind('.');
+    if (equals == text.size() || dot == std::string::npos || dot == 0)
+      throw UsageError("must be LANE.NAME=MILLISECONDS, as in batch.first-token-ms=300000");
+    set_lane_time(settings, text.substr(0, dot), text.substr(dot + 1, equals - dot - 1),
+                  text.substr(equals + 1));
+  }
+}
+
 constexpr Row kRows[] = {
     {"broker", "endpoint", "tcp://127.0.0.1:5571", "the broker's endpoint for workers", false,
      [](Settings& s, const Values& v) { s.worker.broker = v[0]; }},
     {"service", "NAME=HANDLER[:ARGUMENT]", "",
-     "what to serve and how: NAME=echo, NAME=echo:MILLISECONDS or NAME=http:URL; may be repeated", true,
-     apply_services},
+     "what to serve and how: NAME=echo, NAME=echo:MILLISECONDS, NAME=http:URL, NAME=openai:URL or "
+     "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it; may be repeated",
+     true, apply_services},
     {"capacity", "jobs", "16", "how many jobs to hold at once", false,
      [](Settings& s, const Values& v) {
        s.worker.capacity =
@@ -116,16 +137,20 @@ constexpr Row kRows[] = {
      "replaced by the variable or the file's content, {key} by the secret of the job's key; may be repeated",
      true, [](Settings& s, const Values& v) { s.http_headers = v; }},
     {"key", "SERVICE/NAME=SOURCE", "",
-     "a key that the broker names with jobs of an http service, and where its secret stands: env:NAME, "
-     "file:PATH or credential:NAME; may be repeated",
+     "a key that the broker names with jobs of an http, openai or anthropic service, and where its secret "
+     "stands: env:NAME, file:PATH or credential:NAME; may be repeated",
      true, apply_keys},
     {"http_connect_timeout_ms", "milliseconds", "5000", "for the connection of an http call", false,
-     [](Settings& s, const Values& v) { s.http.connect_timeout = duration(v, 1); }},
+     [](Settings& s, const Values& v) { s.http.times.connect = duration(v, 1); }},
     {"http_timeout_ms", "milliseconds", "600000",
      "for a whole http call; a job with less time left gets less", false,
-     [](Settings& s, const Values& v) { s.http.timeout = duration(v, 1); }},
+     [](Settings& s, const Values& v) { s.http.times.total = duration(v, 1); }},
+    {"timeout", "LANE.NAME=MILLISECONDS", "by lane",
+     "how long jobs of a lane may take with openai and anthropic: connect-ms, first-token-ms, "
+     "between-tokens-ms and total-ms; may be repeated",
+     true, apply_lane_times},
     {"http_proxy", "URL", "none",
-     "make http calls through this proxy; the environment's proxies are not used", false,
+     "make calls to upstreams through this proxy; the environment's proxies are not used", false,
      [](Settings& s, const Values& v) { s.http.proxy = v[0]; }},
     {"http_ca_file", "path", "the system's", "trust these certificate authorities (PEM) instead", false,
      [](Settings& s, const Values& v) { s.http.ca_file = v[0]; }},
@@ -225,6 +250,19 @@ std::vector<KeySettings> key_table(const std::string& place, const toml::node& n
   return keys;
 }
 
+/// [timeout.LANE], a table of times for each lane.
+void read_lane_times(const std::string& path, const toml::table& lanes, Settings& settings) {
+  for (const auto& [lane, node] : lanes) {
+    const std::string place = place_of(path, node) + ": timeout." + printable(lane.str(), 64);
+    for (const auto& [name, value] : text_table(place, node, "[timeout.batch] with first_token_ms = 300000"))
+      try {
+        set_lane_time(settings, std::string(lane.str()), name, value);
+      } catch (const UsageError& error) {
+        throw UsageError(place + "." + printable(name, 64) + ": " + error.what());
+      }
+  }
+}
+
 /// One [[service]]: name, handler, headers, keys.
 ServiceSettings service_table(const std::string& path, const toml::node& node) {
   const toml::table* table = node.as_table();
@@ -295,6 +333,10 @@ void read_file(const std::string& path, Settings& settings) {
       read_services(path, node, settings);
       continue;
     }
+    if (key == "timeout" && node.is_table()) {
+      read_lane_times(path, *node.as_table(), settings);
+      continue;
+    }
     const std::string place = place_of(path, node) + ": " + printable(key.str(), 64);
     const Row& row = row_of(key.str(), place);
     apply(row, place, scalars(place, row, node), settings);
@@ -327,9 +369,9 @@ void check(const Settings& settings) {
         "--service chat=http:https://api.openai.com/v1/chat/completions");
   for (const ServiceSettings& service : settings.services) {
     const std::string shown = "service \"" + printable(service.name) + "\" has ";
-    if (!service.headers.empty() && service.handler != "http")
+    if (!service.headers.empty() && service.handler == "echo")
       throw UsageError(shown + "headers, but its handler is " + service.handler);
-    if (!service.keys.empty() && service.handler != "http")
+    if (!service.keys.empty() && service.handler == "echo")
       throw UsageError(shown + "keys, but its handler is " + service.handler);
     if (service.keys.size() > ServiceSettings::kKeysMax)
       throw UsageError(shown + std::to_string(service.keys.size()) + " keys, and there may be " +
@@ -338,6 +380,12 @@ void check(const Settings& settings) {
 }
 
 }  // namespace
+
+const ModelApi* find_model_api(std::string_view handler) {
+  for (const ModelApi* api : {&kOpenaiApi, &kAnthropicApi})
+    if (api->name == handler) return api;
+  return nullptr;
+}
 
 ServiceSettings parse_service(std::string_view text) {
   const std::string shown = '"' + printable(text) + '"';
@@ -363,10 +411,13 @@ ServiceSettings parse_service(std::string_view text) {
     }
     return service;
   }
-  if (service.handler != "http")
+  if (service.handler != "http" && !find_model_api(service.handler))
     throw UsageError("service " + shown + ": no handler \"" + printable(service.handler, 64) +
-                     "\"; there are echo and http");
-  const std::string problem = http_url_problem(service.argument);
+                     "\"; there are echo, http, openai and anthropic");
+  std::string problem = http_url_problem(service.argument);
+  if (problem.empty() && service.handler != "http" &&
+      service.argument.find_first_of("?#") != std::string::npos)
+    problem = "the calls' paths are put behind it, so it must have no ? and no #";
   if (!problem.empty()) throw UsageError("service \"" + printable(service.name) + "\": bad URL: " + problem);
   return service;
 }

@@ -12,6 +12,8 @@
 #include <lanemq/worker.hpp>
 
 #include "worker/handlers/http/http_client.hpp"
+#include "worker/handlers/model/lane_times.hpp"
+#include "worker/handlers/model/model_api.hpp"
 
 namespace lanemq::worker {
 
@@ -24,10 +26,10 @@ struct KeySettings {
 /// A service as it is asked for.
 struct ServiceSettings {
   std::string name;
-  std::string handler;               ///< `echo` or `http`
-  std::string argument;              ///< milliseconds, or a URL
-  std::vector<std::string> headers;  ///< as written: secrets not yet read
-  std::vector<KeySettings> keys;     ///< at most kKeysMax, each name once
+  std::string handler;                 ///< `echo`, `http`, `openai` or `anthropic`
+  std::string argument{};              ///< milliseconds, or a URL
+  std::vector<std::string> headers{};  ///< as written: secrets not yet read
+  std::vector<KeySettings> keys{};     ///< at most kKeysMax, each name once
 
   static constexpr std::size_t kKeysMax = 256;
 };
@@ -36,6 +38,7 @@ struct ServiceSettings {
 struct Settings {
   WorkerOptions worker;
   HttpOptions http;
+  LaneTimes lane_times;                   ///< of openai and anthropic services
   std::vector<std::string> http_headers;  ///< of all http services
   std::vector<ServiceSettings> services;
   /// Of flags and variables, which may come before their service; parse() has given them to it.
@@ -63,6 +66,9 @@ using Environment = std::function<const char*(const std::string& name)>;
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
 /// that over the file. Throws UsageError.
 Request parse(int argc, const char* const* argv, const Environment& environment);
+
+/// The API that a handler of this name speaks; null: it is another one's.
+const ModelApi* find_model_api(std::string_view handler);
 
 /// `NAME=HANDLER[:ARGUMENT]`: `chat=http:https://api.example/v1/chat/completions`, `slow=echo:50`. A URL
 /// alone stands for the http handler. Throws UsageError.

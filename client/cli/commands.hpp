@@ -40,7 +40,9 @@ struct SubmitOptions {
   JobOptions job;
   std::string body;  ///< as it was given: text, @FILE or -
   std::optional<std::int64_t> delay_ms, retain_ms;
-  bool leave = false;  ///< do not wait for the answer
+  bool leave = false;   ///< do not wait for the answer
+  bool stream = false;  ///< piece by piece
+  std::string meta{};   ///< JSON
 };
 
 struct RunOptions {
@@ -70,8 +72,9 @@ struct BenchOptions {
 
 struct JobQuery {
   std::string id;
-  std::int64_t wait_ms = 0;  ///< of fetch
-  bool json = false;         ///< not of fetch
+  std::int64_t wait_ms = 0;                ///< of fetch
+  std::optional<std::int64_t> from_seq{};  ///< of fetch: piece by piece from there on
+  bool json = false;                       ///< not of fetch
 };
 
 struct LimitsOptions {

@@ -65,6 +65,12 @@ void add_submit(CLI::App& app, Chosen& chosen) {
       ->type_name("ID");
   command.add_flag("--no-wait", chosen.submit.leave,
                    "Leave the job with the broker and print its id, for status, fetch and cancel");
+  command.add_flag("--stream", chosen.submit.stream,
+                   "Print the answer piece by piece as it is made; with --no-wait: for fetch --from-seq");
+  command
+      .add_option("--meta", chosen.submit.meta,
+                  "What the worker's handler is told beside the body, as JSON; docs/handlers.md lists it")
+      ->type_name("JSON");
   command.add_option("--delay-ms", chosen.submit.delay_ms, "Not to be run before so long")
       ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))
       ->type_name("N");
@@ -202,9 +208,15 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
   add("status", "Say where a job is", status);
   add("explain", "Say in a sentence what a job waits for and what would help", explain);
   add("cancel", "Cancel a job", cancel);
-  add("fetch", "Get the answer of a job that was submitted before", fetch)
-      ->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")
-      ->check(CLI::Range(std::int64_t{0}, kFetchWaitMaxMs))
+  CLI::App* const get = add("fetch", "Get the answer of a job that was submitted before", fetch);
+  CLI::Option* const wait =
+      get->add_option("--wait-ms", chosen.query.wait_ms, "Wait so long for a job that still runs")
+          ->check(CLI::Range(std::int64_t{0}, kFetchWaitMaxMs))
+          ->type_name("N");
+  get->add_option("--from-seq", chosen.query.from_seq,
+                  "Print a streamed answer piece by piece as it is made, from this piece on")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->excludes(wait)
       ->type_name("N");
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <mutex>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,6 +14,7 @@
 #include "client/cli/broker_link.hpp"
 #include "client/cli/commands.hpp"
 #include "client/cli/explanation.hpp"
+#include "client/cli/meta.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
@@ -78,6 +82,68 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
+/// Prints an answer piece by piece. The pieces wait for the caller's thread, so that a slow reader of ours
+/// stops no heartbeat: it gets a window of them, and then its upstream pauses.
+class Printing {
+ public:
+  StreamReader reader() {
+    return {.on_chunk = [this](JobChunk chunk) { give([&] { pieces_.push_back(std::move(chunk)); }); },
+            .on_end = [this](Answer answer) { give([&] { end_ = std::move(answer); }); },
+            .takes_at_once = false};
+  }
+
+  /// Prints what comes until the end; the exit code.
+  int print_all(Client& client, const Common& common) {
+    if (!comes_within(std::chrono::milliseconds(50)) && !reaches(client, common) &&
+        !comes_within(std::chrono::milliseconds(0)))
+      return kExitUnreachable;
+    for (bool ended = false; !ended;) {
+      std::deque<JobChunk> pieces;
+      {
+        std::unique_lock lock(mutex_);
+        given_.wait(lock, [this] { return something(); });
+        pieces.swap(pieces_);
+        ended = end_.has_value();
+      }
+      for (const JobChunk& piece : pieces) {
+        if (!print(piece.body.bytes())) return kExitFailed;
+        client.seen(piece.id, piece.seq);
+      }
+    }
+    if (*end_ && !print((*end_)->body.bytes())) return kExitFailed;
+    if (!ends_line_ && output_is_terminal()) put("\n");
+    if (*end_) return kExitDone;
+    say_error(end_->error());
+    return kExitFailed;
+  }
+
+ private:
+  template <class Give>
+  void give(Give give) {
+    {
+      const std::lock_guard lock(mutex_);
+      give();
+    }
+    given_.notify_one();
+  }
+  bool something() const { return !pieces_.empty() || end_.has_value(); }
+  bool comes_within(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return given_.wait_for(lock, time, [this] { return something(); });
+  }
+  bool print(std::string_view bytes) {
+    if (bytes.empty()) return true;
+    ends_line_ = bytes.ends_with('\n');
+    return put(bytes);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::deque<JobChunk> pieces_;  ///< guarded by mutex_; at most a window, and what comes twice of it
+  std::optional<Answer> end_;    ///< guarded by mutex_ until it is set
+  bool ends_line_ = true;
+};
+
 /// Says the id by which the answer can be fetched.
 int leave(const Common& common, Client& client, JobRequest request, std::string body) {
   std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
@@ -96,11 +162,24 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
 int submit(const Common& common, const SubmitOptions& options) {
   std::optional<std::string> body = body_of(options.body);
   if (!body) return kExitUsage;
+  Printing printing;  // outlives the client, which calls it
   Client client(client_options(common));
   JobRequest request = request_of(options.job);
   if (options.delay_ms) request.delay = std::chrono::milliseconds(*options.delay_ms);
   if (options.retain_ms) request.retain = std::chrono::milliseconds(*options.retain_ms);
+  if (!options.meta.empty()) {
+    request.meta = meta_of_json(options.meta);
+    if (request.meta.empty()) {
+      say("--meta is not JSON: " + printable(options.meta));
+      return kExitUsage;
+    }
+  }
+  request.stream = options.stream;
   if (options.leave) return leave(common, client, std::move(request), std::move(*body));
+  if (options.stream) {
+    client.stream(std::move(request), Blob::borrow(*body), printing.reader());
+    return printing.print_all(client, common);
+  }
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer = wait_for(pending, client, common);
   if (!answer) return kExitUnreachable;
@@ -120,7 +199,12 @@ int cancel(const Common& common, const JobQuery& query) {
 }
 
 int fetch(const Common& common, const JobQuery& query) {
+  Printing printing;  // outlives the client, which calls it
   Client client(client_options(common));
+  if (query.from_seq) {
+    client.follow(query.id, *query.from_seq, printing.reader());
+    return printing.print_all(client, common);
+  }
   std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
   const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
   if (!answer) return kExitUnreachable;

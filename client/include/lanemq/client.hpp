@@ -61,6 +61,7 @@ struct JobRequest {
   bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
   /// A msgpack value that goes to the worker as it is; empty: none. docs/handlers.md says what handlers read.
   std::string meta{};
+  bool stream = false;  ///< of leave(): the answer is made in pieces, for follow()
 };
 
 /// A job that succeeded.
@@ -231,6 +232,10 @@ class Client {
   /// are asked for again; where the broker does not have them any more, the stream ends with `gone`. A reader
   /// that leaves pieces untaken for 30 s is cut off with `slow_reader`.
   void stream(JobRequest request, const Blob& body, StreamReader reader);
+  /// Reads the streamed answer of a job that was submitted before, by anyone, from the piece `from_seq` on:
+  /// first what is kept of it, then what comes. What is not kept any more ends it with `gone`, which names
+  /// the oldest piece that is.
+  void follow(const std::string& id, std::int64_t from_seq, StreamReader reader);
   /// The reader of that stream has taken all pieces up to `seq`. Ids without a stream are ignored.
   void seen(const std::string& id, std::int64_t seq);
 

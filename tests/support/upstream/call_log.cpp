@@ -9,14 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "tests/support/upstream/json.hpp"
 #include "tests/support/upstream/peak.hpp"
 
 namespace lanemq::upstream {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string milliseconds(Duration duration) {
   const long long us = duration.count() / 1000;
@@ -32,8 +29,8 @@ std::string hex(std::uint64_t value) {
 }
 
 // What clients sent may be no UTF-8, and cutting may have split a character.
-std::string quoted(const std::string& text) {
-  return Json(text.substr(0, kLoggedTextMax)).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string quoted_text(const std::string& text) {
+  return json_string(text.substr(0, kLoggedTextMax));
 }
 
 struct Arrival {
@@ -50,7 +47,8 @@ void take_line(const std::string& line, Audit& audit, std::vector<Arrival>& arri
   const auto status = record.at("status").get<unsigned>();
   ++audit.calls;
   audit.ok += status == 200 && !record.contains("fault");
-  audit.rejected_429 += status == 429;
+  audit.rejected_429 += status == 429 && !record.contains("fault");
+  audit.violations += record.contains("leaks");
   if (record.contains("charged"))
     arrivals.push_back({at, record.at("charged").get<std::uint64_t>(), record.value("key", "")});
 }
@@ -59,15 +57,27 @@ void take_line(const std::string& line, Audit& audit, std::vector<Arrival>& arri
 
 std::string to_line(const CallRecord& record) {
   std::string line = "{\"t_ms\":" + milliseconds(record.at);
+  line += ",\"path\":" + quoted_text(record.path);
   line += ",\"status\":" + std::to_string(record.status);
-  line += ",\"model\":" + quoted(record.model);
+  line += ",\"end\":" + quoted_text(record.end);
+  if (record.stream) line += ",\"stream\":true";
+  line += ",\"model\":" + quoted_text(record.model);
   line += ",\"prompt_tokens\":" + std::to_string(record.prompt_tokens);
   line += ",\"completion_tokens\":" + std::to_string(record.completion_tokens);
   line += ",\"latency_ms\":" + milliseconds(record.latency);
+  line += ",\"ended_unix_ms\":" + milliseconds(record.ended_unix);
+  line += ",\"sent\":" + std::to_string(record.sent);
   if (record.charged) line += ",\"charged\":" + std::to_string(*record.charged);
-  if (!record.fault.empty()) line += ",\"fault\":" + quoted(record.fault);
-  if (!record.job.empty()) line += ",\"job\":" + quoted(record.job);
-  if (!record.key.empty()) line += ",\"key\":" + quoted(record.key);
+  if (!record.fault.empty()) line += ",\"fault\":" + quoted_text(record.fault);
+  if (!record.leaks.empty()) {
+    line += ",\"leaks\":[";
+    for (const std::string& leak : record.leaks)
+      line += (line.back() == '[' ? "" : ",") + quoted_text(leak);
+    line += "]";
+  }
+  if (!record.service_tier.empty()) line += ",\"service_tier\":" + quoted_text(record.service_tier);
+  if (!record.job.empty()) line += ",\"job\":" + quoted_text(record.job);
+  if (!record.key.empty()) line += ",\"key\":" + quoted_text(record.key);
   return line + ",\"body\":\"" + hex(record.body_hash) + "\"}";
 }
 

@@ -6,6 +6,7 @@
 #include <istream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -16,30 +17,39 @@ namespace lanemq::upstream {
 /// The longest job id and model name that the log tells; longer ones are cut.
 inline constexpr std::size_t kLoggedTextMax = 128;
 
-/// What the log tells of one call of /v1/chat/completions.
+/// What the log tells of one call for work.
 struct CallRecord {
-  Duration at{};        ///< Arrival (the request is there completely), since the start of the double.
+  Duration at{};  ///< Arrival (the request is there completely), since the start of the double.
+  std::string path{};
   unsigned status = 0;  ///< 0: nothing was answered. 499: the client hung up first.
+  std::string end{};    ///< "answered", "hung_up", or "cut" when the double was stopped.
+  bool stream = false;
   std::string model{};
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t completion_tokens = 0;
+  std::uint64_t completion_tokens = 0;  ///< Of a stream: deltas that were sent.
   /// What the limits were charged at arrival; nothing if the call was refused. A call counts against the
   /// limits exactly if it is charged.
   std::optional<std::uint64_t> charged{};
-  Duration latency{};   ///< From arrival to the end of the answer.
-  std::string fault{};  ///< "5xx", "reset", "stall", "half"; "cut" when the double was stopped; else empty.
-  std::string job{};    ///< The request's `x-lanemq-job`, or empty.
-  std::string key{};    ///< The name of the key it carried, or empty.
+  Duration latency{};      ///< From arrival to the end of the answer, or until the client hung up.
+  Duration ended_unix{};   ///< That end, since 1970.
+  std::uint64_t sent = 0;  ///< Bytes of the body that went out.
+  std::string fault{};     ///< name_of(Fault); "cut" when the double was stopped; else empty.
+  std::vector<std::string>
+      leaks{};  ///< What a gateway should have kept to itself: header fields, parameters, models.
+  std::string service_tier{};   ///< As it was asked for, or empty.
+  std::string job{};            ///< The request's `x-lanemq-job`, else its `x-client-request-id`, or empty.
+  std::string key{};            ///< The name of the key it carried, or empty.
   std::uint64_t body_hash = 0;  ///< fnv1a() of the request's body.
 };
 
 /// The record as one line of JSON, without the newline:
 ///
-///     {"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,"latency_ms":87.220,
-///      "charged":573,"job":"a-17","body":"9f86d081884c7d65"}
+///     {"t_ms":1203.417,"path":"/v1/chat/completions","status":200,"end":"answered","model":"gpt-4o","prompt_tokens":61,
+///      "completion_tokens":118,"latency_ms":87.220,"ended_unix_ms":1763773701290.637,"sent":812,"charged":573,
+///      "job":"a-17","body":"9f86d081884c7d65"}
 ///
-/// `charged`, `fault`, `job` and `key` are left out where there is none. Times are cut, not rounded, to
-/// microseconds, so that two calls 60 s apart are still 60 s apart in the log.
+/// `stream`, `charged`, `fault`, `leaks`, `service_tier`, `job` and `key` are left out where there is none.
+/// Times are cut, not rounded, to microseconds, so that two calls 60 s apart are still 60 s apart in the log.
 std::string to_line(const CallRecord& record);
 
 /// Writes records to a file, one line each, in the order in which the calls ended.
@@ -69,7 +79,8 @@ struct Audit {
   std::uint64_t calls = 0;
   std::uint64_t accepted = 0;
   std::uint64_t ok = 0;
-  std::uint64_t rejected_429 = 0;
+  std::uint64_t rejected_429 = 0;     ///< By the limits, or because the key was spent.
+  std::uint64_t violations = 0;       ///< Calls with something that a gateway should have kept to itself.
   std::uint64_t peak_calls_60s = 0;   ///< Of the key that had most, as each has limits of its own.
   std::uint64_t peak_tokens_60s = 0;  ///< The same.
   bool torn = false;                  ///< The last line had no end and was left out.

@@ -31,6 +31,12 @@ const char* name_of(Fault fault) {
       return "stall";
     case Fault::half:
       return "half";
+    case Fault::status:
+      return "status";
+    case Fault::eof:
+      return "eof";
+    case Fault::error_event:
+      return "error-event";
   }
   return "";
 }

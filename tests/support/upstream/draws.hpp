@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "tests/support/upstream/limiter.hpp"
@@ -10,13 +11,19 @@ namespace lanemq::upstream {
 /// How a call can go wrong on purpose.
 enum class Fault {
   none,
-  http_5xx,  ///< 500, 502 or 503 with a JSON body.
-  reset,     ///< The connection is reset in the middle of the answer.
-  stall,     ///< Nothing is answered for a while, then the connection closes.
-  half,      ///< The answer ends before its content-length, then the connection closes.
+  http_5xx,     ///< 500, 502 or 503 with a JSON body.
+  reset,        ///< The connection is reset in the middle of the answer.
+  stall,        ///< Nothing more is answered for a while, then the connection closes.
+  half,         ///< The connection closes in the middle of the answer.
+  status,       ///< The status that the model's name asked for.
+  eof,          ///< A stream ends between two events.
+  error_event,  ///< A stream ends with an error.
 };
 
-/// The name in the log and in /stats: "5xx", "reset", "stall", "half"; empty for none.
+inline constexpr std::array kFaults = {Fault::http_5xx, Fault::reset, Fault::stall,      Fault::half,
+                                       Fault::status,   Fault::eof,   Fault::error_event};
+
+/// The name in the log and in /stats: "5xx", "reset", …, "error-event"; empty for none.
 const char* name_of(Fault fault);
 
 /// The probability of each fault. Requires: each >= 0, the sum <= 1.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lanemq-upstream: an OpenAI-shaped service with strict limits and deliberate faults, for tests and
+// lanemq-upstream: OpenAI's and Anthropic's APIs with strict limits and deliberate faults, for tests and
 // demonstrations.
 #include <charconv>
 #include <chrono>
@@ -26,11 +26,19 @@ using namespace lanemq::upstream;
 constexpr double kWaitMsMax = 3'600'000;
 
 constexpr const char* kFooter =
-    R"(Serves POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /stats; when it does, it prints one line:
-ready http://ADDRESS:PORT. SIGTERM and SIGINT end it.
-POST /admin/keys/NAME with {"dead":true} has that key answered 401 from then on, with {"dead":"quota"} 429
-insufficient_quota, with {"dead":false} as usual again.
-Exit codes: 0 done, 1 the check or the log failed, 2 usage, 3 cannot listen.)";
+    R"(Serves, and when it does prints one line, ready http://ADDRESS:PORT:
+  OpenAI     POST /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses
+  Anthropic  POST /v1/messages, /v1/messages/count_tokens; they need anthropic-version
+  free       GET /v1/models and /v1/models/ID (in Anthropic's form with anthropic-version), /healthz, /stats
+  keys       POST /admin/keys/NAME: {"dead":true} has that key answered 401 from then on, {"dead":"quota"} 429
+             insufficient_quota, {"dead":false} as usual again
+Equal prompts get equal answers. The first tool is called unless its result is there; what has a schema gets JSON that
+fits it. 400 for what a gateway must not pass on: parameters that the API does not know, @ in the model's name, the
+header fields x-lanemq-* (but -job and -attempt), x-priority and x-stainless-*.
+What follows a + in the model's name changes that call alone, like gpt-x+tokens=20+reset=120 or gpt-x+status=529+first=1:
+)";
+constexpr const char* kFooterEnd =
+    R"(SIGTERM and SIGINT end it. Exit codes: 0 done, 1 the check or the log failed, 2 usage, 3 cannot listen.)";
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kCannotListen = 3 };
 
@@ -38,6 +46,7 @@ struct Options {
   UpstreamOptions upstream;
   ServerOptions server;
   std::string latency_ms = "20..200";
+  double token_ms = 0;
   double stall_ms = 30'000;
   std::vector<std::string> keys;
   std::string log;
@@ -112,6 +121,9 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--latency-ms", options.latency_ms,
                  "Time to answer, A..B (log-normal) or A (constant), in ms")
       ->capture_default_str();
+  app.add_option("--token-ms", options.token_ms, "Time between the deltas of a stream, in ms")
+      ->check(CLI::Range(0.0, kWaitMsMax))
+      ->capture_default_str();
   app.add_option("--seed", options.upstream.seed, "Seed of latencies, answers and faults")
       ->capture_default_str();
   app.add_option("--fault-5xx", faults.http_5xx, "Share of accepted calls answered 500, 502 or 503")
@@ -126,6 +138,8 @@ void add_options(CLI::App& app, Options& options) {
                  "Keys that calls must carry, else 401: SECRET or NAME=SECRET, separate by comma; each has "
                  "--rpm and --tpm for itself; absent: none needed")
       ->delimiter(',');
+  app.add_flag("--allow-sdk-headers", options.upstream.allow_sdk_headers,
+               "x-stainless-* are no violation: for SDKs that call the double itself");
   app.add_option("--max-connections", options.server.connections_max,
                  "Open connections; further ones are closed")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}))
@@ -133,11 +147,11 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--body-limit", options.server.body_bytes_max, "Largest request body, in bytes, else 413")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30))
       ->capture_default_str();
-  app.add_option("--log", options.log, "File for one JSON line per chat call; begun anew");
-  app.add_option(
-      "--check", options.check,
-      "Do not serve: read this log and tell its peaks; exit 1 if they exceed --rpm or --tpm, or on any 429");
-  app.footer(kFooter);
+  app.add_option("--log", options.log, "File for one JSON line per call; begun anew");
+  app.add_option("--check", options.check,
+                 "Do not serve: read this log and tell its peaks; exit 1 on a violation and, with --rpm or "
+                 "--tpm, if they exceed it or on any 429");
+  app.footer(kFooter + model_faults_help() + kFooterEnd);
 }
 
 void check_rules(const Options& options) {
@@ -164,12 +178,13 @@ int check(const std::string& path, const Quota& quota) {
   }
   std::cout << "calls " << result->calls << "  accepted " << result->accepted << "  ok " << result->ok
             << "  429s " << result->rejected_429 << "  peak_calls_60s " << result->peak_calls_60s
-            << "  peak_tokens_60s " << result->peak_tokens_60s
+            << "  peak_tokens_60s " << result->peak_tokens_60s << "  violations " << result->violations
             << (result->torn ? "  (last line torn, left out)" : "") << "\n";
   const bool calls_exceeded = quota.requests_per_minute && result->peak_calls_60s > quota.requests_per_minute;
   const bool tokens_exceeded = quota.tokens_per_minute && result->peak_tokens_60s > quota.tokens_per_minute;
   const bool judged = quota.requests_per_minute || quota.tokens_per_minute;
-  return judged && (calls_exceeded || tokens_exceeded || result->rejected_429) ? kFailed : kDone;
+  const bool over = judged && (calls_exceeded || tokens_exceeded || result->rejected_429);
+  return over || result->violations ? kFailed : kDone;
 }
 
 int serve(const Options& options) {
@@ -188,7 +203,8 @@ int serve(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "A strict stand-in for an OpenAI-shaped upstream: limits, latency, faults, and a log of what it saw.");
+      "A strict stand-in for OpenAI and Anthropic: limits, latency, streams, faults, and a log of what it "
+      "saw.");
   Options options;
   add_options(app, options);
   try {
@@ -197,9 +213,8 @@ int main(int argc, char** argv) {
     options.upstream.latency = parse_latency(options.latency_ms);
     options.upstream.keys = parse_keys(options.keys);
     options.upstream.stall = milliseconds(options.stall_ms);
-    options.upstream.started_unix_s =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count();
+    options.upstream.token_gap = milliseconds(options.token_ms);
+    options.upstream.started_unix = std::chrono::system_clock::now().time_since_epoch();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }

@@ -3,55 +3,70 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
+#include "tests/support/upstream/errors.hpp"
+#include "tests/support/upstream/models.hpp"
 
 namespace lanemq::upstream {
 namespace {
 
-constexpr std::string_view kChatPath = "/v1/chat/completions";
 constexpr std::string_view kKeyPath = "/admin/keys/";
-
-struct Endpoint {
-  std::string_view path;
-  std::string_view method;
-};
-constexpr std::array kEndpoints = {Endpoint{kChatPath, "POST"}, Endpoint{"/v1/models", "GET"},
-                                   Endpoint{"/healthz", "GET"}, Endpoint{"/stats", "GET"}};
+constexpr std::string_view kModelsPath = "/v1/models";
+constexpr std::string_view kVersion = "anthropic-version";
+/// The most names that a record tells of what should not be there.
+constexpr std::size_t kLeaksMax = 16;
 
 std::string_view path_of(std::string_view target) {
   return target.substr(0, target.find('?'));
 }
 
-Reply refuse(unsigned status, const ApiError& error) {
-  return {.status = status, .body = error_body(error)};
+bool equal_names(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::string in_small_letters(std::string_view name) {
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char byte) { return std::tolower(byte); });
+  return small;
+}
+
+Dialect dialect_of(const Request& request) {
+  return request.header(kVersion).empty() ? Dialect::openai : Dialect::anthropic;
+}
+
+Reply refusal(const Request& request, unsigned status, const ApiError& error) {
+  return {.status = status, .body = error_body(dialect_of(request), status, error, "")};
 }
 
 Reply not_found(const Request& request) {
-  return refuse(404, {.message = "Unknown request URL: " + std::string(request.method) + " " +
-                                 std::string(request.target.substr(0, 200)) +
-                                 ". There are POST /v1/chat/completions and /admin/keys/NAME, and GET "
-                                 "/v1/models, /healthz, /stats.",
-                      .code = "unknown_url"});
+  return refusal(request, 404,
+                 {.message = "Unknown request URL: " + std::string(request.method) + " " +
+                             std::string(request.target.substr(0, 200)) +
+                             ". lanemq-upstream --help tells what there is.",
+                  .code = "unknown_url"});
 }
 
-Reply wrong_method(const Request& request, const Endpoint& endpoint) {
+Reply wrong_method(const Request& request, std::string_view method) {
   Reply reply =
-      refuse(405, {.message = "Not allowed to " + std::string(request.method) + " on " +
-                              std::string(endpoint.path) + "; use " + std::string(endpoint.method) + ".",
-                   .code = "method_not_allowed"});
-  reply.headers.emplace_back("allow", endpoint.method);
+      refusal(request, 405,
+              {.message = "Not allowed to " + std::string(request.method) + " on " +
+                          std::string(path_of(request.target)) + "; use " + std::string(method) + ".",
+               .code = "method_not_allowed"});
+  reply.headers.emplace_back("allow", method);
   return reply;
 }
 
-std::string call_id(std::string_view prefix, std::uint64_t number) {
+std::string digits_of(std::uint64_t number) {
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
-  return std::string(prefix) + digits;
+  return digits;
 }
 
-Reply rate_limited(const Verdict& verdict, const std::string& model) {
+ApiError rate_limited(const Verdict& verdict, const std::string& model) {
   const bool by_requests = verdict.dimension == Dimension::requests;
   const std::string where = " for " + model + " on " +
                             (by_requests ? "requests per min (RPM)" : "tokens per min (TPM)") + ": Limit " +
@@ -61,35 +76,61 @@ Reply rate_limited(const Verdict& verdict, const std::string& model) {
     // Requested > Limit: no wait would help, so none is told.
     error.message = "Request too large" + where + ", Requested " + std::to_string(verdict.requested) +
                     ". The input or output tokens must be reduced in order to run successfully.";
-    return refuse(429, error);
+  } else {
+    error.message = "Rate limit reached" + where + ", Used " + std::to_string(verdict.used) + ", Requested " +
+                    std::to_string(verdict.requested) + ". Please try again in " +
+                    format_duration(*verdict.wait) + ".";
   }
-  error.message = "Rate limit reached" + where + ", Used " + std::to_string(verdict.used) + ", Requested " +
-                  std::to_string(verdict.requested) + ". Please try again in " +
-                  format_duration(*verdict.wait) + ".";
-  Reply reply = refuse(429, error);
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(*verdict.wait).count();
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(*verdict.wait).count();
-  reply.headers.emplace_back("retry-after", std::to_string(seconds));
-  reply.headers.emplace_back("retry-after-ms", std::to_string(milliseconds));
-  return reply;
+  return error;
 }
 
-Reply server_error(Draws& draws) {
-  switch (draws.below(3)) {
-    case 0:
-      return refuse(500,
-                    {.message = "The server had an error while processing your request. Sorry about that!",
-                     .type = "server_error"});
-    case 1:
-      return refuse(502, {.message = "Bad gateway.", .type = "server_error"});
-    default:
-      return refuse(503, {.message = "The engine is currently overloaded, please try again later.",
-                          .type = "server_error",
-                          .code = "service_unavailable"});
+// What chance breaks off ends in its middle.
+void break_off(Fault fault, std::uint64_t middle, std::optional<std::uint64_t>& place, Delivery& delivery) {
+  if (fault != Fault::reset && fault != Fault::half) return;
+  delivery.broken_off = fault == Fault::reset ? Finish::reset : Finish::closed;
+  place = middle;
+}
+
+// Where the faults that the model's name asks for break an answer off; the first that is asked for wins.
+Fault break_off_as_asked(const ModelFaults& faults, bool stream, Delivery& delivery) {
+  const auto behind_deltas = [&](const std::optional<std::uint64_t>& deltas, Finish finish) {
+    if (deltas) delivery.deltas_max = deltas;
+    if (deltas) delivery.broken_off = finish;
+    return deltas.has_value();
+  };
+  const auto behind_bytes = [&](const std::optional<std::uint64_t>& bytes, Finish finish) {
+    if (bytes) delivery.bytes_max = bytes;
+    if (bytes) delivery.broken_off = finish;
+    return bytes.has_value();
+  };
+  if (faults.no_answer || behind_bytes(faults.reset_bytes, Finish::reset)) return Fault::reset;
+  if (behind_bytes(faults.half_bytes, Finish::closed)) return Fault::half;
+  if (!stream) return faults.stall_deltas ? Fault::stall : Fault::none;
+  if (behind_deltas(faults.eof_deltas, Finish::done)) return Fault::eof;
+  if (behind_deltas(faults.stall_deltas, Finish::silent)) return Fault::stall;
+  if (behind_deltas(faults.error_deltas, Finish::done)) {
+    delivery.error = error_of_status(529);
+    return Fault::error_event;
   }
+  return Fault::none;
+}
+
+// Why what the model's name asks for is impossible here; empty if it is not.
+std::string misfit(const Api& api, const ModelRequest& asked, const ModelFaults& faults) {
+  if (!asked.stream && (faults.eof_deltas || faults.error_deltas || faults.stamps || faults.comments))
+    return "The model's name asks for something that only streams do; ask with stream: true.";
+  if (faults.pings && (!asked.stream || api.dialect() != Dialect::anthropic))
+    return "Only the streams of messages have pings.";
+  return {};
 }
 
 }  // namespace
+
+std::string_view Request::header(std::string_view name) const {
+  for (const auto& [field, value] : headers)
+    if (equal_names(field, name)) return value;
+  return {};
+}
 
 Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
     : options_(options), started_(now), log_(std::move(log)) {
@@ -100,41 +141,43 @@ Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
 
 Call Upstream::receive(const Request& request, TimePoint now) {
   Call call{.arrived = now};
-  if (const std::string_view path = path_of(request.target);
-      path.starts_with(kKeyPath) && request.method == "POST") {
-    call.reply = set_key(path.substr(kKeyPath.size()), request.body);
+  const std::string_view path = path_of(request.target);
+  if (const Api* const api = find_api(path); api && request.method == "POST") {
+    Work work{.api = *api, .request = request, .call = call};
+    receive_work(work);
     return call;
-  }
-  const auto* const endpoint = std::find_if(kEndpoints.begin(), kEndpoints.end(), [&](const Endpoint& known) {
-    return known.path == path_of(request.target);
-  });
-  if (endpoint == kEndpoints.end()) {
+  } else if (api) {
+    call.reply = wrong_method(request, "POST");
+  } else if (path.starts_with(kKeyPath) && request.method == "POST") {
+    call.reply = set_key(path.substr(kKeyPath.size()), request.body);
+  } else if (path != "/healthz" && path != "/stats" && !path.starts_with(kModelsPath)) {
     call.reply = not_found(request);
-  } else if (endpoint->method != request.method) {
-    call.reply = wrong_method(request, *endpoint);
-  } else if (endpoint->path == kChatPath) {
-    receive_chat(call, request);
-  } else if (endpoint->path == "/v1/models") {
-    call.reply.body = models_body(unix_seconds(started_));
-  } else if (endpoint->path == "/healthz") {
+  } else if (request.method != "GET") {
+    call.reply = wrong_method(request, "GET");
+  } else if (path == "/healthz") {
     call.reply.body = R"({"status":"ok"})";
-  } else {
+  } else if (path == "/stats") {
     call.reply.body = stats_reply(now);
+  } else {
+    call.reply = models(request, path.substr(kModelsPath.size()));
   }
   return call;
 }
 
 Call Upstream::receive_oversized(const Request& request, std::uint64_t body_bytes_max, TimePoint now) {
   Call call{.arrived = now};
-  call.reply = refuse(413, {.message = "The body is larger than " + std::to_string(body_bytes_max) +
-                                       " bytes (body-limit); send less.",
-                            .code = "request_too_large"});
-  if (path_of(request.target) == kChatPath) {
+  const ApiError error{.message = "The body is larger than " + std::to_string(body_bytes_max) +
+                                  " bytes (body-limit); send less.",
+                       .code = "request_too_large"};
+  if (const Api* const api = find_api(path_of(request.target))) {
     ++stats_.calls;
     ++stats_.bad_requests;
-    const Account* const account = account_of(request.authorization);
-    call.record = begin_record(call, request, account);
-    add_headers(call, account);
+    Work work{.api = *api, .request = request, .call = call, .account = account_of(request)};
+    call.record = begin_record(work);
+    refuse(work, 413, error);
+    add_headers(work);
+  } else {
+    call.reply = refusal(request, 413, error);
   }
   return call;
 }
@@ -143,32 +186,84 @@ Call Upstream::receive_malformed(TimePoint now) {
   ++stats_.malformed;
   Call call{.arrived = now};
   call.reply =
-      refuse(400, {.message = "This is no HTTP/1.1 request, or its header is larger than the limit."});
+      refusal({}, 400, {.message = "This is no HTTP/1.1 request, or its header is larger than the limit."});
   return call;
 }
 
-void Upstream::receive_chat(Call& call, const Request& request) {
+void Upstream::receive_work(Work& work) {
   ++stats_.calls;
-  Account* const account = account_of(request.authorization);
-  call.record = begin_record(call, request, account);
-  if (!account || account->death == Death::revoked) {
+  ++stats_.paths[std::string(work.api.path())];
+  work.account = account_of(work.request);
+  work.call.record = begin_record(work);
+  if (!work.account || work.account->death == Death::revoked) {
     ++stats_.unauthorized;
-    if (account) ++account->stats.refused_dead;
-    call.reply = refuse(401, {.message = "Incorrect API key provided.", .code = "invalid_api_key"});
-  } else if (account->death == Death::spent) {
+    if (work.account) ++work.account->stats.refused_dead;
+    refuse(work, 401, error_of_status(401));
+  } else if (work.account->death == Death::spent) {
     ++stats_.rejected_429;
-    ++account->stats.refused_dead;
-    call.reply = refuse(429, {.message = "You exceeded your current quota, please check your plan and "
-                                         "billing details.",
-                              .type = "insufficient_quota",
-                              .code = "insufficient_quota"});
-  } else if (const auto chat = parse_chat(request.body); !chat) {
-    ++stats_.bad_requests;
-    call.reply = refuse(400, chat.error());
+    ++work.account->stats.refused_dead;
+    refuse(work, 429,
+           {.message = "You exceeded your current quota, please check your plan and billing details.",
+            .type = "insufficient_quota",
+            .code = "insufficient_quota"});
   } else {
-    limit(call, *chat, *account);
+    check(work);
   }
-  add_headers(call, account);
+  add_headers(work);
+}
+
+void Upstream::refuse(Work& work, unsigned status, const ApiError& error) {
+  work.call.reply.status = status;
+  work.call.reply.body = error_body(work.api.dialect(), status, error, request_id());
+}
+
+void Upstream::check(Work& work) {
+  const auto refuse_bad = [&](const ApiError& error) {
+    ++stats_.bad_requests;
+    refuse(work, 400, error);
+  };
+  const auto body = parse_object(work.request.body);
+  if (!body) return refuse_bad(body.error());
+  if (work.api.dialect() == Dialect::anthropic && work.request.header(kVersion).empty())
+    return refuse_bad({.message = "anthropic-version: header is required"});
+  CallRecord& record = *work.call.record;
+  record.leaks = leaks_of(work, *body);
+  if (!record.leaks.empty()) {
+    ++stats_.violations;
+    return refuse_bad({.message = "Unrecognized request argument supplied: " + record.leaks.front(),
+                       .param = record.leaks.front(),
+                       .code = "unknown_parameter"});
+  }
+  try {
+    const ModelRequest asked = work.api.parse(*body);
+    const auto faults = parse_model_faults(asked.model);
+    if (!faults) return refuse_bad(faults.error());
+    if (const std::string why = misfit(work.api, asked, *faults); !why.empty())
+      return refuse_bad({.message = why, .param = "model", .code = "unknown_fault"});
+    limit(work, asked, *faults);
+  } catch (const Refusal& refused) {
+    refuse_bad(refused.error);
+  }
+}
+
+std::vector<std::string> Upstream::leaks_of(const Work& work, const Json& body) const {
+  std::vector<std::string> leaks;
+  const auto leak = [&](std::string name) {
+    if (leaks.size() < kLeaksMax) leaks.push_back(std::move(name));
+  };
+  for (const auto& [field, value] : work.request.headers) {
+    const std::string name = in_small_letters(field);
+    const bool own = name.starts_with("x-lanemq-") && name != "x-lanemq-job" && name != "x-lanemq-attempt";
+    const bool sdk = name.starts_with("x-stainless-") && !options_.allow_sdk_headers;
+    if (own || sdk || name == "x-priority") leak(name);
+  }
+  const auto known = work.api.parameters();
+  for (const auto& [name, value] : body.items())
+    if (std::find(known.begin(), known.end(), name) == known.end()) leak(name);
+  if (const Json& model = member(body, "model");
+      model.is_string() && model.get_ref<const std::string&>().find('@') != std::string::npos)
+    leak("model " + model.get<std::string>());
+  return leaks;
 }
 
 Reply Upstream::set_key(std::string_view name, std::string_view body) {
@@ -176,11 +271,12 @@ Reply Upstream::set_key(std::string_view name, std::string_view body) {
     return known.key.name == name && !name.empty();
   });
   if (account == accounts_.end())
-    return refuse(404, {.message = "There is no key \"" + std::string(name.substr(0, 100)) +
-                                   "\"; keys are named with --keys.",
-                        .code = "unknown_key"});
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  const auto dead = json.is_object() ? json.value("dead", nlohmann::json()) : nlohmann::json();
+    return refusal({}, 404,
+                   {.message = "There is no key \"" + std::string(name.substr(0, 100)) +
+                               "\"; keys are named with --keys.",
+                    .code = "unknown_key"});
+  const auto json = Json::parse(body, nullptr, false);
+  const auto dead = json.is_object() ? json.value("dead", Json()) : Json();
   if (dead == true)
     account->death = Death::revoked;
   else if (dead == "quota")
@@ -188,33 +284,50 @@ Reply Upstream::set_key(std::string_view name, std::string_view body) {
   else if (dead == false)
     account->death = Death::none;
   else
-    return refuse(400, {.message = R"(Send {"dead":true} for 401, {"dead":"quota"} for insufficient_quota, )"
-                                   R"({"dead":false} for a living key.)"});
+    return refusal({}, 400,
+                   {.message = R"(Send {"dead":true} for 401, {"dead":"quota"} for insufficient_quota, )"
+                               R"({"dead":false} for a living key.)"});
   return {.body = "{}"};
 }
 
-void Upstream::limit(Call& call, const ChatRequest& chat, Account& account) {
-  call.record->model = chat.model;
-  call.record->prompt_tokens = chat.prompt_tokens;
-  const Verdict verdict = account.limiter.admit(chat.charge(), call.arrived);
-  if (verdict.accepted) {
-    accept(call, chat, account);
-  } else {
-    ++stats_.rejected_429;
-    ++account.stats.rejected_429;
-    call.reply = rate_limited(verdict, chat.model);
-  }
+Reply Upstream::models(const Request& request, std::string_view id) const {
+  const Dialect dialect = dialect_of(request);
+  if (id.empty() || id == "/") return {.body = models_body(dialect, created_s())};
+  Reply reply;
+  if (id.starts_with("/")) reply.body = model_body(dialect, id.substr(1), created_s());
+  return reply.body.empty() ? refusal(request, 404, error_of_status(404)) : reply;
 }
 
-void Upstream::accept(Call& call, const ChatRequest& chat, Account& account) {
+void Upstream::limit(Work& work, const ModelRequest& asked, const ModelFaults& faults) {
+  CallRecord& record = *work.call.record;
+  record.model = asked.model;
+  record.stream = asked.stream;
+  record.service_tier = asked.service_tier;
+  record.prompt_tokens = asked.prompt_tokens;
+  const Verdict verdict = work.account->limiter.admit(asked.charge(), work.call.arrived);
+  if (verdict.accepted) return accept(work, asked, faults);
+  ++stats_.rejected_429;
+  ++work.account->stats.rejected_429;
+  refuse(work, 429, rate_limited(verdict, asked.model));
+  if (!verdict.wait) return;
+  HeaderFields& headers = work.call.reply.headers;
+  headers.emplace_back("retry-after",
+                       std::to_string(std::chrono::ceil<std::chrono::seconds>(*verdict.wait).count()));
+  if (work.api.dialect() == Dialect::openai)
+    headers.emplace_back("retry-after-ms",
+                         std::to_string(std::chrono::ceil<std::chrono::milliseconds>(*verdict.wait).count()));
+}
+
+void Upstream::accept(Work& work, const ModelRequest& asked, const ModelFaults& faults) {
+  Call& call = work.call;
   ++stats_.accepted;
-  ++account.stats.accepted;
+  ++work.account->stats.accepted;
   ++stats_.in_flight;
   stats_.in_flight_peak = std::max(stats_.in_flight_peak, stats_.in_flight);
-  stats_.charged_tokens += chat.charge();
-  call.record->charged = chat.charge();
-  peak_.add(call.arrived - started_, chat.charge());
-  account.peak.add(call.arrived - started_, chat.charge());
+  stats_.charged_tokens += asked.charge();
+  call.record->charged = asked.charge();
+  peak_.add(call.arrived - started_, asked.charge());
+  work.account->peak.add(call.arrived - started_, asked.charge());
   if (const std::string& job = call.record->job; !job.empty()) {
     const std::uint64_t name = fnv1a(job);
     if (jobs_seen_.contains(name)) {
@@ -223,47 +336,102 @@ void Upstream::accept(Call& call, const ChatRequest& chat, Account& account) {
       jobs_seen_.insert(name);
     }
   }
-  answer(call, chat);
+  answer(work, asked, still_first(work, faults) ? faults : ModelFaults{});
 }
 
-void Upstream::answer(Call& call, const ChatRequest& chat) {
-  Draws draws(options_.seed, stats_.accepted);
-  call.fault = draws.fault(options_.faults);
-  call.delay = call.fault == Fault::stall ? options_.stall : draws.latency(options_.latency);
-  call.record->fault = name_of(call.fault);
+bool Upstream::still_first(const Work& work, const ModelFaults& faults) {
+  if (faults.first == 0) return true;
+  const std::uint64_t body = work.call.record->body_hash;
+  if (calls_of_body_.size() >= kBodiesRememberedMax && !calls_of_body_.contains(body)) return true;
+  return ++calls_of_body_[body] <= faults.first;
+}
+
+void Upstream::answer(Work& work, const ModelRequest& asked, const ModelFaults& faults) {
+  Call& call = work.call;
+  Draws chance(options_.seed, stats_.accepted);
+  call.fault = chance.fault(options_.faults);
+  call.delay = chance.latency(options_.latency);
+  if (faults.delay) call.delay = *faults.delay;
+  call.stall = options_.stall;
+  if (faults.status != 0) return refuse_as_asked(work, faults);
   if (call.fault == Fault::http_5xx) {
-    call.reply = server_error(draws);
-    return;
+    const unsigned status = std::array{500u, 502u, 503u}[chance.below(3)];
+    call.record->fault = name_of(call.fault);
+    return refuse(work, status, error_of_status(status));
   }
-  const Answer answer = draw_answer(draws, chat.max_tokens);
-  const std::string id = call_id("chatcmpl-", draws());
-  call.record->completion_tokens = answer.tokens;
-  call.reply.body = completion_body(id, unix_seconds(call.arrived), chat, answer);
+  Draws content(options_.seed, asked.prompt_hash);
+  Completion completion{.id = digits_of(content()), .created_s = created_s(), .request = asked, .answer = {}};
+  if (asked.max_tokens > 0) completion.answer = draw_answer(content, asked, faults.tokens);
+  call.record->completion_tokens = completion.answer.tokens;
+
+  Delivery delivery{.delay = call.delay,
+                    .gap = faults.gap.value_or(options_.token_gap),
+                    .drip = faults.drip,
+                    .pings = faults.pings,
+                    .comments = faults.comments,
+                    .line_end = faults.line_end,
+                    .stamps = faults.stamps,
+                    .unix_of_arrival = unix_time(call.arrived)};
+  const Fault asked_for = break_off_as_asked(faults, asked.stream, delivery);
+  if (asked_for != Fault::none) call.fault = asked_for;
+  call.record->fault = name_of(call.fault);
+  if (call.fault == Fault::stall && !(asked.stream && asked_for == Fault::stall)) {
+    call.delay = options_.stall;
+  } else if (faults.no_answer) {
+    return;
+  } else if (asked.stream) {
+    if (asked_for == Fault::none)
+      break_off(call.fault, completion.answer.tokens / 2, delivery.deltas_max, delivery);
+    call.script = std::make_unique<Script>(work.api, std::move(completion), delivery);
+  } else {
+    call.reply.body = work.api.body(completion);
+    if (asked_for == Fault::none)
+      break_off(call.fault, call.reply.body.size() / 2, delivery.bytes_max, delivery);
+    if (delivery.bytes_max || delivery.drip)
+      call.script = std::make_unique<Script>(std::exchange(call.reply.body, {}), delivery);
+  }
 }
 
-void Upstream::finish(const Call& call, Ending ending, TimePoint now) {
+void Upstream::refuse_as_asked(Work& work, const ModelFaults& faults) {
+  ApiError error = error_of_status(faults.status);
+  if (!faults.code.empty()) error.code = faults.code;
+  work.call.fault = Fault::status;
+  work.call.record->fault = name_of(Fault::status);
+  refuse(work, faults.status, error);
+  if (faults.retry_after_s)
+    work.call.reply.headers.emplace_back("retry-after", std::to_string(*faults.retry_after_s));
+}
+
+void Upstream::finish(const Call& call, Ending ending, std::uint64_t sent, TimePoint now) {
   if (!call.record) return;
   CallRecord record = *call.record;
   record.latency = now - call.arrived;
+  record.ended_unix = unix_time(now);
   record.status = call.reply.status;
+  record.sent = sent;
+  record.end = "answered";
   if (ending == Ending::hung_up) {
     record.status = 499;
+    record.end = "hung_up";
     ++stats_.hung_up;
   } else if (ending == Ending::cut) {
     record.status = 0;
+    record.end = "cut";
     record.fault = "cut";
-  } else if (call.fault == Fault::stall) {
+  } else if ((call.fault == Fault::stall || call.fault == Fault::reset) && !call.script) {
     record.status = 0;
   }
   const bool answered = record.status != 0 && record.status != 499;
-  if (!answered || record.status >= 500) record.completion_tokens = 0;
+  if (call.script && call.script->is_stream()) {
+    record.completion_tokens = call.script->deltas();
+    stats_.deltas += call.script->deltas();
+  } else if (!answered || record.status >= 400) {
+    record.completion_tokens = 0;
+  }
   if (record.charged) {
     --stats_.in_flight;
     stats_.ok += answered && call.fault == Fault::none;
-    stats_.faults_5xx += call.fault == Fault::http_5xx;
-    stats_.faults_reset += call.fault == Fault::reset;
-    stats_.faults_stall += call.fault == Fault::stall;
-    stats_.faults_half += call.fault == Fault::half;
+    if (call.fault != Fault::none) ++stats_.faults[name_of(call.fault)];
     stats_.prompt_tokens += record.prompt_tokens;
     stats_.completion_tokens += record.completion_tokens;
   }
@@ -283,36 +451,41 @@ void Upstream::connection_refused() {
   ++stats_.connections_refused;
 }
 
-CallRecord Upstream::begin_record(const Call& call, const Request& request, const Account* account) const {
-  return {.at = call.arrived - started_,
-          .job = std::string(request.job.substr(0, kLoggedTextMax)),
-          .key = account ? account->key.name : std::string(),
-          .body_hash = fnv1a(request.body)};
+CallRecord Upstream::begin_record(const Work& work) const {
+  const std::string_view job = work.request.header("x-lanemq-job");
+  return {.at = work.call.arrived - started_,
+          .path = std::string(work.api.path()),
+          .job = std::string(
+              (job.empty() ? work.request.header("x-client-request-id") : job).substr(0, kLoggedTextMax)),
+          .key = work.account ? work.account->key.name : std::string(),
+          .body_hash = fnv1a(work.request.body)};
 }
 
-void Upstream::add_headers(Call& call, const Account* account) const {
-  struct Row {
-    Dimension dimension;
-    const char* name;
-  };
-  for (const Row row : {Row{Dimension::requests, "requests"}, Row{Dimension::tokens, "tokens"}}) {
-    const auto gauge = account ? account->limiter.gauge(row.dimension, call.arrived) : std::nullopt;
-    if (!gauge) continue;
-    auto& headers = call.reply.headers;
-    headers.emplace_back(std::string("x-ratelimit-limit-") + row.name, std::to_string(gauge->limit));
-    headers.emplace_back(std::string("x-ratelimit-remaining-") + row.name, std::to_string(gauge->remaining));
-    headers.emplace_back(std::string("x-ratelimit-reset-") + row.name, format_duration(gauge->reset));
+void Upstream::add_headers(Work& work) {
+  HeaderFields& headers = work.call.reply.headers;
+  if (work.account)
+    add_limit_headers(headers, work.api.dialect(), work.account->limiter, work.call.arrived,
+                      unix_time(work.call.arrived));
+  if (work.api.dialect() == Dialect::anthropic) {
+    headers.emplace_back("request-id", request_id());
+  } else {
+    headers.emplace_back("x-request-id", request_id());
+    headers.emplace_back("openai-processing-ms",
+                         std::to_string(work.call.delay / std::chrono::milliseconds(1)));
   }
-  call.reply.headers.emplace_back("x-request-id", call_id("req_", stats_.calls));
-  call.reply.headers.emplace_back("openai-processing-ms",
-                                  std::to_string(call.delay / std::chrono::milliseconds(1)));
 }
 
-Upstream::Account* Upstream::account_of(std::string_view authorization) {
+Upstream::Account* Upstream::account_of(const Request& request) {
   if (options_.keys.empty()) return &accounts_.front();
+  const std::string_view bearer = request.header("authorization");
+  const std::string_view own = request.header("x-api-key");
   for (Account& account : accounts_)
-    if (authorization == "Bearer " + account.key.secret) return &account;
+    if (bearer == "Bearer " + account.key.secret || own == account.key.secret) return &account;
   return nullptr;
+}
+
+std::string Upstream::request_id() const {
+  return "req_" + digits_of(stats_.calls);
 }
 
 std::string Upstream::stats_reply(TimePoint now) const {
@@ -324,10 +497,6 @@ std::string Upstream::stats_reply(TimePoint now) const {
       key.peak_tokens_60s = account.peak.tokens();
     }
   return stats_body(stats, options_.quota, peak_.calls(), peak_.tokens(), now - started_);
-}
-
-std::int64_t Upstream::unix_seconds(TimePoint now) const {
-  return options_.started_unix_s + (now - started_) / std::chrono::seconds(1);
 }
 
 }  // namespace lanemq::upstream

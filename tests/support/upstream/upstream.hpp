@@ -3,60 +3,73 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "tests/support/upstream/answers.hpp"
+#include "tests/support/upstream/api.hpp"
 #include "tests/support/upstream/call_log.hpp"
 #include "tests/support/upstream/draws.hpp"
+#include "tests/support/upstream/limit_headers.hpp"
 #include "tests/support/upstream/limiter.hpp"
+#include "tests/support/upstream/model_faults.hpp"
 #include "tests/support/upstream/peak.hpp"
+#include "tests/support/upstream/script.hpp"
+#include "tests/support/upstream/stats.hpp"
 
 namespace lanemq::upstream {
 
 /// A key that calls may carry.
 struct ApiKey {
   std::string name;    ///< In /stats, the log and the admin path.
-  std::string secret;  ///< The bearer token.
+  std::string secret;  ///< The bearer token, or the x-api-key.
 };
 
 struct UpstreamOptions {
   Quota quota{};  ///< Of each key.
   LatencyRange latency{};
+  Duration token_gap{};  ///< Between the deltas of a stream.
   FaultRates faults{};
   Duration stall = std::chrono::seconds(30);
   std::uint64_t seed = 1;
-  std::vector<ApiKey> keys{};       ///< Empty: any key, or none, is welcome, and all calls are one account.
-  std::int64_t started_unix_s = 0;  ///< The wall clock at the start, for the `created` fields.
+  std::vector<ApiKey> keys{};      ///< Empty: any key, or none, is welcome, and all calls are one account.
+  bool allow_sdk_headers = false;  ///< x-stainless-* are no violation.
+  Duration started_unix{};         ///< The wall clock at the start, since 1970.
 };
 
 /// A request as it arrived. The views must live through receive() only.
 struct Request {
   std::string_view method;
   std::string_view target;  ///< The path, perhaps with a query, which is ignored.
-  std::string_view authorization;
-  std::string_view job;  ///< The header `x-lanemq-job`.
+  std::vector<std::pair<std::string_view, std::string_view>> headers{};
   std::string_view body;
+
+  /// The value of the first header field with that name, in small letters; empty where there is none.
+  std::string_view header(std::string_view name) const;
 };
 
 struct Reply {
   unsigned status = 200;
-  std::string body{};
-  std::vector<std::pair<std::string, std::string>> headers{};  ///< Beside content-type and content-length.
+  std::string body{};      ///< Unless the call has a script.
+  HeaderFields headers{};  ///< Beside content-type and content-length.
 };
 
 /// One request on its way: what to answer, when, and what to do wrong about it.
 struct Call {
   Reply reply{};
-  Duration delay{};  ///< From arrival to the answer (for a stall: to the closing of the connection).
+  /// From arrival to the first byte. A stall or a reset without a script is no answer at all: until the
+  /// connection is closed or reset.
+  Duration delay{};
   Fault fault = Fault::none;
   TimePoint arrived{};
-  std::optional<CallRecord>
-      record{};  ///< Present for POST /v1/chat/completions alone: only those are logged.
+  std::unique_ptr<Script> script{};    ///< How the body is sent; null: reply.body, as a whole.
+  Duration stall{};                    ///< How long a script's silence lasts until the connection is closed.
+  std::optional<CallRecord> record{};  ///< Present for paths that take work: only those are logged.
 };
 
 /// How a call ended, as the transport saw it.
@@ -66,14 +79,21 @@ enum class Ending {
   cut,       ///< The double was stopped before.
 };
 
-/// The upstream double without its sockets: an OpenAI-shaped service with strict limits and deliberate
+/// The upstream double without its sockets: OpenAI's and Anthropic's APIs with strict limits and deliberate
 /// faults.
 ///
-/// POST /v1/chat/completions is refused with 401, 400 or 413 before the limits are asked and with 429 by
+/// What takes work (see api.hpp) is refused with 401, 400 or 413 before the limits are asked and with 429 by
 /// them; none of these counts against the limits. What is accepted counts from its arrival on, whatever
-/// becomes of it, with ChatRequest::charge() tokens that are never given back. GET /v1/models, /healthz and
-/// /stats are free. Every reply to a chat request tells the limits of its key in x-ratelimit-* headers, as
-/// they were at its arrival.
+/// becomes of it, with ModelRequest::charge() tokens that are never given back. GET /v1/models,
+/// /v1/models/{id}, /healthz and /stats are free. Every reply to work tells the limits of its key in
+/// x-ratelimit-* or anthropic-ratelimit-* headers, as they were at its arrival.
+///
+/// What a gateway must keep to itself is a violation, logged by name and refused with 400: a top-level
+/// parameter that the API does not know, a model's name with `@`, header fields x-lanemq-* (but -job and
+/// -attempt), x-priority and x-stainless-*.
+///
+/// Equal prompts get equal answers, byte for byte, from one double and from doubles with one seed that were
+/// started in the same second.
 ///
 /// POST /admin/keys/NAME says what becomes of a key: `{"dead":true}` has its calls answered 401 from then on,
 /// `{"dead":"quota"}` 429 with `insufficient_quota`, `{"dead":false}` as usual again.
@@ -84,7 +104,7 @@ class Upstream {
  public:
   using Log = std::function<void(const CallRecord&)>;
 
-  /// `log` takes the record of each chat call as it ends.
+  /// `log` takes the record of each call for work as it ends.
   Upstream(const UpstreamOptions& options, TimePoint now, Log log);
 
   Call receive(const Request& request, TimePoint now);
@@ -92,8 +112,8 @@ class Upstream {
   Call receive_oversized(const Request& request, std::uint64_t body_bytes_max, TimePoint now);
   /// Bytes that are no HTTP/1.1 request; they are answered 400.
   Call receive_malformed(TimePoint now);
-  /// Counts and logs the end of a call.
-  void finish(const Call& call, Ending ending, TimePoint now);
+  /// Counts and logs the end of a call, of whose body `sent` bytes went out.
+  void finish(const Call& call, Ending ending, std::uint64_t sent, TimePoint now);
 
   void connection_opened();
   void connection_closed();
@@ -105,6 +125,8 @@ class Upstream {
 
   /// Jobs remembered to find duplicates among; later ones are not compared any more.
   static constexpr std::size_t kJobsRememberedMax = 1'000'000;
+  /// Bodies remembered that asked for a fault of the first calls; later ones get that fault always.
+  static constexpr std::size_t kBodiesRememberedMax = 1'000'000;
 
  private:
   enum class Death { none, revoked, spent };
@@ -119,16 +141,32 @@ class Upstream {
     Death death = Death::none;
   };
 
-  void receive_chat(Call& call, const Request& request);
+  /// A call for work, as far as it got.
+  struct Work {
+    const Api& api;
+    const Request& request;
+    Call& call;
+    Account* account = nullptr;
+  };
+
+  void receive_work(Work& work);
+  void refuse(Work& work, unsigned status, const ApiError& error);
+  void check(Work& work);
+  std::vector<std::string> leaks_of(const Work& work, const Json& body) const;
   Reply set_key(std::string_view name, std::string_view body);
-  void limit(Call& call, const ChatRequest& chat, Account& account);
-  void accept(Call& call, const ChatRequest& chat, Account& account);
-  void answer(Call& call, const ChatRequest& chat);
-  void add_headers(Call& call, const Account* account) const;
-  CallRecord begin_record(const Call& call, const Request& request, const Account* account) const;
-  Account* account_of(std::string_view authorization);
+  Reply models(const Request& request, std::string_view id) const;
+  void limit(Work& work, const ModelRequest& asked, const ModelFaults& faults);
+  void accept(Work& work, const ModelRequest& asked, const ModelFaults& faults);
+  void answer(Work& work, const ModelRequest& asked, const ModelFaults& faults);
+  void refuse_as_asked(Work& work, const ModelFaults& faults);
+  bool still_first(const Work& work, const ModelFaults& faults);
+  void add_headers(Work& work);
+  CallRecord begin_record(const Work& work) const;
+  Account* account_of(const Request& request);
+  std::string request_id() const;
   std::string stats_reply(TimePoint now) const;
-  std::int64_t unix_seconds(TimePoint now) const;
+  Duration unix_time(TimePoint now) const { return options_.started_unix + (now - started_); }
+  std::int64_t created_s() const { return options_.started_unix / std::chrono::seconds(1); }
 
   UpstreamOptions options_;
   TimePoint started_;
@@ -137,6 +175,7 @@ class Upstream {
   PeakMeter peak_;
   Stats stats_;
   std::unordered_set<std::uint64_t> jobs_seen_;
+  std::unordered_map<std::uint64_t, std::uint64_t> calls_of_body_;
 };
 
 }  // namespace lanemq::upstream

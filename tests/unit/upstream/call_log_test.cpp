@@ -19,21 +19,30 @@ std::string line(Duration at, unsigned status, std::optional<std::uint64_t> char
 
 TEST(ToLine, tells_everything_about_a_call) {
   const std::string text = to_line({.at = 1203417999ns,
+                                    .path = "/v1/chat/completions",
                                     .status = 200,
+                                    .end = "hung_up",
+                                    .stream = true,
                                     .model = "gpt-4o",
                                     .prompt_tokens = 61,
                                     .completion_tokens = 118,
                                     .charged = 573,
                                     .latency = 87ms + 220us,
+                                    .ended_unix = 1700s + 500us,
+                                    .sent = 812,
                                     .fault = "half",
+                                    .leaks = {"lane", "x-priority"},
+                                    .service_tier = "flex",
                                     .job = "a-17",
                                     .key = "k1",
                                     .body_hash = 255});
 
   EXPECT_EQ(
       text,
-      R"({"t_ms":1203.417,"status":200,"model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,)"
-      R"("latency_ms":87.220,"charged":573,"fault":"half","job":"a-17","key":"k1","body":"00000000000000ff"})");
+      R"({"t_ms":1203.417,"path":"/v1/chat/completions","status":200,"end":"hung_up","stream":true,)"
+      R"("model":"gpt-4o","prompt_tokens":61,"completion_tokens":118,"latency_ms":87.220,)"
+      R"("ended_unix_ms":1700000.500,"sent":812,"charged":573,"fault":"half","leaks":["lane","x-priority"],)"
+      R"("service_tier":"flex","job":"a-17","key":"k1","body":"00000000000000ff"})");
 }
 
 TEST(ToLine, stays_one_line_of_json_whatever_clients_send) {
@@ -79,6 +88,17 @@ TEST(Audit, tells_the_peak_of_the_key_that_had_most) {
   EXPECT_EQ(result->accepted, 3u);
   EXPECT_EQ(result->peak_calls_60s, 2u);
   EXPECT_EQ(result->peak_tokens_60s, 20u);
+}
+
+TEST(Audit, counts_violations_and_takes_no_asked_for_429_for_the_limits) {
+  std::istringstream log(to_line({.status = 400, .leaks = {"lane"}}) + "\n" +
+                         to_line({.status = 429, .charged = 3, .fault = "status"}) + "\n");
+
+  const auto result = audit(log);
+
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->violations, 1u);
+  EXPECT_EQ(result->rejected_429, 0u);
 }
 
 TEST(Audit, leaves_out_a_torn_last_line_and_says_so) {

@@ -96,6 +96,10 @@ std::shared_ptr<const HttpHeaders> carrying(const std::vector<std::string>& line
   return std::make_shared<const HttpHeaders>(lines, std::move(secrets));
 }
 
+std::shared_ptr<CredentialBox> with_keys(HttpCredentials credentials) {
+  return std::make_shared<CredentialBox>(std::move(credentials));
+}
+
 class HttpHandlerTest : public testing::Test {
  protected:
   HttpHandlerTest() { sink_->adopt_thread(); }
@@ -125,7 +129,7 @@ class HttpHandlerTest : public testing::Test {
   }
 
   JobOutcome ask(const std::string& url, std::vector<std::string> headers = {}) {
-    HttpHandler handler(client_, {url}, {.keyless = carrying(headers)});
+    HttpHandler handler(client_, {url}, with_keys({.keyless = carrying(headers)}));
     start(handler, {7, 2}, "question.");
     FinishedJob job = next();
     EXPECT_EQ(job.lease, (wire::Lease{7, 2}));
@@ -134,7 +138,7 @@ class HttpHandlerTest : public testing::Test {
 
   std::shared_ptr<CompletionSink> sink_ = std::make_shared<CompletionSink>();
   std::shared_ptr<HttpClient> client_ =
-      std::make_shared<HttpClient>(HttpOptions{.timeout = milliseconds(8000)});
+      std::make_shared<HttpClient>(HttpOptions{.times = {.total = milliseconds(8000)}});
 };
 
 std::string answer(const std::string& head, const std::string& body) {
@@ -225,7 +229,7 @@ TEST_F(HttpHandlerTest, nobody_there_costs_nothing) {
 
 TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
   CannedUpstream upstream("");
-  HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
+  HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));
   JobCall job;
   job.body = Blob::copy("question.");
   job.deadline = std::chrono::steady_clock::now() + milliseconds(30);
@@ -237,7 +241,7 @@ TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
 
 TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {
   CannedUpstream upstream("");
-  HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
+  HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));
   start(handler, {1, 1}, "question.");
 
   handler.cancel({1, 1});
@@ -249,7 +253,7 @@ TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {
 TEST_F(HttpHandlerTest, calls_under_way_do_not_keep_it_from_ending) {
   CannedUpstream upstream("");
   {
-    HttpHandler handler(client_, {upstream.url()}, {.keyless = carrying({})});
+    HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));
     start(handler, {1, 1}, "question.");
   }
   client_.reset();
@@ -260,9 +264,9 @@ TEST_F(HttpHandlerTest, calls_under_way_do_not_keep_it_from_ending) {
 TEST_F(HttpHandlerTest, a_job_carries_the_secret_of_its_key) {
   CannedUpstream upstream(answer("200 OK", "yes"));
   HttpHandler handler(client_, {upstream.url()},
-                      {.keyless = nullptr,
-                       .by_key = {{"k1", carrying({"Authorization: Bearer one"})},
-                                  {"k2", carrying({"Authorization: Bearer two"})}}});
+                      with_keys({.keyless = nullptr,
+                                 .by_key = {{"k1", carrying({"Authorization: Bearer one"})},
+                                            {"k2", carrying({"Authorization: Bearer two"})}}}));
 
   start(handler, {1, 1}, "question.", "job-1", "k2");
 
@@ -272,8 +276,9 @@ TEST_F(HttpHandlerTest, a_job_carries_the_secret_of_its_key) {
 }
 
 TEST_F(HttpHandlerTest, a_key_that_is_not_known_may_be_known_to_another_worker) {
-  HttpHandler keyed(client_, {"http://127.0.0.1:9/"}, {.keyless = nullptr, .by_key = {{"k1", carrying({})}}});
-  HttpHandler keyless(client_, {"http://127.0.0.1:9/"}, {.keyless = carrying({})});
+  HttpHandler keyed(client_, {"http://127.0.0.1:9/"},
+                    with_keys({.keyless = nullptr, .by_key = {{"k1", carrying({})}}}));
+  HttpHandler keyless(client_, {"http://127.0.0.1:9/"}, with_keys({.keyless = carrying({})}));
   for (HttpHandler* const handler : {&keyed, &keyless}) {
     start(*handler, {1, 1}, "question.", "job-1", "k\n3");
 
@@ -289,8 +294,9 @@ TEST_F(HttpHandlerTest, a_key_that_is_not_known_may_be_known_to_another_worker) 
 
 TEST_F(HttpHandlerTest, a_job_without_a_key_gets_the_only_one) {
   CannedUpstream upstream(answer("200 OK", "yes"));
-  HttpHandler handler(client_, {upstream.url()},
-                      {.keyless = nullptr, .by_key = {{"k1", carrying({"Authorization: Bearer one"})}}});
+  HttpHandler handler(
+      client_, {upstream.url()},
+      with_keys({.keyless = nullptr, .by_key = {{"k1", carrying({"Authorization: Bearer one"})}}}));
 
   start(handler, {1, 1}, "question.");
 
@@ -299,8 +305,9 @@ TEST_F(HttpHandlerTest, a_job_without_a_key_gets_the_only_one) {
 }
 
 TEST_F(HttpHandlerTest, a_job_without_a_key_where_there_are_several_is_the_brokers_to_mend) {
-  HttpHandler handler(client_, {"http://127.0.0.1:9/"},
-                      {.keyless = nullptr, .by_key = {{"k1", carrying({})}, {"k2", carrying({})}}});
+  HttpHandler handler(
+      client_, {"http://127.0.0.1:9/"},
+      with_keys({.keyless = nullptr, .by_key = {{"k1", carrying({})}, {"k2", carrying({})}}}));
 
   start(handler, {1, 1}, "question.");
 
@@ -316,12 +323,12 @@ TEST_F(HttpHandlerTest, newer_secrets_are_for_the_jobs_that_start_from_now_on) {
     return HttpCredentials{.keyless = nullptr,
                            .by_key = {{"k1", carrying({std::string("Authorization: Bearer ") + secret})}}};
   };
-  HttpHandler slow(client_, {silent.url()}, with("old"));
-  HttpHandler handler(client_, {upstream.url()}, with("old"));
+  const auto box = with_keys(with("old"));
+  HttpHandler slow(client_, {silent.url()}, box);
+  HttpHandler handler(client_, {upstream.url()}, box);
   start(slow, {1, 1}, "question.", "job-1", "k1");
 
-  slow.use(with("new"));
-  handler.use(with("new"));
+  box->use(with("new"));
   start(handler, {2, 1}, "question.", "job-2", "k1");
 
   EXPECT_EQ(next().lease, (wire::Lease{2, 1}));
@@ -335,10 +342,11 @@ TEST_F(HttpHandlerTest, secrets_may_change_while_jobs_start) {
   const auto credentials = [] {
     return HttpCredentials{.keyless = nullptr, .by_key = {{"k1", carrying({"Authorization: Bearer one"})}}};
   };
-  HttpHandler handler(client_, {upstream.url()}, credentials());
+  const auto box = with_keys(credentials());
+  HttpHandler handler(client_, {upstream.url()}, box);
   std::thread other([&] {
     for (int i = 0; i < 200; ++i)
-      handler.use(credentials());
+      box->use(credentials());
   });
 
   for (std::uint64_t job = 1; job <= 20; ++job) {
@@ -352,9 +360,10 @@ TEST_F(HttpHandlerTest, secrets_may_change_while_jobs_start) {
 TEST_F(HttpHandlerTest, an_upstream_that_repeats_the_secret_does_not_give_it_away) {
   const std::string body = R"({"error":{"message":"no such key sk-12345678","code":"sk\u002d12345678"}})";
   CannedUpstream upstream(answer("401 No\r\nContent-Type: application/json", body));
-  HttpHandler handler(client_, {upstream.url()},
-                      {.keyless = nullptr,
-                       .by_key = {{"k1", carrying({"Authorization: Bearer sk-12345678"}, {"sk-12345678"})}}});
+  HttpHandler handler(
+      client_, {upstream.url()},
+      with_keys({.keyless = nullptr,
+                 .by_key = {{"k1", carrying({"Authorization: Bearer sk-12345678"}, {"sk-12345678"})}}}));
 
   start(handler, {1, 1}, "question.", "job-1", "k1");
 

@@ -137,7 +137,8 @@ TEST(TransportFailure, a_broken_call_is_tried_again) {
   EXPECT_EQ(code_of(CURLE_COULDNT_RESOLVE_HOST), "resolve");
   EXPECT_EQ(code_of(CURLE_COULDNT_CONNECT), "connect");
   EXPECT_EQ(code_of(CURLE_PEER_FAILED_VERIFICATION), "tls");
-  EXPECT_EQ(code_of(CURLE_OPERATION_TIMEDOUT), "timeout");
+  EXPECT_EQ(code_of(CURLE_OPERATION_TIMEDOUT), "timeout_connect");
+  EXPECT_EQ(transport_failure(CURLE_OPERATION_TIMEDOUT, {.was_sent = true}).code, "timeout");
   EXPECT_EQ(code_of(CURLE_PARTIAL_FILE), "partial");
   EXPECT_EQ(code_of(CURLE_GOT_NOTHING), "reset");
   EXPECT_EQ(code_of(CURLE_RECV_ERROR), "reset");

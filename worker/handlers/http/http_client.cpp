@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -39,6 +40,10 @@ constexpr std::chrono::seconds kKnownFor{50};
 /// that turns out to be HTTP/2 takes many of the calls that wait.
 constexpr std::size_t kHandshakesMax = 32;
 constexpr int kEventsPerTurn = 256;
+/// Parts of an answer that arrive together are passed on together, up to so many bytes.
+constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
+/// How long an upstream that has said all may take to end its answer; behind that the connection is closed.
+constexpr std::chrono::seconds kTailWait{1};
 
 struct CloseEasy {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
@@ -114,6 +119,14 @@ class HttpClient::Engine {
     wake();
   }
 
+  void post_resume(wire::Lease lease) {
+    {
+      const std::lock_guard lock(mutex_);
+      resumes_.push_back(lease);
+    }
+    wake();
+  }
+
  private:
   struct Target;
 
@@ -121,6 +134,7 @@ class HttpClient::Engine {
   struct Call {
     std::unique_ptr<CURL, CloseEasy> easy;
     std::optional<HttpCall> request;
+    Engine* engine = nullptr;
     Target* target = nullptr;
     TimePoint begun_at{};
     bool running = false;     ///< in the multi handle
@@ -128,10 +142,19 @@ class HttpClient::Engine {
     bool leads = false;       ///< it went ahead alone, to see whether the target can be reached
     bool was_sent = false;    ///< the upstream may have seen the request
     bool over_limit = false;
-    std::string job_line, attempt_line;
-    curl_slist job_header{}, attempt_header{};
+    std::string url;
+    std::vector<curl_slist> lines;  ///< the request's own headers, in front of those of its service
     UpstreamHeaders headers;
+    long status = 0;  ///< of the answer; known with its body
     std::string answer;
+
+    // Of an answer that is read while it arrives.
+    std::optional<bool> reads{};       ///< whether it is one; unset: not known yet
+    bool paused = false;               ///< its reader is behind
+    bool has_pieces = false;           ///< in pieces_from_
+    TimePoint token_due{};             ///< when the next token is late, if it stands in timers_
+    std::optional<TimePoint> timer{};  ///< where it stands in timers_: not later than token_due
+    bool token_late = false;
     std::array<char, CURL_ERROR_SIZE> error{};
   };
   using CallPtr = std::unique_ptr<Call>;
@@ -167,6 +190,7 @@ class HttpClient::Engine {
         timer_due_.reset();
         act(CURL_SOCKET_TIMEOUT, 0);
       }
+      end_late();
       if (!take_orders()) return;
       finish_done();
     }
@@ -179,11 +203,14 @@ class HttpClient::Engine {
     if (events & (EPOLLERR | EPOLLHUP)) mask |= CURL_CSELECT_ERR;
     int running = 0;
     curl_multi_socket_action(multi_, socket, mask, &running);
+    pass_on_pieces();
   }
 
   int wait_ms() const {
-    if (!timer_due_) return -1;
-    const auto left = std::chrono::ceil<milliseconds>(*timer_due_ - Clock::now()).count();
+    std::optional<TimePoint> due = timer_due_;
+    if (!timers_.empty()) due = std::min(due.value_or(TimePoint::max()), timers_.begin()->first);
+    if (!due) return -1;
+    const auto left = std::chrono::ceil<milliseconds>(*due - Clock::now()).count();
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
   }
 
@@ -204,13 +231,17 @@ class HttpClient::Engine {
       if (stopping_) return false;
       std::swap(calls_taken_, calls_);
       std::swap(cancels_taken_, cancels_);
+      std::swap(resumes_taken_, resumes_);
     }
     for (HttpCall& request : calls_taken_)
       begin(std::move(request));
     for (const wire::Lease lease : cancels_taken_)
       break_off(lease);
+    for (const wire::Lease lease : resumes_taken_)
+      resume(lease);
     calls_taken_.clear();
     cancels_taken_.clear();
+    resumes_taken_.clear();
     return true;
   }
 
@@ -244,6 +275,7 @@ class HttpClient::Engine {
     call->target = &target_of(request.target);
     call->request = std::move(request);
     Call* const begun = call.get();
+    begun->engine = this;
     const auto [place, is_new] = active_.try_emplace(begun->request->lease, std::move(call));
     if (!is_new) return;  // No two calls have one lease.
     begun->target->waiting.push_back(begun);
@@ -281,33 +313,53 @@ class HttpClient::Engine {
   }
 
   void set_up(Call& call) {
-    const HttpCall& request = *call.request;
+    HttpCall& request = *call.request;
     CURL* const easy = call.easy.get();
     const Target& target = *call.target;
-    call.job_line = "x-lanemq-job: " + request.job;
-    call.attempt_line = "x-lanemq-attempt: " + std::to_string(request.lease.attempt);
-    call.job_header = {call.job_line.data(), &call.attempt_header};
-    call.attempt_header = {call.attempt_line.data(), request.headers->list()};
+    call.url = target.about->url + request.path;
     curl_easy_setopt(easy, CURLOPT_PRIVATE, &call);
-    curl_easy_setopt(easy, CURLOPT_URL, target.about->url.c_str());
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, &call.job_header);
+    curl_easy_setopt(easy, CURLOPT_URL, call.url.c_str());
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, header_list(call));
     curl_easy_setopt(easy, CURLOPT_USERAGENT, user_agent_.c_str());
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.bytes().data());
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    if (request.method == HttpMethod::post) {
+      curl_easy_setopt(easy, CURLOPT_POST, 1L);
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.bytes().data());
+      curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    } else {
+      curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+      if (request.method == HttpMethod::del) curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE");
+    }
     set_up_limits(call);
     set_up_connection(easy, target.secure);
     set_up_callbacks(call);
+    if (request.reader) expect_token(call, times_of(call).first_token);
+  }
+
+  /// The call's own headers, linked in front of those that its service shares.
+  static curl_slist* header_list(Call& call) {
+    HttpCall& request = *call.request;
+    curl_slist* next = request.headers->list();
+    call.lines.resize(request.lines.size());
+    for (std::size_t i = request.lines.size(); i-- > 0;) {
+      call.lines[i] = {request.lines[i].data(), next};
+      next = &call.lines[i];
+    }
+    return next;
+  }
+
+  const CallTimes& times_of(const Call& call) const {
+    return call.request->times ? *call.request->times : options_.times;
   }
 
   void set_up_limits(Call& call) const {
-    milliseconds timeout = options_.timeout;
+    const CallTimes& times = times_of(call);
+    milliseconds timeout = times.total;
     if (call.request->deadline)
       timeout = std::min(timeout, std::chrono::ceil<milliseconds>(*call.request->deadline - Clock::now()));
     timeout = std::max(timeout, milliseconds(1));  // 0 would mean none
     CURL* const easy = call.easy.get();
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(times.connect.count()));
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_PROXY, options_.proxy.c_str());
@@ -352,13 +404,9 @@ class HttpClient::Engine {
 
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* place) {
     Call& call = *static_cast<Call*>(place);
-    long status = 0;
-    if (call.answer.empty()) {
-      const std::size_t told = call.headers.content_length().value_or(0);
-      call.answer.reserve(std::min({told, kReserveMax, call.request->answer_bytes_max}));
-    }
-    curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    if (status < 200 || status > 299) {
+    if (!call.reads) call.engine->begin_answer(call);
+    if (*call.reads) return call.engine->read_answer({data, size}, call);
+    if (call.status < 200 || call.status > 299) {
       const std::size_t limit = std::min(kErrorBodyMax, call.request->answer_bytes_max);
       call.answer.append(data, std::min(size, limit - std::min(limit, call.answer.size())));
       return size;
@@ -367,6 +415,18 @@ class HttpClient::Engine {
     if (call.over_limit) return 0;
     call.answer.append(data, size);
     return size;
+  }
+
+  /// Looks at the head of an answer: what becomes of its body.
+  void begin_answer(Call& call) {
+    curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &call.status);
+    const HttpCall& request = *call.request;
+    const bool succeeds = call.status >= 200 && call.status <= 299;
+    call.reads = succeeds && request.reader && request.reader->reads(call.headers);
+    if (*call.reads) return;
+    expect_no_token(call);
+    const std::size_t told = call.headers.content_length().value_or(0);
+    call.answer.reserve(std::min({told, kReserveMax, request.answer_bytes_max}));
   }
 
   static int on_new_socket(void* place, curl_socket_t, curlsocktype) {
@@ -380,6 +440,86 @@ class HttpClient::Engine {
     call.was_sent = true;
     on_reached(call);
     return CURL_PREREQFUNC_OK;
+  }
+
+  // ---- an answer that is read while it arrives --------------------------------------------------------
+
+  std::size_t read_answer(std::string_view bytes, Call& call) {
+    if (call.paused) return CURL_WRITEFUNC_PAUSE;
+    AnswerReader& reader = *call.request->reader;
+    const AnswerReader::Step step = reader.take(bytes);
+    if (reader.is_complete())
+      expect_token(call, kTailWait);
+    else if (step != AnswerReader::Step::nothing && reader.has_content())
+      expect_token(call, times_of(call).between_tokens);
+    if (reader.pending() >= kPieceBytes) {
+      pass_on(call);
+    } else if (reader.pending() > 0 && !std::exchange(call.has_pieces, true)) {
+      pieces_from_.push_back(&call);
+    }
+    return step == AnswerReader::Step::stop ? 0 : bytes.size();
+  }
+
+  void pass_on(Call& call) {
+    if (call.request->reader->pass_on(call.request->done)) return;
+    call.paused = true;
+    expect_no_token(call);
+  }
+
+  /// Passes on what came with one reading of a connection: together, and without waiting for more.
+  void pass_on_pieces() {
+    for (Call* const call : pieces_from_) {
+      call->has_pieces = false;
+      if (!call->paused) pass_on(*call);
+    }
+    pieces_from_.clear();
+  }
+
+  void resume(wire::Lease lease) {
+    const auto place = active_.find(lease);
+    if (place == active_.end() || !place->second->paused) return;
+    Call& call = *place->second;
+    call.paused = false;
+    expect_token(call, times_of(call).between_tokens);
+    if (call.request->reader->pending() > 0) pass_on(call);
+    if (call.paused) return;
+    curl_easy_pause(call.easy.get(), CURLPAUSE_CONT);  // reads what libcurl has kept meanwhile
+    pass_on_pieces();
+  }
+
+  /// The next token is late when so much time has passed.
+  void expect_token(Call& call, milliseconds within) {
+    call.token_due = Clock::now() + within;
+    // A timer that is early costs one look at it; most tokens come in time, and move none.
+    if (call.timer && *call.timer <= call.token_due) return;
+    stop_timer(call);
+    call.timer = call.token_due;
+    timers_.emplace(*call.timer, &call);
+  }
+
+  void expect_no_token(Call& call) { stop_timer(call); }
+
+  void stop_timer(Call& call) {
+    if (call.timer) timers_.erase({*call.timer, &call});
+    call.timer.reset();
+  }
+
+  void end_late() {
+    if (timers_.empty()) return;
+    const TimePoint now = Clock::now();
+    while (!timers_.empty() && timers_.begin()->first <= now) {
+      Call& call = *timers_.begin()->second;
+      stop_timer(call);
+      if (call.token_due > now) {
+        call.timer = call.token_due;
+        timers_.emplace(*call.timer, &call);
+      } else if (call.request->reader->is_complete()) {
+        finish(call, CURLE_OK);
+      } else {
+        call.token_late = true;
+        finish(call, CURLE_OPERATION_TIMEDOUT);
+      }
+    }
   }
 
   // ---- its end ----------------------------------------------------------------------------------------
@@ -402,7 +542,7 @@ class HttpClient::Engine {
     // A job that had less time left than a connection may take tells nothing of the target.
     const bool speaks_for_all =
         unreached && call.leads &&
-        (code != CURLE_OPERATION_TIMEDOUT || Clock::now() - call.begun_at >= options_.connect_timeout);
+        (code != CURLE_OPERATION_TIMEDOUT || Clock::now() - call.begun_at >= times_of(call).connect);
     conclude(call, code);
     curl_multi_remove_handle(multi_, call.easy.get());
     retire(call);
@@ -416,52 +556,68 @@ class HttpClient::Engine {
   }
 
   /// Says what came of the call.
-  static void conclude(Call& call, CURLcode code) {
+  void conclude(Call& call, CURLcode code) {
+    if (call.running && !call.reads) begin_answer(call);
     HttpCall& request = *call.request;
-    long status = 0;
-    if (call.running) curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    const bool succeeded = code == CURLE_OK && status >= 200 && status <= 299;
-    std::string answer = std::move(call.answer);
-    if (!succeeded) answer = request.headers->redacted(std::move(answer));
-    auto bytes = std::make_shared<const std::string>(std::move(answer));
+    if (call.reads.value_or(false)) return conclude_reading(call, code);
+    if (code != CURLE_OK) return fail(call, broken(call, code));
+    auto bytes = std::make_shared<const std::string>(std::move(call.answer));
     const Blob body = bytes->empty() ? Blob() : Blob::own(bytes, *bytes);
-    if (code != CURLE_OK) {
-      const std::string detail = call.error[0] != '\0' ? call.error.data() : curl_easy_strerror(code);
-      fail(request, transport_failure(code, {.was_sent = call.was_sent,
-                                             .status = status,
-                                             .over_limit = call.over_limit,
-                                             .answer_bytes_max = request.answer_bytes_max,
-                                             .detail = detail}));
-    } else if (succeeded) {
+    if (call.status >= 200 && call.status <= 299) {
       wire::Usage usage;
       if (call.headers.is_json()) usage = read_body(body.bytes()).usage.value_or(usage);
       usage.requests = 1;
       request.done.success(body, usage, call.headers.limits());
     } else {
-      JobFailure failure = status_failure(status, call.headers, body.bytes());
+      JobFailure failure = status_failure(call.status, call.headers, body.bytes());
       failure.body = body;
-      fail(request, std::move(failure));
+      fail(call, std::move(failure));
     }
   }
 
+  void conclude_reading(Call& call, CURLcode code) {
+    HttpCall& request = *call.request;
+    const bool ended = code == CURLE_OK || code == CURLE_WRITE_ERROR;  // the latter: by the reader
+    AnswerOutcome outcome = request.reader->outcome(ended ? std::nullopt : std::optional(broken(call, code)));
+    request.reader->pass_on(request.done);
+    if (outcome.failure) return fail(call, std::move(*outcome.failure));
+    request.done.success(std::move(outcome.body), outcome.usage, call.headers.limits());
+  }
+
+  /// Why there is no whole answer.
+  JobFailure broken(const Call& call, CURLcode code) const {
+    if (call.token_late) {
+      const CallTimes& times = times_of(call);
+      return call.request->reader->has_content() ? late_failure(LateToken::next, times.between_tokens)
+                                                 : late_failure(LateToken::first, times.first_token);
+    }
+    const std::string detail = call.error[0] != '\0' ? call.error.data() : curl_easy_strerror(code);
+    return transport_failure(code, {.was_sent = call.was_sent,
+                                    .status = call.status,
+                                    .over_limit = call.over_limit,
+                                    .answer_bytes_max = call.request->answer_bytes_max,
+                                    .detail = detail});
+  }
+
   /// What JSON escapes in a body comes to light in a message, so that is looked through too.
-  static void fail(HttpCall& request, JobFailure failure) {
-    failure.message = request.headers->redacted(std::move(failure.message));
-    request.done.failure(std::move(failure));
+  static void fail(Call& call, JobFailure failure) {
+    const HttpHeaders& headers = *call.request->headers;
+    failure.message = headers.redacted(std::move(failure.message));
+    if (!failure.body.empty()) failure.body = Blob::copy(headers.redacted(std::string(failure.body.bytes())));
+    if (!failure.limits) failure.limits = call.headers.limits();
+    call.request->done.failure(std::move(failure));
   }
 
   void break_off(wire::Lease lease) {
     const auto place = active_.find(lease);
     if (place == active_.end()) return;
     Call& call = *place->second;
-    JobFailure failure{.error_class = ErrorClass::retry,
-                       .code = "cancelled",
-                       .message = "the call was broken off",
-                       .body = {},
-                       .usage = std::nullopt,
-                       .limits = call.headers.limits()};
-    failure.usage.emplace().requests = call.was_sent ? 1 : 0;
-    call.request->done.failure(std::move(failure));
+    JobFailure failure{
+        .error_class = ErrorClass::retry, .code = "cancelled", .message = "the call was broken off"};
+    failure.usage.emplace();
+    if (call.reads.value_or(false)) failure.usage = call.request->reader->usage_so_far();
+    failure.usage->requests = call.was_sent ? 1 : 0;
+    fail(call, std::move(failure));
     if (call.running)
       curl_multi_remove_handle(multi_, call.easy.get());
     else
@@ -472,6 +628,7 @@ class HttpClient::Engine {
   /// Takes the call out of all tables and keeps its handle for another one.
   void retire(Call& call) {
     stop_connecting(call);
+    stop_timer(call);
     const auto place = active_.find(call.request->lease);
     CallPtr owned = std::move(place->second);
     active_.erase(place);
@@ -512,14 +669,16 @@ class HttpClient::Engine {
 
   std::deque<Target> targets_;  ///< one a service; addresses are kept
   std::map<wire::Lease, CallPtr, ByJob> active_;
-  std::vector<CallPtr> idle_;  ///< at most calls_max
+  std::vector<CallPtr> idle_;                     ///< at most calls_max
+  std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call whose answer is read, at most
+  std::vector<Call*> pieces_from_;                ///< calls whose readers have something to pass on
 
-  std::mutex mutex_;  ///< guards the next three
+  std::mutex mutex_;  ///< guards the next four
   std::vector<HttpCall> calls_;
-  std::vector<wire::Lease> cancels_;
+  std::vector<wire::Lease> cancels_, resumes_;
   bool stopping_ = false;
   std::vector<HttpCall> calls_taken_;
-  std::vector<wire::Lease> cancels_taken_;
+  std::vector<wire::Lease> cancels_taken_, resumes_taken_;
   std::thread thread_;
 };
 
@@ -533,6 +692,10 @@ void HttpClient::call(HttpCall call) {
 
 void HttpClient::cancel(wire::Lease lease) {
   engine_->post_cancel(lease);
+}
+
+void HttpClient::resume(wire::Lease lease) {
+  engine_->post_resume(lease);
 }
 
 }  // namespace lanemq::worker

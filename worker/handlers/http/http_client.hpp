@@ -6,36 +6,52 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <lanemq/worker.hpp>
 
+#include "worker/handlers/http/answer_reader.hpp"
 #include "worker/handlers/http/http_headers.hpp"
 
 namespace lanemq::worker {
 
-/// What the `http` handlers of a worker share.
-struct HttpOptions {
-  std::chrono::milliseconds connect_timeout{5'000};
-  std::chrono::milliseconds timeout{600'000};  ///< of a whole call; a job that has less time left gets less
-  std::size_t calls_max = 16;                  ///< at once, and so connections: the worker's capacity
-  std::string proxy{};                         ///< URL; empty: none, whatever the environment says
-  std::string ca_file{};                       ///< PEM; empty: the system's
+/// How long the parts of a call may take.
+struct CallTimes {
+  std::chrono::milliseconds connect{5'000};
+  /// Of an answer that is read while it arrives: from the call's start until its first content, and from one
+  /// part of it to the next. Time in which its reader is behind does not count.
+  std::chrono::milliseconds first_token{60'000}, between_tokens{30'000};
+  std::chrono::milliseconds total{600'000};  ///< a job that has less time left gets less
 };
 
-/// Where a service's jobs are posted to. The client keeps what it knows of a target for as long as it lives.
+/// What the handlers of a worker that make HTTP calls share.
+struct HttpOptions {
+  CallTimes times{};           ///< of calls that state none of their own
+  std::size_t calls_max = 16;  ///< at once, and so connections: the worker's capacity
+  std::string proxy{};         ///< URL; empty: none, whatever the environment says
+  std::string ca_file{};       ///< PEM; empty: the system's
+};
+
+/// Where a service's jobs go. The client keeps what it knows of a target for as long as it lives.
 struct HttpTarget {
   std::string url;
 };
 
-/// One call: the body is posted to the target, the outcome goes to `done`.
+enum class HttpMethod : unsigned char { post, get, del };
+
+/// One call: the body goes to the target, the outcome to `done`.
 struct HttpCall {
   std::shared_ptr<const HttpTarget> target;
+  std::string path{};  ///< put behind the target's URL
+  HttpMethod method = HttpMethod::post;
   std::shared_ptr<const HttpHeaders> headers;  ///< not null
+  std::vector<std::string> lines{};            ///< `Name: value`: headers of this call alone
   wire::Lease lease;
-  std::string job;  ///< sent as `x-lanemq-job`
-  Blob body;
+  Blob body;  ///< of a post
+  std::optional<CallTimes> times{};
   std::optional<TimePoint> deadline;
-  std::size_t answer_bytes_max = 0;
+  std::size_t answer_bytes_max = 0;        ///< of an answer that is collected
+  std::unique_ptr<AnswerReader> reader{};  ///< null: the answer is collected
   Completion done;
 };
 
@@ -43,7 +59,6 @@ struct HttpCall {
 /// that a call that waits costs nothing. Connections are kept and reused; HTTP/2 is used where TLS negotiates
 /// it.
 ///
-/// Sends the call's headers, `x-lanemq-job` (the job's id) and `x-lanemq-attempt` with each call.
 /// Redirects are not followed, so that no credential goes where the operator did not send it, and what is
 /// said of a failed call holds none. All calls are safe from any thread and return at once.
 class HttpClient {
@@ -58,6 +73,8 @@ class HttpClient {
   void call(HttpCall call);
   /// Breaks off the call; its outcome is a `retry` failure with code `cancelled`.
   void cancel(wire::Lease lease);
+  /// Reads on where the reader of an answer was behind.
+  void resume(wire::Lease lease);
 
  private:
   class Engine;

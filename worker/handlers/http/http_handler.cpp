@@ -5,45 +5,7 @@
 
 #include <curl/curl.h>
 
-#include <lanemq/text.hpp>
-
 namespace lanemq::worker {
-namespace {
-
-/// Null when the job cannot have any.
-std::shared_ptr<const HttpHeaders> headers_for(const HttpCredentials& known, std::string_view key) {
-  if (key.empty()) {
-    if (known.keyless || known.by_key.size() != 1) return known.keyless;
-    return known.by_key.begin()->second;
-  }
-  const auto place = known.by_key.find(key);
-  return place == known.by_key.end() ? nullptr : place->second;
-}
-
-/// Of a call that was never made.
-JobFailure unsent(ErrorClass error_class, std::string code, std::string message) {
-  JobFailure failure{.error_class = error_class, .code = std::move(code), .message = std::move(message)};
-  wire::Usage& usage = failure.usage.emplace();
-  usage.requests = usage.input_tokens = usage.output_tokens = 0;
-  return failure;
-}
-
-JobFailure unknown_key(const JobCall& job) {
-  const std::string service = printable(job.service), key = printable(job.key);
-  return unsent(ErrorClass::retry, "unknown_key",
-                "this worker has no secret for key \"" + key + "\" of service \"" + service +
-                    "\"; start it with --key " + service + "/" + key + "=env:VARIABLE (or file:PATH)");
-}
-
-JobFailure no_key(const JobCall& job, const HttpCredentials& known) {
-  return unsent(
-      ErrorClass::permanent, "no_key",
-      "service \"" + printable(job.service) + "\" needs a key and this worker has " +
-          std::to_string(known.by_key.size()) +
-          " of them, but the job names none; a budget of the broker that matches it has to name keys");
-}
-
-}  // namespace
 
 std::string http_url_problem(const std::string& url) {
   const std::unique_ptr<CURLU, void (*)(CURLU*)> handle(curl_url(), curl_url_cleanup);
@@ -81,25 +43,19 @@ std::string header_safe(std::string_view id) {
   return out;
 }
 
-void HttpHandler::use(HttpCredentials credentials) {
-  auto newer = std::make_shared<const HttpCredentials>(std::move(credentials));
-  const std::lock_guard lock(mutex_);
-  credentials_.swap(newer);
-}
-
-std::shared_ptr<const HttpCredentials> HttpHandler::credentials() const {
-  const std::lock_guard lock(mutex_);
-  return credentials_;
+std::string header_name_of(const JobCall& job) {
+  return job.id.empty() ? std::to_string(job.lease.job) : header_safe(job.id);
 }
 
 void HttpHandler::start(const JobCall& job, Completion done) {
-  const std::shared_ptr<const HttpCredentials> known = credentials();
-  std::shared_ptr<const HttpHeaders> headers = headers_for(*known, job.key);
-  if (!headers) return done.failure(job.key.empty() ? no_key(job, *known) : unknown_key(job));
+  JobFailure failure;
+  std::shared_ptr<const HttpHeaders> headers = credentials_->headers_for(job, failure);
+  if (!headers) return done.failure(std::move(failure));
   client_->call({.target = target_,
                  .headers = std::move(headers),
+                 .lines = {"x-lanemq-job: " + header_name_of(job),
+                           "x-lanemq-attempt: " + std::to_string(job.lease.attempt)},
                  .lease = job.lease,
-                 .job = job.id.empty() ? std::to_string(job.lease.job) : header_safe(job.id),
                  .body = job.body,
                  .deadline = job.deadline,
                  .answer_bytes_max = job.answer_bytes_max,

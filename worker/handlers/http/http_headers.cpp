@@ -11,11 +11,12 @@
 namespace lanemq::worker {
 namespace {
 
-constexpr std::string_view kContentType = "content-type:", kInsteadOfSecret = "[secret]";
+constexpr std::string_view kInsteadOfSecret = "[secret]";
 
-bool names_content_type(const std::string& line) {
-  return line.size() >= kContentType.size() &&
-         std::equal(kContentType.begin(), kContentType.end(), line.begin(), [](char a, char b) {
+/// Whether a line is of the header `name`, which is in lower case.
+bool is_header(std::string_view line, std::string_view name) {
+  return line.size() > name.size() && line[name.size()] == ':' &&
+         std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
            return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
          });
 }
@@ -26,7 +27,7 @@ HttpHeaders::HttpHeaders(const std::vector<std::string>& lines, std::vector<std:
     : secrets_(std::move(secrets)) {
   for (const std::string& line : lines)
     append(line.c_str());
-  if (std::none_of(lines.begin(), lines.end(), names_content_type)) append("Content-Type: application/json");
+  if (!has("content-type")) append("Content-Type: application/json");
   // Waiting for "100 Continue" costs a round trip, or a second where the upstream never says it.
   append("Expect:");
   std::erase_if(secrets_, [](const std::string& secret) { return secret.size() < kRedactedBytesMin; });
@@ -45,6 +46,12 @@ void HttpHeaders::append(const char* line) {
   if (!longer) throw std::bad_alloc();
   static_cast<void>(list_.release());
   list_.reset(longer);
+}
+
+bool HttpHeaders::has(std::string_view name) const {
+  for (const curl_slist* line = list_.get(); line; line = line->next)
+    if (is_header(line->data, name)) return true;
+  return false;
 }
 
 std::string HttpHeaders::redacted(std::string text) const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct curl_slist;
@@ -24,6 +25,8 @@ class HttpHeaders {
 
   /// For CURLOPT_HTTPHEADER. Lives as long as this; libcurl only reads it.
   curl_slist* list() const { return list_.get(); }
+  /// Whether there is a header of this name, which is in lower case.
+  bool has(std::string_view name) const;
   /// The text with `[secret]` for each secret in it: some upstreams repeat the key that they refuse.
   std::string redacted(std::string text) const;
 

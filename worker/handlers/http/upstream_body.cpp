@@ -77,6 +77,8 @@ class FactReader final : public nlohmann::json_sax<Json> {
 
   void count(std::int64_t value) {
     if (ignored_ > 0) return;
+    if (here() == Place::error && key_ == "code" && value >= 400 && value <= 599)
+      facts.error_status = static_cast<long>(value);
     if (Count* slot = count_slot()) *slot = value;
   }
 

@@ -20,6 +20,7 @@ struct BodyFacts {
   /// (`input_tokens`, `output_tokens`, `cache_read_input_tokens`). `requests` is not set.
   std::optional<wire::Usage> usage;
   std::string error_code, error_type, error_message;  ///< from `error`, or from the top
+  std::optional<long> error_status;  ///< `code` of `error` where it is an HTTP status of an error
 };
 
 /// Reads the facts, as far as the body is JSON: in one pass, without a tree, however deep it nests.

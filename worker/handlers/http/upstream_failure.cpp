@@ -64,9 +64,39 @@ struct Meaning {
   std::string_view code{};
 };
 
+/// Whether the request has more tokens than the model takes: another model may take it.
+bool is_over_context(long status, const BodyFacts& facts) {
+  static constexpr std::string_view kOfAnthropic = "prompt is too long";
+  return facts.error_code == "context_length_exceeded" ||
+         (status == 400 && facts.error_message.starts_with(kOfAnthropic));
+}
+
+/// The statuses that errors have where they come as an answer of their own.
+constexpr struct {
+  std::string_view name;
+  long status;
+} kErrorNames[] = {
+    {"overloaded_error", 529},      {"rate_limit_error", 429},  {"rate_limit_exceeded", 429},
+    {"insufficient_quota", 429},    {"billing_error", 402},     {"authentication_error", 401},
+    {"invalid_api_key", 401},       {"permission_error", 403},  {"not_found_error", 404},
+    {"model_not_found", 404},       {"request_too_large", 413}, {"context_length_exceeded", 400},
+    {"invalid_request_error", 400}, {"invalid_prompt", 400},    {"content_filter", 400},
+    {"timeout_error", 504},         {"api_error", 500},         {"server_error", 500},
+    {"service_unavailable", 503},   {"overloaded", 503},
+};
+
+long status_of(const BodyFacts& facts) {
+  for (const std::string_view said : {std::string_view(facts.error_code), std::string_view(facts.error_type)})
+    for (const auto& known : kErrorNames)
+      if (said == known.name) return known.status;
+  constexpr long kUnknown = 500;
+  return facts.error_status.value_or(kUnknown);
+}
+
 Meaning meaning_of(long status, const BodyFacts& facts) {
   if (status >= 400 && status < 500 && (is_quota_name(facts.error_code) || is_quota_name(facts.error_type)))
     return {ErrorClass::quota};
+  if (is_over_context(status, facts)) return {ErrorClass::permanent, "context_length_exceeded"};
   switch (status) {
     case 401:
     case 403:
@@ -166,11 +196,9 @@ TransportMeaning meaning_of(CURLcode error) {
   }
 }
 
-}  // namespace
-
-JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body) {
-  const BodyFacts facts = headers.is_json() ? read_body(body) : BodyFacts{};
-  const std::string_view text = facts.error_message.empty() ? body : std::string_view(facts.error_message);
+/// `text`: where the upstream's words for people stand.
+JobFailure failure_of(long status, const UpstreamHeaders& headers, const BodyFacts& facts,
+                      std::string_view text) {
   const Meaning meaning = meaning_of(status, facts);
   return {.error_class = meaning.error_class,
           .code = meaning.code.empty() ? "upstream_" + std::to_string(status) : std::string(meaning.code),
@@ -178,7 +206,32 @@ JobFailure status_failure(long status, const UpstreamHeaders& headers, std::stri
           .retry_after = wait_of(status, headers, text),
           .body = {},
           .usage = usage_of(status),
-          .limits = headers.limits()};
+          .limits = headers.limits(),
+          .upstream_status = static_cast<int>(status)};
+}
+
+}  // namespace
+
+JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body) {
+  const BodyFacts facts = headers.is_json() ? read_body(body) : BodyFacts{};
+  return failure_of(status, headers, facts, facts.error_message.empty() ? body : facts.error_message);
+}
+
+JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers) {
+  const BodyFacts facts = read_body("{\"error\":" + std::string(error) + "}");
+  return failure_of(status_of(facts), headers, facts, facts.error_message);
+}
+
+JobFailure late_failure(LateToken token, std::chrono::milliseconds limit) {
+  JobFailure failure;
+  const bool first = token == LateToken::first;
+  failure.code = first ? "timeout_first_token" : "timeout_between_tokens";
+  failure.message = std::string("the upstream's stream ") +
+                    (first ? "did not begin within " : "said nothing more for ") +
+                    std::to_string(limit.count()) + " ms (" + (first ? "first" : "between") +
+                    (first ? "_token_ms)" : "_tokens_ms)");
+  failure.usage.emplace().requests = 1;
+  return failure;
 }
 
 JobFailure transport_failure(CURLcode error, const TransportFacts& facts) {
@@ -193,7 +246,10 @@ JobFailure transport_failure(CURLcode error, const TransportFacts& facts) {
                       "; ask for less or raise the limit of broker and worker";
     return failure;
   }
-  const TransportMeaning meaning = meaning_of(error);
+  const TransportMeaning meaning =
+      error == CURLE_OPERATION_TIMEDOUT && !facts.was_sent
+          ? TransportMeaning{"timeout_connect", "no connection to the upstream in time"}
+          : meaning_of(error);
   failure.error_class = ErrorClass::retry;
   failure.code = meaning.code;
   failure.message = meaning.text;

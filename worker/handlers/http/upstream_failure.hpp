@@ -16,13 +16,21 @@
 namespace lanemq::worker {
 
 /// What an HTTP status that is no success means for the job: its class, its code (`upstream_<status>`,
-/// `upstream_auth`, `request_over_limit`), a message, when to come again and what is to be settled. The body
-/// is the caller's to add.
+/// `upstream_auth`, `request_over_limit`, `context_length_exceeded`), a message, when to come again and what
+/// is to be settled. The body is the caller's to add.
 ///
 /// Class `quota` is a key that is spent or that the upstream does not take: 401, 402, 403, and what the
 /// body's code or type calls so (`insufficient_quota`, `billing_*`, `credit_*`, `*_spend_limit_exceeded`).
 /// The words of a text never do: upstreams write "quota" of limits that are back within a minute.
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
+
+/// The same for an error that came inside an answer that had begun well: `error` is its JSON, with `type`,
+/// `code` and `message`. Its status is the one that such an error has elsewhere: 529 of `overloaded_error`.
+JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers);
+
+/// Which token of a stream did not come in time.
+enum class LateToken : unsigned char { first, next };
+JobFailure late_failure(LateToken token, std::chrono::milliseconds limit);
 
 /// How far a call came that ended without a whole response.
 struct TransportFacts {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/body_fields.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+namespace lanemq::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;  // as the providers order it
+
+constexpr std::string_view kSpace = " \t\r\n";
+
+/// Steps over JSON token by token. Everything that returns a view returns one without data where the text is
+/// broken or ends.
+class Steps {
+ public:
+  explicit Steps(std::string_view text) : text_(text) {}
+
+  bool take(char expected) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != expected) return false;
+    ++at_;
+    return true;
+  }
+  bool at_end() {
+    skip_space();
+    return at_ >= text_.size();
+  }
+  std::size_t position() const { return at_; }
+
+  /// A string, quotes and all.
+  std::string_view text() {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != '"') return {};
+    const std::size_t begin = at_;
+    return skip_text() ? text_.substr(begin, at_ - begin) : std::string_view();
+  }
+  std::string_view value() {
+    skip_space();
+    if (at_ >= text_.size()) return {};
+    const std::size_t begin = at_;
+    const char first = text_[at_];
+    bool whole = true;
+    if (first == '"')
+      whole = skip_text();
+    else if (first == '{' || first == '[')
+      whole = skip_nested();
+    else
+      at_ = std::min(text_.find_first_of(",}] \t\r\n", at_), text_.size());
+    return whole && at_ > begin ? text_.substr(begin, at_ - begin) : std::string_view();
+  }
+
+ private:
+  void skip_space() { at_ = std::min(text_.find_first_not_of(kSpace, at_), text_.size()); }
+
+  /// Prompts are long: from quote to quote by memchr.
+  bool skip_text() {
+    const std::size_t begin = at_ + 1;
+    for (std::size_t from = begin; from < text_.size();) {
+      const void* quote = std::memchr(text_.data() + from, '"', text_.size() - from);
+      if (!quote) break;
+      const auto found = static_cast<std::size_t>(static_cast<const char*>(quote) - text_.data());
+      std::size_t backslashes = 0;
+      while (found - backslashes > begin && text_[found - backslashes - 1] == '\\')
+        ++backslashes;
+      from = found + 1;
+      if (backslashes % 2 == 0) {
+        at_ = from;
+        return true;
+      }
+    }
+    at_ = text_.size();
+    return false;
+  }
+
+  bool skip_nested() {
+    std::size_t depth = 0;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '"') {
+        if (!skip_text()) return false;
+        continue;
+      }
+      ++at_;
+      if (c == '{' || c == '[') ++depth;
+      if ((c == '}' || c == ']') && --depth == 0) return true;
+    }
+    return false;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+ApiError bad(std::string message, std::string param = {}) {
+  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
+}
+
+/// The text of a string's token; nothing where it is none.
+std::optional<std::string> text_of(std::string_view token) {
+  if (token.size() < 2 || token.front() != '"') return std::nullopt;
+  const std::string_view inside = token.substr(1, token.size() - 2);
+  if (inside.find('\\') == std::string_view::npos) return std::string(inside);
+  const json value = json::parse(token, nullptr, false);
+  if (!value.is_string()) return std::nullopt;
+  return value.get<std::string>();
+}
+
+/// The members that are read, and how often each was seen.
+class Reader {
+ public:
+  std::optional<ApiError> take(std::string_view key, std::string_view value) {
+    if (key == "model") return take_text(key, value, fields_.model, seen_model_);
+    if (key == "service_tier") return take_text(key, value, fields_.service_tier, seen_tier_);
+    if (key != "stream") return std::nullopt;
+    if (std::exchange(seen_stream_, true)) return twice(key);
+    if (value != "true" && value != "false" && value != "null")
+      return bad("stream must be true or false", "stream");
+    fields_.stream = value == "true";
+    return std::nullopt;
+  }
+  BodyFields fields() { return std::move(fields_); }
+
+ private:
+  static ApiError twice(std::string_view key) {
+    return bad(std::string(key) + " stands in the body twice", std::string(key));
+  }
+  static std::optional<ApiError> take_text(std::string_view key, std::string_view value, std::string& field,
+                                           bool& seen) {
+    if (std::exchange(seen, true)) return twice(key);
+    if (value == "null") return std::nullopt;
+    std::optional<std::string> text = text_of(value);
+    if (!text) return bad(std::string(key) + " must be a string", std::string(key));
+    if (text->size() > limits::name_bytes_max || !is_utf8(*text))
+      return bad(
+          std::string(key) + " must be at most " + std::to_string(limits::name_bytes_max) + " bytes of UTF-8",
+          std::string(key));
+    field = std::move(*text);
+    return std::nullopt;
+  }
+
+  BodyFields fields_;
+  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false;
+};
+
+ApiError broken(const Steps& steps) {
+  return bad("the body is no JSON object that can be read: it is broken near byte " +
+             std::to_string(steps.position()));
+}
+
+}  // namespace
+
+tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body) {
+  Steps steps(body);
+  if (steps.at_end()) return tl::unexpected(bad("the body is empty; send a JSON object"));
+  if (!steps.take('{')) return tl::unexpected(bad("the body must be a JSON object"));
+  Reader reader;
+  if (!steps.take('}')) {
+    do {
+      const std::optional<std::string> key = text_of(steps.text());
+      if (!key || !steps.take(':')) return tl::unexpected(broken(steps));
+      const std::string_view value = steps.value();
+      if (value.empty()) return tl::unexpected(broken(steps));
+      if (std::optional<ApiError> error = reader.take(*key, value)) return tl::unexpected(std::move(*error));
+    } while (steps.take(','));
+    if (!steps.take('}')) return tl::unexpected(broken(steps));
+  }
+  if (!steps.at_end()) return tl::unexpected(broken(steps));
+  return reader.fields();
+}
+
+}  // namespace lanemq::gateway

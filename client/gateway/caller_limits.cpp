@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/caller_limits.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <string>
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr double kPeriodMs = 60'000;
+constexpr milliseconds kPlaceWait{1'000};  ///< nobody knows when a place becomes free
+
+double level_at(double level, Loop::TimePoint at, std::int64_t limit, Loop::TimePoint now) {
+  const double passed = std::chrono::duration<double, std::milli>(now - at).count();
+  return std::min(static_cast<double>(limit), level + passed * static_cast<double>(limit) / kPeriodMs);
+}
+
+/// Until a bucket has `wanted`.
+milliseconds wait_for(double level, double wanted, std::int64_t limit) {
+  if (level >= wanted) return milliseconds(0);
+  return milliseconds(
+      static_cast<std::int64_t>(std::ceil((wanted - level) * kPeriodMs / static_cast<double>(limit))));
+}
+
+ApiError over(const Caller& caller, const std::string& what, std::string code, milliseconds wait) {
+  return {.name = "caller_limit",
+          .message = "key \"" + caller.name + "\" is over its own limit: " + what + "; try again in " +
+                     std::to_string(wait.count()) + " ms",
+          .code = std::move(code),
+          .retry_after = wait};
+}
+
+/// As OpenAI writes it: "1s", "6m0s", "20ms".
+std::string short_duration(milliseconds time) {
+  if (time < milliseconds(1'000)) return std::to_string(time.count()) + "ms";
+  const std::int64_t seconds = (time.count() + 999) / 1000;
+  return (seconds >= 60 ? std::to_string(seconds / 60) + "m" : std::string()) + std::to_string(seconds % 60) +
+         "s";
+}
+
+/// RFC 3339, as Anthropic writes it.
+std::string time_stamp(milliseconds from_now) {
+  const auto when = std::chrono::system_clock::now() + from_now + milliseconds(999);
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+void describe_one(Api api, const std::string& what, double level, std::int64_t limit, Headers& headers) {
+  if (limit == 0) return;
+  const std::string remaining = std::to_string(static_cast<std::int64_t>(std::max(level, 0.0)));
+  const milliseconds until_full = wait_for(level, static_cast<double>(limit), limit);
+  if (api == Api::openai) {
+    headers.set("x-ratelimit-limit-" + what, std::to_string(limit));
+    headers.set("x-ratelimit-remaining-" + what, remaining);
+    headers.set("x-ratelimit-reset-" + what, short_duration(until_full));
+    return;
+  }
+  headers.set("anthropic-ratelimit-" + what + "-limit", std::to_string(limit));
+  headers.set("anthropic-ratelimit-" + what + "-remaining", remaining);
+  headers.set("anthropic-ratelimit-" + what + "-reset", time_stamp(until_full));
+}
+
+}  // namespace
+
+CallerLimits::State& CallerLimits::state_of(const KeySettings& key, TimePoint now) {
+  const auto [at, fresh] = states_.try_emplace(&key);
+  State& state = at->second;
+  if (fresh)
+    state = {.requests = {.level = static_cast<double>(key.requests_per_minute), .at = now},
+             .tokens = {.level = static_cast<double>(key.tokens_per_minute), .at = now}};
+  state.requests = {level_at(state.requests.level, state.requests.at, key.requests_per_minute, now), now};
+  state.tokens = {level_at(state.tokens.level, state.tokens.at, key.tokens_per_minute, now), now};
+  return state;
+}
+
+std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) {
+  if (!caller.key) return std::nullopt;
+  const KeySettings& key = *caller.key;
+  State& state = state_of(key, now);
+  if (key.concurrency > 0 && state.running >= key.concurrency)
+    return over(caller, std::to_string(key.concurrency) + " requests at once (concurrency)",
+                "tenant_concurrency", kPlaceWait);
+  if (key.requests_per_minute > 0 && state.requests.level < 1)
+    return over(caller, std::to_string(key.requests_per_minute) + " requests a minute (requests_per_minute)",
+                "tenant_rpm", wait_for(state.requests.level, 1, key.requests_per_minute));
+  if (key.tokens_per_minute > 0 && state.tokens.level < 1)
+    return over(caller, std::to_string(key.tokens_per_minute) + " tokens a minute (tokens_per_minute)",
+                "tenant_tpm", wait_for(state.tokens.level, 1, key.tokens_per_minute));
+  state.requests.level -= 1;
+  ++state.running;
+  return std::nullopt;
+}
+
+void CallerLimits::give_back(const Caller& caller) {
+  if (!caller.key) return;
+  const auto at = states_.find(caller.key);
+  if (at != states_.end()) --at->second.running;
+}
+
+void CallerLimits::spend_tokens(const Caller& caller, std::int64_t tokens, TimePoint now) {
+  if (caller.key) state_of(*caller.key, now).tokens.level -= static_cast<double>(tokens);
+}
+
+void CallerLimits::describe(const Caller& caller, TimePoint now, Headers& headers) const {
+  if (!caller.key) return;
+  const KeySettings& key = *caller.key;
+  const auto at = states_.find(&key);
+  if (at == states_.end()) return;
+  const State& state = at->second;
+  describe_one(caller.api, "requests",
+               level_at(state.requests.level, state.requests.at, key.requests_per_minute, now),
+               key.requests_per_minute, headers);
+  describe_one(caller.api, "tokens",
+               level_at(state.tokens.level, state.tokens.at, key.tokens_per_minute, now),
+               key.tokens_per_minute, headers);
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/flights.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <xxhash.h>
+
+#include "client/job_id.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// When what a reader took is said to the broker: a quarter of the window, or what is older than that.
+constexpr std::int64_t kSeenChunks = static_cast<std::int64_t>(limits::stream_chunks_max / 4);
+constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
+constexpr milliseconds kSeenAfter{1'000};
+
+/// Flights that are over and kept, all together.
+constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
+
+std::string hex(std::uint64_t value) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out(16, '0');
+  for (std::size_t i = 16; i-- > 0; value >>= 4)
+    out[i] = kDigits[value & 15];
+  return out;
+}
+
+std::string new_job_id() {
+  static const client::JobIds ids(client::system_entropy());
+  static std::uint64_t number = 0;
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return ids.make_id(
+      ++number, static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count()));
+}
+
+/// Whether asking again would get the same: an upstream's word about the request itself.
+bool is_final(const ClientError& error) {
+  return error.code == "upstream_rejected" || error.code == "unsatisfiable" || error.code == "bad_request";
+}
+
+}  // namespace
+
+std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body) {
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
+  XXH3_128bits_reset(state.get());
+  for (const std::string_view part : {caller, path, body}) {
+    const std::uint64_t size = part.size();  // so that no border can be moved
+    XXH3_128bits_update(state.get(), &size, sizeof size);
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return hex(hash.high64) + hex(hash.low64);
+}
+
+// ---- a flight -----------------------------------------------------------------------------------------
+
+Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
+    : flights_(flights),
+      plan_(std::move(plan)),
+      base_id_(std::move(id)),
+      started_(flights.gateway_.loop.now()),
+      seen_at_(started_),
+      joinable_(!plan_.fingerprint.empty()) {
+  facts_.id = base_id_;
+  facts_.lane = plan_.lane;
+  facts_.replayed = replayed;
+}
+
+void Flight::start() {
+  if (plan_.first_content) {
+    content_timer_ = flights_.gateway_.loop.timer();
+    content_timer_->after(*plan_.first_content, [this] {
+      give_up("no content came within " + std::to_string(plan_.first_content->count()) +
+              " ms, which is all that the caller waits for");
+    });
+  }
+  submit_step();
+}
+
+void Flight::submit_step() {
+  Gateway& gateway = flights_.gateway_;
+  const RouteStep& step = plan_.steps[step_];
+  facts_.id = step_ == 0 ? base_id_ : base_id_ + "-" + std::to_string(step_);
+  if (plan_.route) facts_.served_by = step.model;
+  JobRequest job{.service = step.service,
+                 .id = facts_.id,
+                 .lane = plan_.lane,
+                 .model = step.model,
+                 .client = plan_.caller.client};
+  if (plan_.timeout) {
+    const auto passed = std::chrono::duration_cast<milliseconds>(gateway.loop.now() - started_);
+    job.timeout = std::max(*plan_.timeout - passed, milliseconds(1));
+  }
+  if (!plan_.idempotency_key.empty()) job.retain = gateway.settings.idempotency_retain;
+  job.cancel_when_gone = gateway.settings.detach == milliseconds(0);
+  job.meta = plan_.meta;
+  ++gateway.metrics.jobs;
+  if (step.max_wait > milliseconds(0) && step_ + 1 < plan_.steps.size()) {
+    if (!step_timer_) step_timer_ = gateway.loop.timer();
+    step_timer_->after(step.max_wait, [this] {
+      const std::shared_ptr<Flight> self = shared_from_this();
+      cancel_job();
+      go_on({.code = "deadline", .message = "no content within the step's max_wait_ms", .local = true});
+    });
+  }
+  // The client's thread holds no flight: the last of it goes where its timers are.
+  Loop& loop = gateway.loop;
+  const auto on_end_there = [weak = weak_from_this(), &loop, turn = step_](Answer answer) {
+    loop.post([weak, turn, answer = std::move(answer)]() mutable {
+      if (const std::shared_ptr<Flight> self = weak.lock()) self->on_end(turn, std::move(answer));
+    });
+  };
+  if (!plan_.stream) return gateway.broker.submit(std::move(job), plan_.body, on_end_there);
+  StreamReader reader;
+  reader.on_chunk = [weak = weak_from_this(), &loop, turn = step_](JobChunk chunk) {
+    loop.post([weak, turn, chunk = std::move(chunk)]() mutable {
+      if (const std::shared_ptr<Flight> self = weak.lock()) self->on_chunk(turn, std::move(chunk));
+    });
+  };
+  reader.on_end = on_end_there;
+  reader.takes_at_once = false;
+  gateway.broker.stream(std::move(job), plan_.body, std::move(reader));
+}
+
+void Flight::on_chunk(std::size_t step, JobChunk chunk) {
+  if (over() || cancelled_ || step != step_) return;
+  if (last_seq_ < 0) {
+    content_timer_.reset();
+    step_timer_.reset();
+    if (!chunk.lane.empty()) facts_.lane = chunk.lane;
+    facts_.attempts = chunk.attempts;
+    facts_.queued = chunk.queued;
+  }
+  last_seq_ = chunk.seq;
+  ++flights_.gateway_.metrics.chunks;
+  unseen_bytes_ += chunk.body.size();
+  if (joinable_) {
+    chunks_.push_back(chunk.body);
+    chunk_bytes_ += chunk.body.size();
+    const std::size_t most = watchers_.empty() ? Flights::kDetachedBytesMax : Flights::kReplayBytesMax;
+    if (chunk_bytes_ > most) forget_bytes();
+  }
+  const std::vector<Watch> watchers = watchers_;
+  for (const Watch& watch : watchers)
+    watch.watcher->on_chunk(chunk.seq, chunk.body);
+  if (watchers_.empty()) say_seen();
+}
+
+/// A stream that nobody can join any more, and that nobody reads, is of no use.
+void Flight::forget_bytes() {
+  joinable_ = false;
+  chunks_.clear();
+  chunks_.shrink_to_fit();
+  if (!watchers_.empty()) return;
+  const std::shared_ptr<Flight> self = shared_from_this();
+  give_up("nobody reads the stream");
+}
+
+void Flight::on_end(std::size_t step, Answer answer) {
+  if (over() || cancelled_ || step != step_) return;
+  if (!answer) return go_on(answer.error());
+  facts_.lane = answer->lane.empty() ? facts_.lane : answer->lane;
+  facts_.attempts = answer->attempts;
+  facts_.queued = answer->queued;
+  facts_.ran = answer->ran;
+  done_ = std::move(*answer);
+  finish();
+}
+
+bool Flight::may_fall_back(const ClientError& error) const {
+  if (!plan_.route || step_ + 1 >= plan_.steps.size() || last_seq_ >= 0 || error.chunks > 0) return false;
+  if (plan_.timeout && flights_.gateway_.loop.now() - started_ >= *plan_.timeout) return false;
+  return falls_back(*plan_.route, error);
+}
+
+void Flight::go_on(const ClientError& why) {
+  step_timer_.reset();
+  if (may_fall_back(why)) {
+    ++flights_.gateway_.metrics.fall_backs;
+    ++step_;
+    return submit_step();
+  }
+  facts_.attempts = why.attempts;
+  error_ = why;
+  finish();
+}
+
+void Flight::give_up(const std::string& message) {
+  if (over() || cancelled_) return;
+  const std::shared_ptr<Flight> self = shared_from_this();
+  cancel_job();
+  error_ = ClientError{.code = "deadline", .message = message, .id = facts_.id, .local = true};
+  finish();
+}
+
+void Flight::finish() {
+  const std::shared_ptr<Flight> self = shared_from_this();
+  content_timer_.reset();
+  step_timer_.reset();
+  plan_.body = {};
+  const bool unread = watchers_.empty();
+  const std::vector<Watch> watchers = std::exchange(watchers_, {});
+  for (const Watch& watch : watchers)
+    done_ ? watch.watcher->on_done(*done_) : watch.watcher->on_failed(*error_);
+  flights_.over(*this, unread);
+}
+
+void Flight::cancel_job() {
+  flights_.gateway_.broker.cancel(facts_.id, [](const Reply<JobStatus>&) {});
+}
+
+void Flight::join(FlightWatcher& watcher) {
+  const std::shared_ptr<Flight> self = shared_from_this();
+  if (!over()) watchers_.push_back({.watcher = &watcher});
+  const std::vector<Blob> chunks = chunks_;
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    watcher.on_chunk(static_cast<std::int64_t>(i), chunks[i]);
+  if (done_) watcher.on_done(*done_);
+  if (error_) watcher.on_failed(*error_);
+}
+
+void Flight::leave(FlightWatcher& watcher) {
+  std::erase_if(watchers_, [&](const Watch& watch) { return watch.watcher == &watcher; });
+  if (!watchers_.empty() || over() || cancelled_) return;
+  if (flights_.gateway_.settings.detach > milliseconds(0) && joinable_) return say_seen();
+  const std::shared_ptr<Flight> self = shared_from_this();
+  cancelled_ = true;
+  content_timer_.reset();
+  step_timer_.reset();
+  ++flights_.gateway_.metrics.cancelled;
+  cancel_job();
+  flights_.abandoned(*this);
+}
+
+void Flight::taken(FlightWatcher& watcher, std::int64_t seq) {
+  for (Watch& watch : watchers_)
+    if (watch.watcher == &watcher) watch.taken = std::max(watch.taken, seq);
+  std::int64_t all = last_seq_;
+  for (const Watch& watch : watchers_)
+    all = std::min(all, watch.taken);
+  if (all - seen_ >= kSeenChunks || unseen_bytes_ >= kSeenBytes ||
+      flights_.gateway_.loop.now() - seen_at_ >= kSeenAfter)
+    say_seen();
+}
+
+void Flight::say_seen() {
+  if (over() || cancelled_ || !plan_.stream) return;
+  std::int64_t all = last_seq_;
+  for (const Watch& watch : watchers_)
+    all = std::min(all, watch.taken);
+  if (all <= seen_) return;
+  seen_ = all;
+  unseen_bytes_ = 0;
+  seen_at_ = flights_.gateway_.loop.now();
+  flights_.gateway_.broker.seen(facts_.id, all);
+}
+
+// ---- all of them --------------------------------------------------------------------------------------
+
+tl::expected<Flights::Boarded, ApiError> Flights::board(JobPlan plan) {
+  if (!plan.idempotency_key.empty()) return board_by_key(std::move(plan));
+  if (plan.is_retry && !plan.fingerprint.empty()) {
+    const auto at = by_fingerprint_.find(plan.fingerprint);
+    std::shared_ptr<Flight> flight = at == by_fingerprint_.end() ? nullptr : at->second.lock();
+    if (flight && flight->joinable()) {
+      ++gateway_.metrics.joined;
+      return Boarded{.flight = std::move(flight)};
+    }
+  }
+  return board_new(std::move(plan), new_job_id(), false);
+}
+
+tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
+  drop_old_claims();
+  const std::string name = plan.caller.name + "\n" + plan.idempotency_key;
+  const auto [at, fresh] = claims_.try_emplace(name);
+  Claim& claim = at->second;
+  if (fresh) {
+    claim.fingerprint = plan.fingerprint;
+    claim.until = gateway_.loop.now() + gateway_.settings.idempotency_retain;
+    claims_in_order_.push_back(name);
+  } else if (claim.fingerprint != plan.fingerprint) {
+    return tl::unexpected(
+        ApiError{.name = "conflict",
+                 .message = "this Idempotency-Key came with another path or body before; use a new key",
+                 .param = "idempotency-key"});
+  }
+  const std::shared_ptr<Flight> running = claim.flight.lock();
+  if (running && running->joinable()) {
+    ++gateway_.metrics.joined;
+    return Boarded{.flight = running};
+  }
+  if (running)
+    return tl::unexpected(ApiError{
+        .name = "conflict",
+        .message = "the request with this Idempotency-Key is still being answered, and its stream has more "
+                   "than " +
+                   std::to_string(kReplayBytesMax) + " bytes, which is all that is kept for joining it",
+        .param = "idempotency-key"});
+  const bool replayed = claim.done;
+  if (replayed) ++gateway_.metrics.replayed;
+  const std::string id = "idem-" + fingerprint_of(plan.caller.name, "", plan.idempotency_key) +
+                         (claim.generation ? "-" + std::to_string(claim.generation) : std::string());
+  Boarded boarded = board_new(std::move(plan), id, replayed);
+  claim.flight = boarded.flight;
+  return boarded;
+}
+
+Flights::Boarded Flights::board_new(JobPlan plan, std::string id, bool replayed) {
+  const std::string fingerprint = plan.fingerprint;
+  auto flight = std::make_shared<Flight>(*this, std::move(plan), std::move(id), replayed);
+  running_.insert(flight);
+  if (!fingerprint.empty()) by_fingerprint_[fingerprint] = flight;
+  return {.flight = std::move(flight), .is_new = true};
+}
+
+void Flights::drop_old_claims() {
+  const Loop::TimePoint now = gateway_.loop.now();
+  while (!claims_in_order_.empty()) {
+    const auto at = claims_.find(claims_in_order_.front());
+    if (at != claims_.end() && at->second.until > now && claims_.size() < kIdempotencyKeysMax) return;
+    if (at != claims_.end()) claims_.erase(at);
+    claims_in_order_.pop_front();
+  }
+}
+
+Flights::Claim* Flights::claim_of(const Flight& flight) {
+  if (flight.plan().idempotency_key.empty()) return nullptr;
+  const auto at = claims_.find(flight.plan().caller.name + "\n" + flight.plan().idempotency_key);
+  return at == claims_.end() ? nullptr : &at->second;
+}
+
+/// A flight has its answer; the caller holds it.
+void Flights::over(Flight& flight, bool unread) {
+  const Loop::TimePoint now = gateway_.loop.now();
+  if (flight.done_ && flight.done_->usage && !flight.facts_.replayed)
+    limits_.spend_tokens(
+        flight.plan().caller,
+        flight.done_->usage->input_tokens.value_or(0) + flight.done_->usage->output_tokens.value_or(0), now);
+  if (Claim* claim = claim_of(flight)) {
+    claim->done = flight.done_ || is_final(*flight.error_);
+    if (!claim->done) ++claim->generation;
+  }
+  const bool is_kept = unread && flight.joinable() && gateway_.settings.detach > milliseconds(0);
+  if (is_kept) {
+    const std::size_t bytes = flight.chunk_bytes_ + (flight.done_ ? flight.done_->body.size() : 0);
+    kept_.push_back(
+        {.flight = flight.shared_from_this(), .until = now + gateway_.settings.detach, .bytes = bytes});
+    kept_bytes_ += bytes;
+  } else {
+    forget(flight);
+  }
+  running_.erase(flight.shared_from_this());
+  while (!kept_.empty() &&
+         (kept_.front().until <= now || kept_.size() > kKeptMax || kept_bytes_ > kKeptBytesMax)) {
+    forget(*kept_.front().flight);
+    kept_bytes_ -= kept_.front().bytes;
+    kept_.pop_front();
+  }
+}
+
+/// Nobody waits for a flight, and its job is cancelled; the caller holds it.
+void Flights::abandoned(Flight& flight) {
+  if (Claim* claim = claim_of(flight)) ++claim->generation;
+  forget(flight);
+  running_.erase(flight.shared_from_this());
+}
+
+void Flights::forget(Flight& flight) {
+  const auto at = by_fingerprint_.find(flight.plan().fingerprint);
+  if (at != by_fingerprint_.end() && at->second.lock().get() == &flight) by_fingerprint_.erase(at);
+}
+
+}  // namespace lanemq::gateway

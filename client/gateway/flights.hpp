@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/client.hpp>
+
+#include "client/gateway/caller_limits.hpp"
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/models.hpp"
+
+namespace lanemq::gateway {
+
+/// What a request asks of the broker.
+struct JobPlan {
+  Caller caller{};
+  std::string lane{};                    ///< empty: the broker's default
+  std::vector<RouteStep> steps{};        ///< at least one, each with its service
+  const ModelSettings* route = nullptr;  ///< null: there are no fall-backs
+  std::string meta{};
+  Blob body{};
+  bool stream = false;
+  std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
+  /// Of a stream: until its first content; one that runs is never ended by it.
+  std::optional<std::chrono::milliseconds> first_content{};
+
+  std::string idempotency_key{};
+  std::string fingerprint{};  ///< of caller, path and body; empty: nobody will ask for it again
+  bool is_retry = false;      ///< the SDK says that it has asked before
+};
+
+/// What is known of how a job went.
+struct JobFacts {
+  std::string id{}, lane{}, served_by{};
+  std::int64_t attempts = 0;
+  std::optional<std::chrono::milliseconds> queued{}, ran{};
+  bool replayed = false;
+};
+
+/// Who waits for a flight's answer. Everything is called on the loop's thread.
+class FlightWatcher {
+ public:
+  virtual ~FlightWatcher() = default;
+  /// A piece of a stream; to be answered by Flight::taken() when it has left.
+  virtual void on_chunk(std::int64_t seq, const Blob& bytes) = 0;
+  virtual void on_done(const JobDone& done) = 0;
+  /// `chunks` of a stream may have gone out before.
+  virtual void on_failed(const ClientError& error) = 0;
+};
+
+class Flights;
+
+/// A request on its way through the broker: its job, the fall-backs after it, and all who wait for the
+/// answer.
+///
+/// Belongs to the loop's thread and to its Flights, until it is over.
+class Flight : public std::enable_shared_from_this<Flight> {
+ public:
+  Flight(Flights& flights, JobPlan plan, std::string id, bool replayed);
+
+  void start();
+  /// Tells a watcher all that there is from the beginning, and then what comes. Requires: joinable().
+  void join(FlightWatcher& watcher);
+  /// The watcher wants no more. Where nobody does, the job is cancelled, unless it may go on.
+  void leave(FlightWatcher& watcher);
+  /// The watcher is done with all pieces up to `seq`.
+  void taken(FlightWatcher& watcher, std::int64_t seq);
+  /// From time to time: says to the broker what was taken, however little.
+  void say_seen();
+
+  bool joinable() const { return joinable_ && !cancelled_; }
+  bool over() const { return done_ || error_; }
+  const JobFacts& facts() const { return facts_; }
+  const JobPlan& plan() const { return plan_; }
+
+ private:
+  friend class Flights;
+  struct Watch {
+    FlightWatcher* watcher;
+    std::int64_t taken = -1;
+  };
+
+  void submit_step();
+  void on_chunk(std::size_t step, JobChunk chunk);
+  void on_end(std::size_t step, Answer answer);
+  void go_on(const ClientError& why);
+  void give_up(const std::string& message);
+  void finish();
+  void forget_bytes();
+  void cancel_job();
+  bool may_fall_back(const ClientError& error) const;
+
+  Flights& flights_;
+  JobPlan plan_;
+  const std::string base_id_;
+  JobFacts facts_;
+  Loop::TimePoint started_;
+  std::size_t step_ = 0;
+  std::vector<Watch> watchers_;
+  std::unique_ptr<Loop::Timer> content_timer_, step_timer_;
+
+  std::vector<Blob> chunks_;  ///< all so far, while it is joinable
+  std::size_t chunk_bytes_ = 0;
+  std::int64_t last_seq_ = -1, seen_ = -1;
+  std::size_t unseen_bytes_ = 0;
+  Loop::TimePoint seen_at_;
+  bool joinable_ = false, cancelled_ = false;
+  std::optional<JobDone> done_;
+  std::optional<ClientError> error_;
+};
+
+/// All flights, and how to find one that a request belongs to: by its Idempotency-Key, or by its fingerprint
+/// where an SDK asks again.
+class Flights {
+ public:
+  /// Pieces of one stream that are kept for who joins late; a longer one cannot be joined any more.
+  static constexpr std::size_t kReplayBytesMax = std::size_t{256} * 1024;
+  /// The same of a stream that nobody reads, and that goes on for the caller's next try.
+  static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
+  /// Flights that are over and kept for the caller's next try.
+  static constexpr std::size_t kKeptMax = 1'000;
+  static constexpr std::size_t kIdempotencyKeysMax = 100'000;
+
+  Flights(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
+
+  /// The flight of a request: a new one, which start() has to be called on, or one that is joined.
+  struct Boarded {
+    std::shared_ptr<Flight> flight{};
+    bool is_new = false;
+  };
+  tl::expected<Boarded, ApiError> board(JobPlan plan);
+
+ private:
+  friend class Flight;
+
+  /// A key that a caller gave a request.
+  struct Claim {
+    std::string fingerprint;
+    std::uint64_t generation = 0;  ///< raised after a failure, which is not what a caller wants to get again
+    std::weak_ptr<Flight> flight{};
+    bool done = false;
+    Loop::TimePoint until{};
+  };
+
+  tl::expected<Boarded, ApiError> board_by_key(JobPlan plan);
+  Boarded board_new(JobPlan plan, std::string id, bool replayed);
+  void drop_old_claims();
+  Claim* claim_of(const Flight& flight);
+  void over(Flight& flight, bool unread);
+  void abandoned(Flight& flight);
+  void forget(Flight& flight);
+
+  Gateway& gateway_;
+  CallerLimits& limits_;
+  std::set<std::shared_ptr<Flight>> running_;
+  std::unordered_map<std::string, std::weak_ptr<Flight>> by_fingerprint_;
+  std::unordered_map<std::string, Claim> claims_;
+  std::deque<std::string> claims_in_order_;
+  struct Kept {
+    std::shared_ptr<Flight> flight;
+    Loop::TimePoint until;
+    std::size_t bytes;
+  };
+  std::deque<Kept> kept_;
+  std::size_t kept_bytes_ = 0;
+};
+
+/// What tells two requests apart: of caller, method, path and body.
+std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body);
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/job_routes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/gateway/body_fields.hpp"
+#include "client/gateway/lane_choice.hpp"
+#include "client/gateway/relay.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;  // as the providers order it
+using std::chrono::milliseconds;
+
+constexpr std::size_t kIdempotencyKeyBytesMax = 256;
+constexpr std::size_t kForwardedBytesMax = std::size_t{4} * 1024;  ///< of a path, or a header that goes on
+/// An SDK's own clock has run so much longer when the answer comes, so that it does not ask again.
+constexpr milliseconds kSdkMargin{1'000};
+constexpr milliseconds kSdkLeast{100};
+constexpr milliseconds kDrainRetryAfter{1'000};
+
+constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
+
+ApiError bad_request(std::string message, std::string param = {}) {
+  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
+}
+
+/// A path goes to an upstream: it must not climb out of where its route is.
+bool climbs(const HttpRequest& request) {
+  return std::any_of(request.params.begin(), request.params.end(), [](const auto& param) {
+    const std::string wrapped = "/" + param.second + "/";
+    return wrapped.find("/../") != std::string::npos || wrapped.find("/./") != std::string::npos;
+  });
+}
+
+std::optional<double> seconds_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 1e7)
+    return std::nullopt;
+  return value;
+}
+
+std::vector<RouteStep> steps_of(const ModelSettings* route, const std::string& model,
+                                const std::string& service) {
+  if (!route) return {{.service = service, .model = model}};
+  std::vector<RouteStep> steps = route->steps;
+  for (RouteStep& step : steps)
+    if (step.service.empty()) step.service = service;
+  return steps;
+}
+
+json model_entry(Api api, const std::string& name) {
+  if (api == Api::anthropic)
+    return {{"id", name}, {"type", "model"}, {"display_name", name}, {"created_at", "1970-01-01T00:00:00Z"}};
+  return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "lanemq"}};
+}
+
+json model_list(Api api, const json& entries) {
+  if (api == Api::openai) return {{"object", "list"}, {"data", entries}};
+  const bool empty = entries.empty();
+  return {{"data", entries},
+          {"has_more", false},
+          {"first_id", empty ? json() : entries.front()["id"]},
+          {"last_id", empty ? json() : entries.back()["id"]}};
+}
+
+}  // namespace
+
+std::string upstream_meta(Api api, const HttpRequest& request) {
+  // OpenAI's base URL ends in /v1, Anthropic's does not.
+  std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
+  if (!request.query.empty()) path += "?" + request.query;
+  json http = {{"path", path}};
+  if (request.method != "POST") http["method"] = request.method == "HEAD" ? "GET" : request.method;
+  json headers = json::object();
+  for (const std::string_view name : kForwardedHeaders)
+    if (const std::string* value = request.headers.find(name)) headers[std::string(name)] = *value;
+  if (!headers.empty()) http["headers"] = std::move(headers);
+  const std::vector<std::uint8_t> bytes = json::to_msgpack({{"http", std::move(http)}});
+  return {bytes.begin(), bytes.end()};
+}
+
+tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
+  CallerPatience patience;
+  if (const std::string* text = headers.find("x-lanemq-timeout-ms")) {
+    std::int64_t ms = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), ms);
+    if (error != std::errc() || end != text->data() + text->size() || ms < 1 || ms > limits::duration_ms_max)
+      return tl::unexpected(bad_request("x-lanemq-timeout-ms must be a whole number 1.." +
+                                            std::to_string(limits::duration_ms_max) + ", not \"" +
+                                            printable(*text, 64) + '"',
+                                        "x-lanemq-timeout-ms"));
+    patience.asked = milliseconds(ms);
+  }
+  for (const std::string_view name : {"x-stainless-read-timeout", "x-stainless-timeout"}) {
+    const std::string* text = headers.find(name);
+    const std::optional<double> seconds = text ? seconds_of(*text) : std::nullopt;
+    if (!seconds) continue;
+    patience.sdk = std::max(milliseconds(static_cast<std::int64_t>(*seconds * 1000)) - kSdkMargin, kSdkLeast);
+    break;
+  }
+  return patience;
+}
+
+void JobRoutes::add_to(Router& router) {
+  const auto add = [&](const char* method, const char* pattern, Api api, Takes takes) {
+    router.add(method, pattern, [this, api, takes](HttpRequest request, const ResponderPtr& responder) {
+      post(std::move(request), responder, api, takes);
+    });
+  };
+  add("POST", "/v1/chat/completions", Api::openai, Takes::body_with_model);
+  add("POST", "/v1/completions", Api::openai, Takes::body_with_model);
+  add("POST", "/v1/embeddings", Api::openai, Takes::body_with_model);
+  add("POST", "/v1/responses", Api::openai, Takes::body_with_optional_model);
+  add("GET", "/v1/responses/{id}", Api::openai, Takes::no_body);
+  add("GET", "/v1/responses/{id}/input_items", Api::openai, Takes::no_body);
+  add("DELETE", "/v1/responses/{id}", Api::openai, Takes::no_body);
+  add("POST", "/v1/responses/{id}/cancel", Api::openai, Takes::no_body);
+  add("POST", "/v1/messages", Api::anthropic, Takes::body_with_model);
+  add("POST", "/v1/messages/count_tokens", Api::anthropic, Takes::body_with_model);
+  for (const char* pattern : {"/v1/models", "/v1/models/{id*}"})
+    router.add("GET", pattern, [this](HttpRequest request, const ResponderPtr& responder) {
+      models(std::move(request), responder);
+    });
+}
+
+void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {
+  tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
+  if (!caller) return responder->answer(refusal(request, caller.error()));
+  caller->api = api;
+  run(request, responder, plan_of(request, *caller, takes), *caller);
+}
+
+void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
+                    tl::expected<JobPlan, ApiError> plan, Caller caller) {
+  const std::string request_id = request_id_of(request);
+  const auto refuse = [&](const ApiError& error) {
+    HttpAnswer answer = error_answer(caller.api, error, request_id);
+    add_request_id(caller.api, request_id, answer.headers);
+    limits_.describe(caller, gateway_.loop.now(), answer.headers);
+    gateway_.metrics.answered(caller.api, answer.status, std::chrono::nanoseconds(0));
+    responder->answer(std::move(answer));
+  };
+  if (!plan) return refuse(plan.error());
+  if (gateway_.draining)
+    return refuse({.name = "draining",
+                   .message = "this gateway is stopping and takes no work; try again",
+                   .retry_after = kDrainRetryAfter});
+  if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now())) {
+    ++gateway_.metrics.caller_limits_hit;
+    return refuse(*over);
+  }
+  const tl::expected<Flights::Boarded, ApiError> boarded = flights_.board(std::move(*plan));
+  if (!boarded) {
+    limits_.give_back(caller);
+    return refuse(boarded.error());
+  }
+  const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id, responder);
+  relay->follow(*boarded);
+}
+
+tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, const Caller& caller,
+                                                   Takes takes) const {
+  const Settings& settings = gateway_.settings;
+  BodyFields fields;
+  if (takes != Takes::no_body) {
+    tl::expected<BodyFields, ApiError> read = read_body_fields(request.body.bytes());
+    if (!read) return tl::unexpected(read.error());
+    fields = std::move(*read);
+    if (fields.model.empty() && takes == Takes::body_with_model)
+      return tl::unexpected(bad_request("model is missing: the body must name it", "model"));
+  } else {
+    fields.stream = request.query_param("stream") == "true";
+  }
+  if (climbs(request)) return tl::unexpected(bad_request("the path must not contain . or .. as a name"));
+  if (request.path.size() + request.query.size() > kForwardedBytesMax)
+    return tl::unexpected(bad_request("the path has over " + std::to_string(kForwardedBytesMax) + " bytes"));
+
+  const ModelAndLane named = split_model(fields.model, settings.lanes);
+  const std::string model(named.model);
+  if (!model.empty() && !caller.may_use_model(model))
+    return tl::unexpected(
+        ApiError{.name = "forbidden",
+                 .message = "model \"" + printable(model) + "\" is not allowed with this key",
+                 .param = "model"});
+  const ModelSettings* route = find_route(settings.models, model);
+  if (route && route->api != caller.api)
+    return tl::unexpected(bad_request("model \"" + printable(model) + "\" is one of " +
+                                          (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
+                                          " API; requests are not translated from one API to the other",
+                                      "model"));
+
+  std::string_view header = request.headers.get("x-lanemq-lane");
+  if (header.empty()) header = request.headers.get("x-priority");
+  tl::expected<std::string, ApiError> lane = choose_lane({.header = header,
+                                                          .prefix = request.lane_prefix,
+                                                          .suffix = named.lane,
+                                                          .service_tier = fields.service_tier},
+                                                         caller.lanes(), settings.lanes);
+  if (!lane) return tl::unexpected(lane.error());
+  const tl::expected<CallerPatience, ApiError> patience = patience_of(request.headers);
+  if (!patience) return tl::unexpected(patience.error());
+
+  JobPlan plan{.caller = caller, .lane = std::move(*lane), .stream = fields.stream};
+  plan.steps = steps_of(route, model,
+                        caller.api == Api::openai ? settings.openai_service : settings.anthropic_service);
+  plan.route = route;
+  if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
+  plan.meta = upstream_meta(caller.api, request);
+  if (plan.meta.size() > kForwardedBytesMax + 1024)
+    return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
+                                      std::to_string(kForwardedBytesMax) + " bytes"));
+  if (takes != Takes::no_body) plan.body = request.body;
+  plan.timeout = patience->asked;
+  if (!plan.timeout && !plan.stream) plan.timeout = patience->sdk;
+  if (!plan.timeout && plan.stream) plan.first_content = patience->sdk;
+
+  plan.idempotency_key = request.headers.get("idempotency-key");
+  if (plan.idempotency_key.size() > kIdempotencyKeyBytesMax)
+    return tl::unexpected(bad_request(
+        "Idempotency-Key has over " + std::to_string(kIdempotencyKeyBytesMax) + " bytes", "idempotency-key"));
+  const std::string_view retries = request.headers.get("x-stainless-retry-count");
+  plan.is_retry = !retries.empty() && retries != "0";
+  if (!plan.idempotency_key.empty() || !retries.empty())
+    plan.fingerprint = fingerprint_of(caller.name, request.method + request.path + "?" + request.query,
+                                      request.body.bytes());
+  return plan;
+}
+
+/// Those that are configured, else what the upstream has.
+void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
+  tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
+  if (!caller) return responder->answer(refusal(request, caller.error()));
+  if (gateway_.settings.models.empty())
+    return run(request, responder, plan_of(request, *caller, Takes::no_body), *caller);
+  json entries = json::array();
+  const std::string& wanted = request.param("id");
+  for (const ModelSettings& model : gateway_.settings.models)
+    if (model.api == caller->api && caller->may_use_model(model.name) &&
+        (wanted.empty() || wanted == model.name))
+      entries.push_back(model_entry(caller->api, model.name));
+  if (!wanted.empty() && entries.empty())
+    return responder->answer(
+        refusal(request, {.name = "model_not_found",
+                          .message = "there is no model \"" + printable(wanted) + "\" here",
+                          .param = "model"}));
+  HttpAnswer answer =
+      json_answer(200, wanted.empty() ? model_list(caller->api, entries).dump() : entries[0].dump());
+  add_request_id(caller->api, request_id_of(request), answer.headers);
+  responder->answer(std::move(answer));
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <tl/expected.hpp>
+
+#include "client/gateway/caller_limits.hpp"
+#include "client/gateway/flights.hpp"
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/http/router.hpp"
+
+namespace lanemq::gateway {
+
+/// The paths of OpenAI's and Anthropic's APIs that are answered while the caller waits: each request becomes
+/// a job of its API's service.
+class JobRoutes {
+ public:
+  explicit JobRoutes(Gateway& gateway) : gateway_(gateway), flights_(gateway, limits_) {}
+
+  void add_to(Router& router);
+
+ private:
+  enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
+
+  void post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes);
+  void models(HttpRequest request, const ResponderPtr& responder);
+  void run(const HttpRequest& request, const ResponderPtr& responder, tl::expected<JobPlan, ApiError> plan,
+           Caller caller);
+  tl::expected<JobPlan, ApiError> plan_of(const HttpRequest& request, const Caller& caller,
+                                          Takes takes) const;
+
+  Gateway& gateway_;
+  CallerLimits limits_;
+  Flights flights_;
+};
+
+/// What a handler of lanemq-worker has to know of a request: a msgpack map with `http`, of method, path and
+/// those headers that go on to the upstream.
+std::string upstream_meta(Api api, const HttpRequest& request);
+
+/// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK says it reads.
+struct CallerPatience {
+  std::optional<std::chrono::milliseconds> asked{};  ///< of x-lanemq-timeout-ms
+  std::optional<std::chrono::milliseconds> sdk{};
+};
+tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers);
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "client/gateway/api.hpp"
+
+namespace lanemq::gateway {
+
+/// What is written into a stream that is silent, in the form that each API's SDKs survive between any two
+/// events. OpenAI's is a comment with a single line end: a blank line behind it would make some of them
+/// dispatch an empty event.
+constexpr std::string_view keep_alive(Api api) {
+  return api == Api::openai ? std::string_view(": ka\n")
+                            : std::string_view("event: ping\ndata: {\"type\": \"ping\"}\n\n");
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/relay.hpp"
+
+#include <utility>
+
+#include "client/gateway/keep_alive.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kHungUp = 499;  ///< in the metrics, of a caller who left
+
+std::string ms_text(std::chrono::nanoseconds time) {
+  return std::to_string(std::chrono::duration_cast<milliseconds>(time).count());
+}
+
+}  // namespace
+
+Relay::Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string request_id,
+             ResponderPtr responder)
+    : gateway_(gateway),
+      limits_(limits),
+      caller_(std::move(caller)),
+      request_id_(std::move(request_id)),
+      arrived_(gateway.loop.now()),
+      responder_(std::move(responder)) {}
+
+Relay::~Relay() {
+  if (!over_) over(kHungUp);
+}
+
+void Relay::follow(const Flights::Boarded& boarded) {
+  flight_ = boarded.flight;
+  responder_->on_gone([self = shared_from_this()] { self->gone(); });
+  if (over_) return;
+  if (flight_->plan().stream) {
+    ++gateway_.metrics.streams_open;
+    timer_ = gateway_.loop.timer();
+    timer_->after(gateway_.settings.commit, [this] { commit(); });
+  }
+  const std::shared_ptr<Relay> self = shared_from_this();
+  flight_->join(*this);
+  if (boarded.is_new) flight_->start();
+}
+
+Headers Relay::headers() const {
+  const JobFacts& facts = flight_->facts();
+  Headers headers;
+  add_request_id(caller_.api, request_id_, headers);
+  headers.set("x-lanemq-job", facts.id);
+  if (!facts.lane.empty()) headers.set("x-lanemq-lane", facts.lane);
+  std::string timing;
+  if (facts.queued) {
+    headers.set("x-lanemq-queue-ms", ms_text(*facts.queued));
+    timing += "queue;dur=" + ms_text(*facts.queued) + ", ";
+  }
+  if (facts.ran) timing += "upstream;dur=" + ms_text(*facts.ran) + ", ";
+  headers.set("server-timing", timing + "total;dur=" + ms_text(gateway_.loop.now() - arrived_));
+  headers.set("x-lanemq-attempts", std::to_string(facts.attempts));
+  if (!facts.served_by.empty()) headers.set("x-lanemq-served-by", facts.served_by);
+  if (facts.replayed) headers.set("idempotency-replayed", "true");
+  limits_.describe(caller_, gateway_.loop.now(), headers);
+  return headers;
+}
+
+void Relay::begin() {
+  begun_ = true;
+  Headers head = headers();
+  head.set("content-type", "text/event-stream; charset=utf-8");
+  head.set("cache-control", "no-cache");
+  head.set("x-accel-buffering", "no");
+  responder_->begin(200, std::move(head));
+  watch_silence();
+}
+
+void Relay::commit() {
+  if (begun_ || over_) return;
+  written_at_ = gateway_.loop.now();
+  begin();
+  ++gateway_.metrics.keep_alives;
+  responder_->write(Blob::borrow(keep_alive(caller_.api)));
+}
+
+/// One timer that looks whether anything was written since, and not one per piece.
+void Relay::watch_silence() {
+  const auto silent = std::chrono::duration_cast<milliseconds>(gateway_.loop.now() - written_at_);
+  milliseconds left = gateway_.settings.keep_alive - silent;
+  if (left <= milliseconds(0)) {
+    ++gateway_.metrics.keep_alives;
+    written_at_ = gateway_.loop.now();
+    responder_->write(Blob::borrow(keep_alive(caller_.api)));
+    left = gateway_.settings.keep_alive;
+  }
+  flight_->say_seen();
+  timer_->after(left, [this] { watch_silence(); });
+}
+
+void Relay::on_chunk(std::int64_t seq, const Blob& bytes) {
+  if (over_) return;
+  written_at_ = gateway_.loop.now();
+  if (!begun_) begin();
+  responder_->write(bytes, [weak = weak_from_this(), seq] {
+    const std::shared_ptr<Relay> self = weak.lock();
+    if (self && !self->over_) self->flight_->taken(*self, seq);
+  });
+}
+
+void Relay::on_done(const JobDone& done) {
+  if (over_) return;
+  if (!flight_->plan().stream) {
+    Headers head = headers();
+    head.set("content-type", "application/json");
+    responder_->answer({.status = 200, .headers = std::move(head), .body = done.body.owned()});
+    return over(200);
+  }
+  written_at_ = gateway_.loop.now();
+  if (!begun_) begin();
+  if (!done.body.empty()) responder_->write(done.body);
+  responder_->end();
+  over(200);
+}
+
+void Relay::on_failed(const ClientError& error) {
+  if (over_) return;
+  const ApiError api_error = api_error_of(error, flight_->facts().lane);
+  if (begun_) {
+    responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
+    responder_->end();
+    return over(200);
+  }
+  HttpAnswer answer = error_answer(caller_.api, api_error, request_id_);
+  for (const auto& [name, value] : headers())
+    answer.headers.set(name, value);
+  const int status = answer.status;
+  responder_->answer(std::move(answer));
+  over(status);
+}
+
+void Relay::gone() {
+  if (over_) return;
+  const std::shared_ptr<Relay> self = shared_from_this();
+  flight_->leave(*this);
+  over(kHungUp);
+}
+
+void Relay::over(int status) {
+  over_ = true;
+  timer_.reset();
+  limits_.give_back(caller_);
+  if (flight_ && flight_->plan().stream) --gateway_.metrics.streams_open;
+  gateway_.metrics.answered(caller_.api, status, gateway_.loop.now() - arrived_);
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/gateway/flights.hpp"
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/http/responder.hpp"
+
+namespace lanemq::gateway {
+
+/// Brings a flight's answer to its caller: the status, the headers that every reply has, the body or the
+/// pieces of a stream with keep-alives between them, errors in the API's own shape.
+///
+/// A stream's status is held back until there is content, an error, or the commit time is over; from then on
+/// errors are said inside it. A caller that hangs up leaves the flight. Kept alive by its responder until the
+/// answer is over.
+class Relay final : public FlightWatcher, public std::enable_shared_from_this<Relay> {
+ public:
+  Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string request_id,
+        ResponderPtr responder);
+  ~Relay() override;
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  /// Requires: limits.take() let the caller in, for this relay to give back.
+  void follow(const Flights::Boarded& boarded);
+
+  void on_chunk(std::int64_t seq, const Blob& bytes) override;
+  void on_done(const JobDone& done) override;
+  void on_failed(const ClientError& error) override;
+
+ private:
+  Headers headers() const;
+  void begin();
+  void commit();
+  void watch_silence();
+  void gone();
+  void over(int status);
+
+  Gateway& gateway_;
+  CallerLimits& limits_;
+  const Caller caller_;
+  const std::string request_id_;
+  const Loop::TimePoint arrived_;
+  ResponderPtr responder_;
+  std::shared_ptr<Flight> flight_;
+  std::unique_ptr<Loop::Timer> timer_;
+  Loop::TimePoint written_at_;
+  bool begun_ = false, over_ = false;
+};
+
+}  // namespace lanemq::gateway

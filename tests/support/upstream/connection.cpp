@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/upstream/connection.hpp"
+
+#include <cstdio>
+#include <utility>
+
+#include <boost/asio/write.hpp>
+
+namespace lanemq::upstream {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+
+/// What a refused sender may still send until it has read why.
+constexpr std::size_t kDiscardBytesMax = 64 << 20;
+constexpr Duration kDiscardTime = std::chrono::seconds(2);
+
+std::string_view view(beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+std::string_view reason_of(unsigned status) {
+  const auto known = http::int_to_status(status);
+  return known == http::status::unknown ? "Unknown" : view(http::obsolete_reason(known));
+}
+
+}  // namespace
+
+Connection::Connection(Hall& hall, tcp::socket socket)
+    : hall_(hall), stream_(std::move(socket)), timer_(stream_.get_executor()) {
+  hall_.connections.insert(this);
+  hall_.upstream.connection_opened();
+}
+
+Connection::~Connection() {
+  hall_.connections.erase(this);
+  hall_.upstream.connection_closed();
+}
+
+void Connection::read() {
+  parser_.emplace();
+  parser_->header_limit(Server::kHeaderBytesMax);
+  parser_->body_limit(hall_.body_bytes_max);
+  stream_.expires_after(Server::kIdleTime);
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](Error error, std::size_t) { self->on_header(error); });
+}
+
+void Connection::on_header(Error error) {
+  if (error) return on_unreadable(error);
+  if (!beast::iequals(parser_->get()[http::field::expect], "100-continue")) return read_body();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(stream_, asio::buffer(kContinue), [self = shared_from_this()](Error failed, std::size_t) {
+    if (!failed) self->read_body();
+  });
+}
+
+void Connection::read_body() {
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](Error error, std::size_t) { self->on_body(error); });
+}
+
+void Connection::on_body(Error error) {
+  if (error) return on_unreadable(error);
+  start(hall_.upstream.receive(request(), Clock::now()));
+}
+
+void Connection::on_unreadable(Error error) {
+  if (error == http::error::body_limit) {
+    start(hall_.upstream.receive_oversized(request(), hall_.body_bytes_max, Clock::now()));
+  } else if (error.category() == make_error_code(http::error::bad_method).category() &&
+             error != http::error::end_of_stream && error != http::error::partial_message) {
+    start(hall_.upstream.receive_malformed(Clock::now()));
+  }
+  // Otherwise the client left or fell silent; letting go of the last reference closes the connection.
+}
+
+Request Connection::request() const {
+  const auto& message = parser_->get();
+  Request request{
+      .method = view(message.method_string()), .target = view(message.target()), .body = message.body()};
+  for (const auto& field : message)
+    request.headers.emplace_back(view(field.name_string()), view(field.value()));
+  return request;
+}
+
+void Connection::start(Call call) {
+  call_ = std::move(call);
+  sent_ = 0;
+  output_.clear();
+  // A request that was not read to its end leaves bytes that nobody can interpret.
+  keep_alive_ = parser_->is_done() && parser_->get().keep_alive();
+  chunked_ = parser_->get().version() >= 11;
+  stream_.expires_never();
+  if (call_->delay > Duration::zero() || call_->script) watch_for_hang_up();
+  wait_until(call_->arrived + call_->delay, &Connection::answer);
+}
+
+// Goes on at once when the time is over.
+void Connection::wait_until(TimePoint due, void (Connection::*then)()) {
+  if (due <= Clock::now()) return (this->*then)();
+  timer_.expires_at(due);
+  timer_.async_wait([self = shared_from_this(), then](Error error) {
+    if (!error && self->call_) ((*self).*then)();
+  });
+}
+
+void Connection::watch_for_hang_up() {
+  watching_ = true;
+  stream_.socket().async_wait(tcp::socket::wait_read,
+                              [self = shared_from_this()](Error error) { self->on_readable(error); });
+}
+
+void Connection::on_readable(Error error) {
+  if (error || !watching_) return;
+  char byte = 0;
+  stream_.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, error);
+  if (error) return hang_up();
+  watching_ = false;  // The next request, sent early: it stays where it is until its turn.
+}
+
+void Connection::hang_up() {
+  watching_ = false;
+  if (!call_) return;
+  timer_.cancel();
+  finish(Ending::hung_up);
+  Error ignored;
+  stream_.socket().close(ignored);
+}
+
+void Connection::answer() {
+  if (call_->script) {
+    append_header(call_->script->content_length());
+    return play();
+  }
+  if (call_->fault != Fault::stall && call_->fault != Fault::reset) return answer_whole();
+  const bool resets = call_->fault == Fault::reset;
+  finish(Ending::answered);
+  resets ? reset() : close();
+}
+
+void Connection::answer_whole() {
+  const std::string body = std::exchange(call_->reply.body, {});
+  append_header(body.size());
+  output_ += body;
+  write(body.size(), &Connection::end);
+}
+
+// Sends what is due and waits for what is not.
+void Connection::play() {
+  const auto due = call_->script->due();
+  if (!due) return write_piece();
+  wait_until(call_->arrived + *due, &Connection::write_piece);
+}
+
+void Connection::write_piece() {
+  auto piece = call_->script->next(Clock::now() - call_->arrived);
+  if (piece) {
+    append_body(piece->bytes);
+    return write(piece->bytes.size(), &Connection::play);
+  }
+  if (call_->script->finish() == Finish::done && chunked_ && call_->script->is_stream())
+    output_ += "0\r\n\r\n";
+  write(0, &Connection::end_script);
+}
+
+void Connection::write(std::size_t body_bytes, void (Connection::*then)()) {
+  stream_.expires_after(Server::kIdleTime);
+  asio::async_write(stream_, asio::buffer(output_),
+                    [self = shared_from_this(), body_bytes, then](Error error, std::size_t) {
+                      if (!self->call_) return;  // It hung up.
+                      if (error) return self->hang_up();
+                      self->output_.clear();
+                      self->sent_ += body_bytes;
+                      self->stream_.expires_never();
+                      ((*self).*then)();
+                    });
+}
+
+void Connection::end_script() {
+  const Finish how = call_->script->finish();
+  if (how == Finish::done) return end();
+  if (how == Finish::silent) {
+    timer_.expires_after(call_->stall);
+    timer_.async_wait([self = shared_from_this()](Error error) {
+      if (error || !self->call_) return;
+      self->finish(Ending::answered);
+      self->close();
+    });
+    return;
+  }
+  finish(Ending::answered);
+  how == Finish::reset ? reset() : close();
+}
+
+void Connection::end() {
+  watching_ = false;
+  stream_.socket().cancel();  // The wait for a hang-up, if it is still pending.
+  finish(Ending::answered);
+  if (!parser_->is_done()) return close_after_reading();
+  keep_alive_ ? read() : close();
+}
+
+void Connection::append_header(std::optional<std::size_t> content_length) {
+  const Reply& reply = call_->reply;
+  output_ += "HTTP/1.1 " + std::to_string(reply.status) + " ";
+  output_ += reason_of(reply.status);
+  output_ += "\r\nserver: lanemq-upstream\r\n";
+  for (const auto& [name, value] : reply.headers)
+    output_ += name + ": " + value + "\r\n";
+  if (content_length) {
+    output_ +=
+        "content-type: application/json\r\ncontent-length: " + std::to_string(*content_length) + "\r\n";
+    chunked_ = false;
+  } else {
+    output_ += "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n";
+    if (chunked_)
+      output_ += "transfer-encoding: chunked\r\n";
+    else
+      keep_alive_ = false;
+  }
+  if (!keep_alive_)
+    output_ += "connection: close\r\n";
+  else if (parser_->get().version() < 11)
+    output_ += "connection: keep-alive\r\n";
+  output_ += "\r\n";
+}
+
+void Connection::append_body(std::string_view bytes) {
+  if (bytes.empty()) return;  // An empty chunk would end the body.
+  if (!chunked_) {
+    output_ += bytes;
+    return;
+  }
+  char size[24];
+  std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+  output_ += size;
+  output_ += bytes;
+  output_ += "\r\n";
+}
+
+void Connection::finish(Ending ending) {
+  hall_.upstream.finish(*call_, ending, sent_, Clock::now());
+  call_.reset();
+}
+
+void Connection::cut() {
+  if (call_) finish(Ending::cut);
+}
+
+void Connection::reset() {
+  Error ignored;
+  stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
+  stream_.socket().close(ignored);
+}
+
+void Connection::close() {
+  watching_ = false;
+  Error ignored;
+  stream_.socket().cancel(ignored);
+  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+void Connection::close_after_reading() {
+  // Closing while the client still sends would reset the connection, and the client might never read the
+  // refusal.
+  if (discarded_ == 0) {
+    close();
+    stream_.expires_after(kDiscardTime);
+  }
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(64 << 10),
+                          [self = shared_from_this()](Error error, std::size_t bytes) {
+                            self->discarded_ += bytes;
+                            if (!error && self->discarded_ < kDiscardBytesMax) self->close_after_reading();
+                          });
+}
+
+}  // namespace lanemq::upstream

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/model/event_answer.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "worker/handlers/http/upstream_body.hpp"
+#include "worker/handlers/http/upstream_failure.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+void take_over(std::optional<std::int64_t>& count, const std::optional<std::int64_t>& newer) {
+  if (newer) count = newer;
+}
+
+}  // namespace
+
+bool EventAnswer::reads(const UpstreamHeaders& headers) {
+  if (headers.content_type() != "text/event-stream") return false;
+  headers_ = headers;
+  return true;
+}
+
+AnswerReader::Step EventAnswer::take(std::string_view bytes) {
+  if (failure_) return Step::stop;
+  Step step = Step::nothing;
+  SseEvent event;
+  parser_.feed(bytes);
+  for (;;) {
+    switch (parser_.next(event)) {
+      case SseParser::Found::nothing:
+        return step;
+      case SseParser::Found::too_long:
+        return stop({.error_class = ErrorClass::permanent,
+                     .code = "event_too_large",
+                     .message = "an event of the upstream's stream has over " +
+                                std::to_string(SseParser::kEventBytesMax) +
+                                " bytes; ask without `stream` for answers in pieces as large as this"});
+      case SseParser::Found::event:
+        step = Step::part;
+        if (take_event(event) == Step::stop) return Step::stop;
+    }
+  }
+}
+
+AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
+  if (!event.has_data) return Step::part;  // comments, and what is left of them
+  EventFacts facts = api_.read_event(event);
+  if (is_complete_ && facts.kind == EventKind::error) facts.kind = EventKind::noise;
+  if (!facts.usage.empty()) take_usage(facts);
+  switch (facts.kind) {
+    case EventKind::noise:
+      return Step::part;
+    case EventKind::error: {
+      JobFailure failure = error_event_failure(facts.error, headers_);
+      failure.body = Blob::copy(event.data);
+      return stop(std::move(failure));
+    }
+    case EventKind::opening:
+      if (facts.has_only_usage && options_.strips_usage) return Step::part;
+      break;
+    case EventKind::content:
+      has_content_ = true;
+      break;
+    case EventKind::last:
+      is_complete_ = true;
+      break;
+  }
+  events_.append(event.raw);
+  if (events_.size() > kOpeningBytesMax) has_content_ = true;
+  if (options_.in_pieces || events_.size() <= options_.answer_bytes_max) return Step::part;
+  return stop(transport_failure(
+      CURLE_WRITE_ERROR,
+      {.was_sent = true, .over_limit = true, .answer_bytes_max = options_.answer_bytes_max}));
+}
+
+/// Counts add up from event to event where the upstream says so: what came last counts.
+void EventAnswer::take_usage(const EventFacts& facts) {
+  std::string json = "{\"usage\":";
+  json.append(facts.usage).append("}");
+  const wire::Usage newer = read_body(json).usage.value_or(wire::Usage{});
+  take_over(usage_.input_tokens, newer.input_tokens);
+  take_over(usage_.output_tokens, newer.output_tokens);
+  take_over(usage_.cached_tokens, newer.cached_tokens);
+  take_over(usage_.reasoning_tokens, newer.reasoning_tokens);
+  usage_is_whole_ = facts.usage_is_whole;
+}
+
+AnswerReader::Step EventAnswer::stop(JobFailure failure) {
+  failure_ = std::move(failure);
+  return Step::stop;
+}
+
+std::size_t EventAnswer::pending() const {
+  return may_pass_on() ? events_.size() : 0;
+}
+
+bool EventAnswer::pass_on(Completion& done) {
+  if (pending() == 0) return true;
+  const bool more = done.chunk(Blob::copy(events_));
+  events_.clear();
+  return more;
+}
+
+wire::Usage EventAnswer::usage_so_far() const {
+  wire::Usage usage = usage_;
+  usage.requests = 1;
+  // What it had said by then of its output is no count of what was made.
+  if (!usage_is_whole_) usage.output_tokens = usage.reasoning_tokens = std::nullopt;
+  return usage;
+}
+
+AnswerOutcome EventAnswer::outcome(std::optional<JobFailure> broken) {
+  if (!failure_ && !is_complete_ && !broken && !parser_.rest().empty()) {
+    // The last event may come without the blank line behind it.
+    const SseEvent event = parser_.last_event();
+    if (event.has_data && api_.read_event(event).kind == EventKind::last) take_event(event);
+  }
+  if (failure_) return failed(std::move(*failure_));
+  if (!is_complete_) return failed(broken_off(std::move(broken)));
+  AnswerOutcome outcome{.usage = usage_so_far()};
+  if (options_.in_pieces || events_.empty()) return outcome;
+  const auto body = std::make_shared<const std::string>(std::move(events_));
+  events_.clear();
+  outcome.body = Blob::own(body, *body);
+  return outcome;
+}
+
+JobFailure EventAnswer::broken_off(std::optional<JobFailure> broken) const {
+  JobFailure failure{.code = "stream_broken", .message = "the upstream's stream ended before its last event"};
+  if (!broken) return failure;
+  if (broken->code.starts_with("timeout")) return std::move(*broken);
+  failure.message += ": " + broken->message;
+  return failure;
+}
+
+AnswerOutcome EventAnswer::failed(JobFailure failure) const {
+  const bool is_free = failure.usage && failure.usage->output_tokens == 0 && !has_content_;
+  if (!is_free || usage_.input_tokens) failure.usage = usage_so_far();
+  return {.failure = std::move(failure)};
+}
+
+}  // namespace lanemq::worker

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "worker/handlers/http/answer_reader.hpp"
+#include "worker/handlers/model/model_api.hpp"
+#include "worker/handlers/sse/sse_parser.hpp"
+
+namespace lanemq::worker {
+
+/// A model's answer that comes as a stream of events: whole events go on, byte for byte.
+///
+/// Pings and comments stay here, as does what was asked for on our own account (the usage). Events before the
+/// first content are held back and go with it, so that a call that fails before it can be made again unseen.
+/// An answer is complete with its last event ([DONE], message_stop, response.completed); one that ends
+/// without it is a failure `stream_broken`, and an error event is the failure that it names. An event over
+/// SseParser::kEventBytesMax is a failure `event_too_large`.
+class EventAnswer final : public AnswerReader {
+ public:
+  /// Openings that say more than so many bytes count as content.
+  static constexpr std::size_t kOpeningBytesMax = std::size_t{64} * 1024;
+
+  struct Options {
+    bool in_pieces = true;             ///< else the events are collected and are the answer's body
+    bool strips_usage = false;         ///< an event with nothing but the usage stays here
+    std::size_t answer_bytes_max = 0;  ///< of a body that is collected
+  };
+  /// `api` must outlive it.
+  EventAnswer(const ModelApi& api, Options options) : api_(api), options_(options) {}
+
+  bool reads(const UpstreamHeaders& headers) override;
+  Step take(std::string_view bytes) override;
+  std::size_t pending() const override;
+  bool pass_on(Completion& done) override;
+  bool has_content() const override { return has_content_; }
+  bool is_complete() const override { return is_complete_; }
+  wire::Usage usage_so_far() const override;
+  AnswerOutcome outcome(std::optional<JobFailure> broken) override;
+
+ private:
+  Step take_event(const SseEvent& event);
+  void take_usage(const EventFacts& facts);
+  Step stop(JobFailure failure);
+  bool may_pass_on() const { return options_.in_pieces && (has_content_ || is_complete_); }
+  JobFailure broken_off(std::optional<JobFailure> broken) const;
+  AnswerOutcome failed(JobFailure failure) const;
+
+  const ModelApi& api_;
+  const Options options_;
+  UpstreamHeaders headers_;
+  SseParser parser_;
+  std::string events_;  ///< what is to be passed on, or is held back, or was collected
+  bool has_content_ = false, is_complete_ = false;
+  wire::Usage usage_;
+  bool usage_is_whole_ = false;
+  std::optional<JobFailure> failure_;
+};
+
+}  // namespace lanemq::worker

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/model/model_handler.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/handlers/http/http_handler.hpp"
+#include "worker/handlers/model/event_answer.hpp"
+#include "worker/handlers/model/request_body.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+/// A base URL that ends in a slash means the same as one that does not.
+HttpTarget without_last_slash(HttpTarget target) {
+  while (target.url.ends_with('/'))
+    target.url.pop_back();
+  return target;
+}
+
+bool names(std::string_view line, std::string_view header) {
+  return line.substr(0, line.find(':')) == header;
+}
+
+}  // namespace
+
+ModelHandler::ModelHandler(std::shared_ptr<HttpClient> client, const ModelApi& api, HttpTarget target,
+                           std::shared_ptr<const CredentialBox> credentials, LaneTimes times)
+    : client_(std::move(client)),
+      api_(api),
+      target_(std::make_shared<const HttpTarget>(without_last_slash(std::move(target)))),
+      credentials_(std::move(credentials)),
+      times_(std::move(times)) {}
+
+void ModelHandler::start(const JobCall& job, Completion done) {
+  JobFailure failure;
+  std::shared_ptr<const HttpHeaders> headers = credentials_->headers_for(job, failure);
+  if (!headers) return done.failure(std::move(failure));
+  CallMeta meta = read_call_meta(job.meta);
+  if (!meta.problem.empty())
+    return done.failure(unsent_failure(ErrorClass::permanent, "bad_meta", std::move(meta.problem)));
+
+  std::string path = meta.path.empty() ? std::string(api_.path) : std::move(meta.path);
+  const HttpMethod method = meta.method;
+  const RequestBody edited =
+      method != HttpMethod::post
+          ? RequestBody{}
+          : edit_request(job.body.bytes(), {.model = job.model,
+                                            .drop_service_tier = !meta.forwards_service_tier,
+                                            .ask_usage = api_.has_usage_option(path)});
+  Blob body = job.body;
+  if (edited.text) {
+    auto text = std::make_shared<const std::string>(std::move(*edited.text));
+    body = Blob::own(text, *text);
+  }
+  std::unique_ptr<AnswerReader> reader;
+  if (edited.streams)
+    reader =
+        std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
+                                                                 .strips_usage = edited.usage_added,
+                                                                 .answer_bytes_max = job.answer_bytes_max});
+  client_->call({.target = target_,
+                 .path = std::move(path),
+                 .method = method,
+                 .headers = headers,
+                 .lines = header_lines(job, std::move(meta), *headers),
+                 .lease = job.lease,
+                 .body = std::move(body),
+                 .times = times_.of(job.lane),
+                 .deadline = job.deadline,
+                 .answer_bytes_max = job.answer_bytes_max,
+                 .reader = std::move(reader),
+                 .done = std::move(done)});
+}
+
+/// Where the operator has set a header, the job's word for it does not count.
+std::vector<std::string> ModelHandler::header_lines(const JobCall& job, CallMeta meta,
+                                                    const HttpHeaders& shared) const {
+  std::vector<std::string> lines = std::move(meta.header_lines);
+  std::erase_if(lines, [&](const std::string& line) { return shared.has(line.substr(0, line.find(':'))); });
+  const bool says_version = shared.has(api_.version_header) ||
+                            std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+                              return names(line, api_.version_header);
+                            });
+  if (!api_.version_header.empty() && !says_version)
+    lines.push_back(std::string(api_.version_header) + ": " + std::string(api_.version));
+  lines.push_back("x-client-request-id: " + header_name_of(job));
+  return lines;
+}
+
+}  // namespace lanemq::worker

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/handlers/openai/openai_api.hpp"
+
+#include "worker/handlers/model/json_cursor.hpp"
+
+namespace lanemq::worker {
+namespace {
+
+constexpr std::string_view kDone = "[DONE]";
+
+bool says_something(std::string_view value) {
+  return value != "null" && value != "\"\"" && value != "[]" && value != "{}";
+}
+
+/// What the `choices` of a chunk hold.
+struct Choices {
+  bool present = false, empty = true, content = false;
+};
+
+/// A `delta` that names the role alone is no content yet.
+bool delta_has_content(JsonCursor& cursor) {
+  if (!cursor.enter_object()) {
+    cursor.value();
+    return false;
+  }
+  bool content = false;
+  std::string_view key;
+  while (cursor.member(key)) {
+    const std::string_view value = cursor.value();
+    content = content || (key != "role" && says_something(value));
+  }
+  return content;
+}
+
+bool choice_has_content(JsonCursor& cursor) {
+  if (!cursor.enter_object()) {
+    cursor.value();
+    return true;
+  }
+  bool content = false;
+  std::string_view key;
+  while (cursor.member(key)) {
+    if (key == "delta") {
+      content = delta_has_content(cursor) || content;
+    } else {
+      const std::string_view value = cursor.value();
+      content = content || ((key == "text" || key == "finish_reason") && says_something(value));
+    }
+  }
+  return content;
+}
+
+Choices read_choices(JsonCursor& cursor) {
+  Choices choices{.present = true};
+  if (!cursor.enter_array()) {
+    cursor.value();
+    return choices;
+  }
+  while (cursor.element()) {
+    choices.empty = false;
+    choices.content = choice_has_content(cursor) || choices.content;
+  }
+  return choices;
+}
+
+/// The `response` that some events of the Responses API carry: of all of it, two members count.
+void read_response(JsonCursor& cursor, EventFacts& facts) {
+  if (!cursor.enter_object()) {
+    cursor.value();
+    return;
+  }
+  std::string_view key;
+  while (cursor.member(key)) {
+    const std::string_view value = cursor.value();
+    if (key == "usage" && value.starts_with('{')) facts.usage = value;
+    if (key == "error" && value.starts_with('{')) facts.error = value;
+  }
+}
+
+/// An event of the Responses API, which says its type.
+EventKind kind_of_type(std::string_view type) {
+  static constexpr std::string_view kOpenings[] = {
+      "response.created",           "response.in_progress",        "response.queued",
+      "response.output_item.added", "response.content_part.added", "response.reasoning_summary_part.added"};
+  for (const std::string_view opening : kOpenings)
+    if (type == opening) return EventKind::opening;
+  if (type == "response.completed" || type == "response.incomplete") return EventKind::last;
+  if (type == "response.failed" || type == "error") return EventKind::error;
+  return EventKind::content;
+}
+
+EventFacts read_openai_event(const SseEvent& event) {
+  EventFacts facts;
+  if (event.data.starts_with(kDone)) {
+    facts.kind = EventKind::last;
+    return facts;
+  }
+  JsonCursor cursor(event.data);
+  if (!cursor.enter_object()) return facts;
+  Choices choices;
+  std::string_view key, type;
+  while (cursor.member(key)) {
+    if (key == "choices") {
+      choices = read_choices(cursor);
+    } else if (key == "response") {
+      read_response(cursor, facts);
+    } else {
+      const std::string_view value = cursor.value();
+      if (key == "usage" && value.starts_with('{')) facts.usage = value;
+      if (key == "error" && says_something(value)) facts.error = value;
+      if (key == "type" && value.starts_with('"')) type = value.substr(1, value.size() - 2);
+    }
+  }
+  // Broken JSON is the caller's to see.
+  if (cursor.failed()) return {};
+  if (!type.empty()) facts.kind = kind_of_type(type);
+  if (facts.kind == EventKind::error && facts.error.empty()) facts.error = event.data;
+  if (!facts.error.empty()) {
+    facts.kind = EventKind::error;
+  } else if (choices.present) {
+    facts.kind = choices.content ? EventKind::content : EventKind::opening;
+    facts.has_only_usage = choices.empty && !facts.usage.empty();
+  }
+  return facts;
+}
+
+bool has_usage_option(std::string_view path) {
+  path = path.substr(0, path.find('?'));
+  return path == "/chat/completions" || path == "/completions";
+}
+
+}  // namespace
+
+const ModelApi kOpenaiApi{.name = "openai",
+                          .path = "/chat/completions",
+                          .key_variable = "OPENAI_API_KEY",
+                          .key_header = "Authorization",
+                          .key_prefix = "Bearer ",
+                          .version_header = {},
+                          .version = {},
+                          .has_usage_option = has_usage_option,
+                          .read_event = read_openai_event};
+
+}  // namespace lanemq::worker
