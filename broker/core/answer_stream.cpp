@@ -50,8 +50,8 @@ void AnswerStream::trim(std::size_t bytes_max) {
     drop_front();
 }
 
-void AnswerStream::shed() {
-  while (first_ < next_)
+void AnswerStream::shed(std::size_t bytes_max) {
+  while (kept_bytes() > bytes_max && first_ < next_)
     drop_front();
 }
 

@@ -14,6 +14,9 @@ constexpr std::size_t kReadersMax = 64;
 /// A reader that takes nothing for so long, while there is something for it, is let go.
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 
+/// Where a stream may go on after a restart; far from where numbers end.
+constexpr std::int64_t kSeqMax = std::int64_t{1} << 53;
+
 /// A reader may be so far behind: everything that is kept, which a late one gets at once, and a window.
 std::size_t unseen_bytes_max(const Options& options) {
   return options.stream_kept_bytes_max + limits::stream_bytes_max;
@@ -62,6 +65,8 @@ void Broker::on(const ChunkReported& event, TimePoint now) {
   if (stream == nullptr)
     return refuse_chunk(*worker, fields,
                         named(fields.seq) + ": it asked for no stream; send all of its answer as the result");
+  if (!stream->placed() && fields.seq > kSeqMax)
+    return refuse_chunk(*worker, fields, named(fields.seq) + ": no stream is so long");
   if (stream->placed() && fields.seq < stream->next()) {
     ++stats_.chunks_repeated;
     return;
@@ -110,8 +115,8 @@ void Broker::take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint 
 void Broker::make_room_in(AnswerStream& stream) {
   evict_results();
   if (memory_bytes() <= options_.memory_max) return;
-  const std::size_t before = stream.kept_bytes();
-  stream.shed();
+  const std::size_t excess = memory_bytes() - options_.memory_max, before = stream.kept_bytes();
+  stream.shed(before - std::min(excess, before));
   bytes_ -= before - stream.kept_bytes();
 }
 

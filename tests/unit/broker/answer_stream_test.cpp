@@ -65,7 +65,9 @@ TEST(AnswerStream, never_forgets_by_its_bound_what_was_not_taken) {
 
   EXPECT_EQ(stream.first(), 4);
   EXPECT_EQ(stream.kept_bytes(), 6 * (100 + AnswerStream::kChunkBytes));
-  stream.shed();
+  stream.shed(2 * (100 + AnswerStream::kChunkBytes));
+  EXPECT_EQ(stream.first(), 8);
+  stream.shed(0);
   EXPECT_EQ(stream.first(), stream.next());
   EXPECT_EQ(stream.kept_bytes(), 0U);
 }
