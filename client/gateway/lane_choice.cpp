@@ -63,7 +63,8 @@ tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const Lane
   const std::string_view meant = lane_of_tier(wish.service_tier);
   if (!meant.empty() && has(ranking, meant)) return lowered(meant, rules.allowed, ranking);
   if (!rules.fallback.empty()) return rules.fallback;
-  if (has(ranking, kOrdinaryLane) || !rules.allowed.empty()) return lowered(kOrdinaryLane, rules.allowed, ranking);
+  if (has(ranking, kOrdinaryLane) || !rules.allowed.empty())
+    return lowered(kOrdinaryLane, rules.allowed, ranking);
   return std::string();
 }
 
