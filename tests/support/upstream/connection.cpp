@@ -136,9 +136,10 @@ void Connection::answer() {
     append_header(call_->script->content_length());
     return play();
   }
-  if (call_->fault != Fault::stall) return answer_whole();
+  if (call_->fault != Fault::stall && call_->fault != Fault::reset) return answer_whole();
+  const bool resets = call_->fault == Fault::reset;
   finish(Ending::answered);
-  close();
+  resets ? reset() : close();
 }
 
 void Connection::answer_whole() {

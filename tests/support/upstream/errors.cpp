@@ -46,6 +46,9 @@ OrderedJson anthropic_error(unsigned status, const ApiError& error, std::string_
   OrderedJson body = {
       {"type", "error"},
       {"error", {{"type", own_type ? error.code : anthropic_type(status)}, {"message", error.message}}}};
+  if (error.code == kThreadUnsupported)
+    body["error"]["details"] = {{"error_code", error.code},
+                                {"unsupported", OrderedJson::array({error.param})}};
   if (!request_id.empty()) body["request_id"] = request_id;
   return body;
 }

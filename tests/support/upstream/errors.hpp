@@ -8,6 +8,9 @@
 
 namespace lanemq::upstream {
 
+/// The code by which Anthropic's SDK knows that it has to go on without a thread.
+inline constexpr std::string_view kThreadUnsupported = "thread_unsupported_request";
+
 /// The `error` object as OpenAI writes it.
 OrderedJson openai_error(const ApiError& error);
 /// The error as Anthropic writes it; the type follows from the status, but that it says a code of Anthropic's

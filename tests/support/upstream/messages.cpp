@@ -9,15 +9,34 @@
 namespace lanemq::upstream {
 namespace {
 
-constexpr auto kMessagesParameters =
-    std::to_array<std::string_view>({"cache_control", "container",      "context_management",
-                                     "inference_geo", "max_tokens",     "mcp_servers",
-                                     "messages",      "metadata",       "model",
-                                     "output_config", "output_format",  "service_tier",
-                                     "speed",         "stop_sequences", "stream",
-                                     "system",        "temperature",    "thinking",
-                                     "tool_choice",   "tools",          "top_k",
-                                     "top_p"});
+constexpr auto kMessagesParameters = std::to_array<std::string_view>({"billing_policy",
+                                                                      "cache_control",
+                                                                      "compaction",
+                                                                      "container",
+                                                                      "context_management",
+                                                                      "diagnostics",
+                                                                      "fallback_credit_token",
+                                                                      "fallbacks",
+                                                                      "inference_geo",
+                                                                      "max_tokens",
+                                                                      "mcp_servers",
+                                                                      "messages",
+                                                                      "metadata",
+                                                                      "model",
+                                                                      "output_config",
+                                                                      "output_format",
+                                                                      "service_tier",
+                                                                      "speed",
+                                                                      "stop_sequences",
+                                                                      "stream",
+                                                                      "system",
+                                                                      "temperature",
+                                                                      "thinking",
+                                                                      "thread",
+                                                                      "tool_choice",
+                                                                      "tools",
+                                                                      "top_k",
+                                                                      "top_p"});
 constexpr auto kCountTokensParameters = std::to_array<std::string_view>(
     {"cache_control", "context_management", "mcp_servers", "messages", "model", "output_config",
      "output_format", "speed", "system", "thinking", "tool_choice", "tools"});
@@ -84,6 +103,14 @@ void read_prompt(const Json& json, ModelRequest& request) {
   prompt.add_content(member(json, "system"), "system");
   prompt.add_messages(json);
   prompt.store_in(request);
+}
+
+// Conversations that the server holds; the SDK goes on without when it is told so in these words.
+void refuse_thread(const Json& json) {
+  if (!member(json, "thread").is_null())
+    throw Refusal{{.message = "thread: this upstream holds no conversations; leave it out.",
+                   .param = "thread",
+                   .code = std::string(kThreadUnsupported)}};
 }
 
 const char* stop_reason(const Completion& completion) {
@@ -205,6 +232,7 @@ class Messages final : public Api {
 
   ModelRequest parse(const Json& json) const override {
     ModelRequest request;
+    refuse_thread(json);
     read_prompt(json, request);
     request.max_tokens = tokens_or_none(json, {"max_tokens"});
     if (request.max_tokens == 0) refuse_missing("max_tokens");

@@ -30,6 +30,8 @@ constexpr std::array kPieces = {
               [](ModelFaults& faults, std::uint64_t value) { faults.gap = value * kMillisecond; }},
     PieceKind{"tokens", "N", "the answer has N tokens and a stream as many deltas, if max_tokens allows it",
               [](ModelFaults& faults, std::uint64_t value) { faults.tokens = value; }},
+    PieceKind{"no-answer", "", "the connection is reset instead of an answer",
+              [](ModelFaults& faults, std::uint64_t) { faults.no_answer = true; }},
     PieceKind{"reset", "B", "the connection is reset after B bytes of the body",
               [](ModelFaults& faults, std::uint64_t value) { faults.reset_bytes = value; }},
     PieceKind{"half", "B", "the connection is closed after B bytes of the body",

@@ -20,6 +20,7 @@ struct ModelFaults {
   unsigned status = 0;                           ///< Refused with this status; 0: not.
   std::optional<std::uint64_t> retry_after_s{};  ///< Told beside that status.
   std::string code{};                            ///< Of the error beside that status.
+  bool no_answer = false;                        ///< The connection is reset instead of an answer.
   std::optional<Duration> delay{};               ///< To the first byte.
   std::optional<Duration> gap{};                 ///< Between deltas.
   std::optional<std::uint64_t> tokens{};         ///< Of the answer, if it allows as many.

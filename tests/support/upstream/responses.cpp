@@ -10,6 +10,7 @@ namespace lanemq::upstream {
 namespace {
 
 constexpr auto kResponsesParameters = std::to_array<std::string_view>({"background",
+                                                                       "context_management",
                                                                        "conversation",
                                                                        "include",
                                                                        "input",
@@ -18,10 +19,12 @@ constexpr auto kResponsesParameters = std::to_array<std::string_view>({"backgrou
                                                                        "max_tool_calls",
                                                                        "metadata",
                                                                        "model",
+                                                                       "moderation",
                                                                        "parallel_tool_calls",
                                                                        "previous_response_id",
                                                                        "prompt",
                                                                        "prompt_cache_key",
+                                                                       "prompt_cache_options",
                                                                        "prompt_cache_retention",
                                                                        "reasoning",
                                                                        "safety_identifier",

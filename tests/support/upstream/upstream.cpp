@@ -103,7 +103,7 @@ Fault break_off_as_asked(const ModelFaults& faults, bool stream, Delivery& deliv
     if (bytes) delivery.broken_off = finish;
     return bytes.has_value();
   };
-  if (behind_bytes(faults.reset_bytes, Finish::reset)) return Fault::reset;
+  if (faults.no_answer || behind_bytes(faults.reset_bytes, Finish::reset)) return Fault::reset;
   if (behind_bytes(faults.half_bytes, Finish::closed)) return Fault::half;
   if (!stream) return faults.stall_deltas ? Fault::stall : Fault::none;
   if (behind_deltas(faults.eof_deltas, Finish::done)) return Fault::eof;
@@ -375,9 +375,10 @@ void Upstream::answer(Work& work, const ModelRequest& asked, const ModelFaults& 
   const Fault asked_for = break_off_as_asked(faults, asked.stream, delivery);
   if (asked_for != Fault::none) call.fault = asked_for;
   call.record->fault = name_of(call.fault);
-  const bool unanswered = call.fault == Fault::stall && !(asked.stream && asked_for == Fault::stall);
-  if (unanswered) {
+  if (call.fault == Fault::stall && !(asked.stream && asked_for == Fault::stall)) {
     call.delay = options_.stall;
+  } else if (faults.no_answer) {
+    return;
   } else if (asked.stream) {
     if (asked_for == Fault::none)
       break_off(call.fault, completion.answer.tokens / 2, delivery.deltas_max, delivery);
@@ -417,7 +418,7 @@ void Upstream::finish(const Call& call, Ending ending, std::uint64_t sent, TimeP
     record.status = 0;
     record.end = "cut";
     record.fault = "cut";
-  } else if (call.fault == Fault::stall && !call.script) {
+  } else if ((call.fault == Fault::stall || call.fault == Fault::reset) && !call.script) {
     record.status = 0;
   }
   const bool answered = record.status != 0 && record.status != 499;

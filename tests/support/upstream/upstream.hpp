@@ -62,7 +62,8 @@ struct Reply {
 /// One request on its way: what to answer, when, and what to do wrong about it.
 struct Call {
   Reply reply{};
-  /// From arrival to the first byte (for a stall without a script: to the closing of the connection).
+  /// From arrival to the first byte. A stall or a reset without a script is no answer at all: until the
+  /// connection is closed or reset.
   Duration delay{};
   Fault fault = Fault::none;
   TimePoint arrived{};
