@@ -550,11 +550,11 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
   outbox_.push(message, outcome.body);
 }
 
-/// What the window lets through of a stream's unsent pieces.
+/// What the window lets through of a stream's unsent pieces; the last one may be larger than what is left.
 void Session::say_chunks(const wire::Lease& lease, Stream& stream) {
-  while (stream.has_unsent() && stream.sent < limits::stream_chunks_max) {
+  while (stream.has_unsent() && stream.sent < limits::stream_chunks_max &&
+         stream.sent_bytes < limits::stream_bytes_max) {
     const Blob& body = stream.kept[stream.sent];
-    if (stream.sent > 0 && stream.sent_bytes + body.size() > limits::stream_bytes_max) return;
     const std::int64_t seq = stream.first + static_cast<std::int64_t>(stream.sent);
     outbox_.push(wire::Chunk{.job = lease.job, .attempt = lease.attempt, .seq = seq}, body);
     ++stream.sent;

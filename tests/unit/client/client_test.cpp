@@ -10,6 +10,7 @@
 
 #include <lanemq/client.hpp>
 
+#include "client/session.hpp"
 #include "tests/unit/client/fake_broker.hpp"
 
 namespace lanemq {
@@ -201,6 +202,180 @@ TEST(Client, says_that_an_endpoint_is_none) {
       EXPECT_THAT(error.what(), HasSubstr("is no endpoint")) << endpoint;
     }
   }
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+/// Writes down what a stream brings, on the client's thread.
+class Reading {
+ public:
+  StreamReader reader(bool takes_at_once = true) {
+    return {.on_chunk =
+                [this](const JobChunk& chunk) {
+                  in_order_ =
+                      in_order_ && chunk.seq == count_ && chunk.body.bytes() == std::to_string(chunk.seq);
+                  ++count_;
+                },
+            .on_end = [this](Answer answer) { end_.set_value(std::move(answer)); },
+            .takes_at_once = takes_at_once};
+  }
+  std::int64_t count() const { return count_; }
+  bool in_order() const { return in_order_; }
+  Answer end() { return get(end_.get_future()); }
+
+ private:
+  std::atomic<std::int64_t> count_{0};
+  std::atomic<bool> in_order_{true};
+  std::promise<Answer> end_;
+};
+
+constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
+constexpr auto kWindow = static_cast<std::int64_t>(limits::stream_chunks_max);
+
+TEST(Client, reads_streams_piece_by_piece) {
+  FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 1'000});
+  Reading reading;
+  Client client({.endpoint = broker.endpoint()});
+
+  client.stream({.service = "echo", .id = "mine"}, {}, reading.reader());
+
+  const Answer end = reading.end();
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->chunks, 1'000);
+  EXPECT_EQ(end->id, "mine");
+  EXPECT_EQ(reading.count(), 1'000);
+  EXPECT_TRUE(reading.in_order());
+  EXPECT_LE(broker.seen_messages(), 1'000u / client::Session::kSeenChunks) << "not one for each piece";
+}
+
+TEST(Client, a_reader_that_takes_later_is_sent_a_window) {
+  FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 200});
+  Reading reading;
+  Client client({.endpoint = broker.endpoint()});
+
+  client.stream({.service = "echo", .id = "mine"}, {}, reading.reader(false));
+  ASSERT_TRUE(comes_true([&] { return reading.count() == kWindow; }));
+  ASSERT_TRUE(get(client.ping()));  // nothing came in between
+  EXPECT_EQ(broker.pieces_sent(), kWindow);
+
+  for (std::int64_t seq = 0; seq < 200; ++seq) {
+    ASSERT_TRUE(comes_true([&] { return reading.count() > seq; }));
+    client.seen("mine", seq);
+  }
+  EXPECT_TRUE(reading.end());
+  EXPECT_TRUE(reading.in_order());
+}
+
+TEST(Client, a_stream_goes_on_with_a_broker_that_comes_back) {
+  auto broker = std::make_unique<FakeBroker>(kAnyPort, FakeBroker::Manner::echo,
+                                             FakeBroker::Streams{.pieces = 200, .sent_max = 100});
+  const std::string endpoint = broker->endpoint();
+  Reading reading;
+  Client client({.endpoint = endpoint});
+  client.stream({.service = "echo"}, {}, reading.reader());
+  ASSERT_TRUE(comes_true([&] { return reading.count() == 100; }));
+
+  broker.reset();
+  FakeBroker again(endpoint, FakeBroker::Manner::echo, {.pieces = 200});
+
+  const Answer end = reading.end();
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(reading.count(), 200);
+  EXPECT_TRUE(reading.in_order());
+  EXPECT_EQ(again.submits(), 0u) << "what has begun is never submitted again";
+  EXPECT_EQ(again.pieces_sent(), 100);
+}
+
+TEST(Client, follows_the_stream_of_another) {
+  FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 150});
+  std::atomic<std::int64_t> first{-1}, count{0};
+  std::promise<Answer> end;
+  Client client({.endpoint = broker.endpoint()});
+
+  client.follow("theirs", 120,
+                {.on_chunk =
+                     [&](const JobChunk& chunk) {
+                       if (count++ == 0) first = chunk.seq;
+                     },
+                 .on_end = [&](Answer answer) { end.set_value(std::move(answer)); }});
+
+  EXPECT_TRUE(get(end.get_future()));
+  EXPECT_EQ(first, 120);
+  EXPECT_EQ(count, 30);
+}
+
+TEST(Client, a_stream_ends_with_its_client) {
+  FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 100, .sent_max = 10});
+  Reading reading;
+  {
+    Client client({.endpoint = broker.endpoint()});
+    client.stream({.service = "echo"}, {}, reading.reader());
+    ASSERT_TRUE(comes_true([&] { return reading.count() == 10; }));
+  }
+  const Answer end = reading.end();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().known_code(), ErrorCode::cancelled);
+  EXPECT_TRUE(end.error().local);
+}
+
+TEST(Client, a_stream_that_no_broker_answers_ends_at_its_deadline) {
+  Reading reading;
+  Client client({.endpoint = kNobody, .grace = milliseconds(1)});
+  client.stream({.service = "echo", .timeout = milliseconds(20)}, {}, reading.reader());
+
+  const Answer end = reading.end();
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().known_code(), ErrorCode::deadline);
+}
+
+TEST(Client, tells_callbacks_what_it_tells_futures) {
+  FakeBroker broker;
+  Client client({.endpoint = broker.endpoint()});
+  std::promise<Reply<JobAccepted>> left;
+  std::promise<Reply<JobStatus>> status, cancelled;
+  std::promise<FetchAnswer> fetched;
+
+  client.leave({.service = "echo", .id = "a"}, {}, [&](auto reply) { left.set_value(std::move(reply)); });
+  client.status("b", [&](auto reply) { status.set_value(std::move(reply)); });
+  client.cancel("c", [&](auto reply) { cancelled.set_value(std::move(reply)); });
+  client.fetch("d", milliseconds(0), [&](auto reply) { fetched.set_value(std::move(reply)); });
+
+  EXPECT_EQ(get(left.get_future())->id, "a");
+  EXPECT_EQ(get(status.get_future())->state, "running");
+  EXPECT_EQ(get(cancelled.get_future())->state, "cancelled");
+  const FetchAnswer answer = get(fetched.get_future());
+  EXPECT_EQ(std::get<JobDone>(*answer).body.bytes(), "kept");
+}
+
+TEST(Client, refuses_inside_the_call_what_it_has_no_place_for) {
+  Reading reading;
+  Client client({.endpoint = kNobody, .pending_max = 0});
+  int refused = 0;
+  const auto count = [&](auto reply) {
+    if (!reply && reply.error().known_code() == ErrorCode::client_full && reply.error().local) ++refused;
+  };
+
+  client.leave({.service = "echo"}, {}, count);
+  client.status("b", count);
+  client.cancel("c", count);
+  client.fetch("d", milliseconds(0), count);
+  client.stream({.service = "echo"}, {}, {.on_end = count});
+  client.follow("e", 0, {.on_end = count});
+
+  EXPECT_EQ(refused, 6);
+}
+
+TEST(Client, refuses_a_meta_that_is_no_msgpack) {
+  FakeBroker broker;
+  Client client({.endpoint = broker.endpoint()});
+
+  const Answer broken = get(client.submit({.service = "echo", .meta = "\x82\x01"}));
+  const Answer sound = get(client.submit({.service = "echo", .meta = "\x81\xa1k\x01"}));
+
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().known_code(), ErrorCode::bad_request);
+  EXPECT_THAT(broken.error().message, HasSubstr("meta"));
+  EXPECT_TRUE(sound);
 }
 
 }  // namespace

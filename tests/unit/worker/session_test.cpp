@@ -664,7 +664,7 @@ TEST_F(SessionTest, stops_at_the_window_and_goes_on_where_it_moves) {
   EXPECT_EQ(hand_in(*gate, {1, 1}, 1), StreamGate::Verdict::more);
 }
 
-TEST_F(SessionTest, the_window_counts_bytes_and_lets_one_large_piece_through) {
+TEST_F(SessionTest, the_window_counts_bytes_and_is_exceeded_by_one_piece_at_most) {
   serve();
   const auto gate = start_stream({1, 1});
   const std::string half(limits::stream_bytes_max / 2, 'h');
@@ -674,9 +674,11 @@ TEST_F(SessionTest, the_window_counts_bytes_and_lets_one_large_piece_through) {
   hand_in(*gate, {1, 1}, 1, "x");
   EXPECT_EQ(said().size(), 2u);
   EXPECT_EQ(window({1, 1}, 0), Lines{"> chunk 1.1 2 x"});
-  window({1, 1}, 2);
+  window({1, 1}, 1);
   hand_in(*gate, {1, 1}, 1, half + half + half);
+  hand_in(*gate, {1, 1}, 1, "y");
   EXPECT_EQ(said(), Lines{"> chunk 1.1 3 393216 bytes"});
+  EXPECT_EQ(window({1, 1}, 3), (Lines{"> chunk 1.1 4 y", "resume 1.1"}));
 }
 
 TEST_F(SessionTest, an_outcome_waits_until_its_pieces_are_sent) {
