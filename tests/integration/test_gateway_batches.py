@@ -4,7 +4,9 @@
 import json
 import os
 import signal
+import tempfile
 import unittest
+from unittest import mock
 
 import harness
 from test_gateway import VERSION, GatewayCase
@@ -76,8 +78,10 @@ class Batches(BatchCase):
             self.assertEqual(row["response"]["body"]["object"], "chat.completion")
         failed, = self.content(batch["error_file_id"])
         self.assertEqual((failed["custom_id"], failed["response"]["status_code"]), ("line-7", 400))
-        self.assertEqual({call["status"] for call in self.calls()}, {200, 400}, "nothing that is meant for the gateway went upstream")
-        self.assertEqual(len(self.calls()), 40)
+        calls = self.when_called(40)
+        self.assertEqual(len(calls), 40)
+        self.assertEqual({call["status"] for call in calls}, {200, 400})
+        self.assertFalse(any("leaks" in call for call in calls), "nothing that is meant for the gateway went upstream")
 
     def test_what_is_wrong_with_a_file_is_named_by_line(self):
         batch = self.when_over(self.create([line("a"), line("b", url="/v1/embeddings"), "nonsense", line("a")]))
@@ -97,7 +101,9 @@ class Batches(BatchCase):
 
         self.assertEqual((batch["status"], batch["request_counts"]), ("completed", {"total": 300, "completed": 300, "failed": 0}))
         self.assertEqual([row["custom_id"] for row in self.content(batch["output_file_id"])], names)
-        self.assertEqual(len(self.calls()), 300, "no line was paid for twice")
+        self.assertEqual(len(self.when_called(300)), 300, "no line was paid for twice")
+        self.room.stats_when(lambda stats: (stats["lanes"]["batch"]["accepted"], stats["lanes"]["batch"]["succeeded"]) == (300, 300),
+                             "300 jobs, each of them once")
 
     def test_a_cancelled_batch_keeps_what_is_done_and_costs_no_more(self):
         batch_id = self.create([line("quick"), *(line(f"slow-{number}", "gpt-x+delay=600000") for number in range(100))])
@@ -169,7 +175,7 @@ class Jobs(BatchCase):
         self.assertEqual((job["state"], job["result"]["object"]), ("succeeded", "chat.completion"))
         self.assertTrue(self.chat_job("gpt-x@high", id="mine")["duplicate"])
         self.assertEqual(self.ask("GET", "/v1/jobs/mine", headers={"authorization": "Bearer somebody-else"}).status, 404)
-        self.assertEqual(len(self.calls()), 1)
+        self.assertEqual(len(self.when_called(1)), 1)
 
     def test_a_job_that_failed_says_what_the_upstream_said(self):
         job_id = self.chat_job("gpt-x+status=400")["id"]
@@ -193,6 +199,32 @@ class Jobs(BatchCase):
         self.assertIn(b"event: done", seen)
         self.assertIn(b'"state":"cancelled"', seen)
         self.assertEqual(self.ask("GET", "/v1/jobs/nothing").status, 404)
+
+
+class DurableLane(BatchCase):
+    settings = ("lane.batch.durable=true",)
+
+    def setUp(self):
+        store = tempfile.TemporaryDirectory()
+        self.addCleanup(store.cleanup)
+        self.kept = {"store": f"sqlite:{store.name}/jobs.db", **harness.fixed_endpoints()}
+        start = harness.Room.start_broker
+        with mock.patch.object(harness.Room, "start_broker", lambda room, *arguments: start(room, *arguments, **self.kept)):
+            super().setUp()
+
+    def test_a_batch_goes_on_after_the_broker_and_the_gateway_were_killed(self):
+        names = [f"line-{number}" for number in range(200)]
+        batch_id = self.create([line(name, "gpt-x+delay=50") for name in names])
+        for share in (20, 100):
+            self.when_batch(batch_id, lambda batch: batch["request_counts"]["completed"] >= share, f"{share} answers")
+            self.room.broker.kill()
+            self.restart()
+            self.room.start_broker(*self.arguments, **self.kept)
+        batch = self.when_over(batch_id)
+
+        self.assertEqual((batch["status"], batch["request_counts"]), ("completed", {"total": 200, "completed": 200, "failed": 0}))
+        self.assertEqual([row["custom_id"] for row in self.content(batch["output_file_id"])], names)
+        self.assertEqual(len(self.when_called(200)), 200, "no line was paid for twice")
 
 
 class Folder(BatchCase):
