@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <lanemq/codec.hpp>
 
@@ -186,6 +187,7 @@ void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now)
     stream.by_fetch = true;  // from now on, should it have to be asked for again
     request.header = {};
     request.body = {};
+    arrived.freed_bytes = std::exchange(request.body_bytes, 0);
   }
   ++stream.next;
   stream.sizes.push_back(body.size());
