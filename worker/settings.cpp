@@ -414,7 +414,10 @@ ServiceSettings parse_service(std::string_view text) {
   if (service.handler != "http" && !find_model_api(service.handler))
     throw UsageError("service " + shown + ": no handler \"" + printable(service.handler, 64) +
                      "\"; there are echo, http, openai and anthropic");
-  const std::string problem = http_url_problem(service.argument);
+  std::string problem = http_url_problem(service.argument);
+  if (problem.empty() && service.handler != "http" &&
+      service.argument.find_first_of("?#") != std::string::npos)
+    problem = "the calls' paths are put behind it, so it must have no ? and no #";
   if (!problem.empty()) throw UsageError("service \"" + printable(service.name) + "\": bad URL: " + problem);
   return service;
 }

@@ -26,10 +26,10 @@ struct KeySettings {
 /// A service as it is asked for.
 struct ServiceSettings {
   std::string name;
-  std::string handler;               ///< `echo`, `http`, `openai` or `anthropic`
-  std::string argument;              ///< milliseconds, or a URL
-  std::vector<std::string> headers;  ///< as written: secrets not yet read
-  std::vector<KeySettings> keys;     ///< at most kKeysMax, each name once
+  std::string handler;                 ///< `echo`, `http`, `openai` or `anthropic`
+  std::string argument{};              ///< milliseconds, or a URL
+  std::vector<std::string> headers{};  ///< as written: secrets not yet read
+  std::vector<KeySettings> keys{};     ///< at most kKeysMax, each name once
 
   static constexpr std::size_t kKeysMax = 256;
 };

@@ -13,6 +13,8 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/access.hpp"
+#include "client/gateway/batches/batch_routes.hpp"
+#include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
@@ -91,6 +93,24 @@ std::string url_of(const ServerOptions& server, std::uint16_t port) {
   return "http://" + (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
 }
 
+/// Files and batches, where there is a folder for them; null: there is none, and `why_not` says so.
+std::unique_ptr<BatchService> open_batches(const Settings& settings,
+                                           const std::shared_ptr<spdlog::logger>& log, std::string& why_not) {
+  if (settings.batches.folder.empty()) {
+    why_not = "no folder is known to keep them in";
+    return nullptr;
+  }
+  try {
+    return std::make_unique<BatchService>(settings, [log](std::string_view line) { log->warn("{}", line); });
+  } catch (const std::exception& error) {
+    // A folder that nobody named may be another gateway's: everything else works without it.
+    if (settings.batches.folder_named) throw;
+    why_not = error.what();
+    log->warn("no files and batches: {}", why_not);
+    return nullptr;
+  }
+}
+
 int run(const Settings& settings) {
   std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
   const std::shared_ptr<spdlog::logger> log = make_log(settings.log_level);
@@ -106,6 +126,10 @@ int run(const Settings& settings) {
   health.add_routes(router);
   JobRoutes job_routes(gateway);
   job_routes.add_to(router);
+  std::string why_no_batches;
+  const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);
+  BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
+  batch_routes.add_to(router);
   Drain drain(gateway, server);
   health.watch();
   std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());

@@ -145,6 +145,39 @@ constexpr Row kRows[] = {
      [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
     {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
      [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
+    {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway",
+     "where files and batches are kept; one gateway at a time has it",
+     [](Settings& s, const std::string& v) {
+       s.batches.folder = v;
+       s.batches.folder_named = true;
+     }},
+    {"batch_lane", "lane", "batch", "in which the lines of batches run",
+     [](Settings& s, const std::string& v) { s.batches.lane = name(v); }},
+    {"batch_in_flight_max", "lines", "256", "of all batches that are at the broker at once",
+     [](Settings& s, const std::string& v) { s.batches.in_flight_max = count(v, 1, 10'000); }},
+    {"batch_in_flight_bytes_max", "bytes", "67108864", "the bodies of those lines",
+     [](Settings& s, const std::string& v) { s.batches.in_flight_bytes_max = count(v, 1, kBytesMax); }},
+    {"batch_window_ms", "milliseconds", "86400000", "how long a batch may take before it expires",
+     [](Settings& s, const std::string& v) { s.batches.window = duration(v, 1); }},
+    {"batch_keep_ms", "milliseconds", "2592000000", "how long files, and batches that are over, are kept",
+     [](Settings& s, const std::string& v) { s.batches.keep = milliseconds(number(v, 1, 366 * kDayMs)); }},
+    {"batch_retain_ms", "milliseconds", "3600000",
+     "how long the broker keeps a line's answer for a gateway that is away",
+     [](Settings& s, const std::string& v) { s.batches.retain = duration(v, 1); }},
+    {"batch_lines_max", "lines", "50000", "of a batch of OpenAI's API",
+     [](Settings& s, const std::string& v) { s.batches.lines_max = number(v, 1, 1'000'000); }},
+    {"message_batch_requests_max", "requests", "100000", "of a batch of Anthropic's API",
+     [](Settings& s, const std::string& v) { s.batches.message_requests_max = number(v, 1, 1'000'000); }},
+    {"message_batch_bytes_max", "bytes", "268435456", "of the request that makes such a batch",
+     [](Settings& s, const std::string& v) { s.batches.message_batch_bytes_max = count(v, 1, kBytesMax); }},
+    {"batches_per_caller_max", "batches", "100", "that are not over",
+     [](Settings& s, const std::string& v) { s.batches.batches_max = number(v, 1, 1'000'000); }},
+    {"file_bytes_max", "bytes", "209715200", "of an uploaded file",
+     [](Settings& s, const std::string& v) { s.batches.file_bytes_max = count(v, 1, kBytesMax); }},
+    {"files_per_caller_max", "files", "10000", "that are kept",
+     [](Settings& s, const std::string& v) { s.batches.files_max = number(v, 1, 100'000'000); }},
+    {"files_total_bytes_max", "bytes", "21474836480", "of all files that are kept",
+     [](Settings& s, const std::string& v) { s.batches.files_bytes_max = number(v, 1, kBytesMax); }},
     {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
      [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
     {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
@@ -388,6 +421,20 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
+/// Where files and batches are kept when nobody says it; empty: nobody knows.
+std::string usual_state_folder(const Environment& environment) {
+  const auto folder = [&](const char* variable) {
+    const char* const value = environment(variable);
+    return std::string(value != nullptr ? value : "");
+  };
+  // The service manager's may be several, with colons.
+  if (const std::string given = folder("STATE_DIRECTORY"); !given.empty())
+    return given.substr(0, given.find(':'));
+  if (const std::string state = folder("XDG_STATE_HOME"); !state.empty()) return state + "/lanemq/gateway";
+  const std::string home = folder("HOME");
+  return home.empty() ? home : home + "/.local/state/lanemq/gateway";
+}
+
 void check_lanes(const Settings& settings, const KeySettings& key) {
   const auto known = [&](const std::string& lane) {
     return std::find(settings.lanes.begin(), settings.lanes.end(), lane) != settings.lanes.end();
@@ -449,6 +496,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   }
   Request request;
   request.settings.server.port = 8080;
+  request.settings.batches.folder = usual_state_folder(environment);
   if (!path.empty()) read_file(path, environment, request.settings);
   for (const Row& row : kRows)
     if (const char* value = environment(variable_of(row)))

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/gateway/access.hpp"
+#include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/models.hpp"
 
@@ -35,6 +36,8 @@ struct Settings {
   /// A job whose caller hangs up goes on, and its answer is kept so long for the caller's next try; 0: it is
   /// cancelled.
   std::chrono::milliseconds detach{0};
+
+  BatchSettings batches{};
 
   std::vector<KeySettings> keys{};
   std::vector<ModelSettings> models{};

@@ -128,6 +128,8 @@ class Scanner {
     return text_.substr(begin, at_ - begin);
   }
 
+  std::string_view rest() const { return text_.substr(at_); }
+
  private:
   void skip_text() {
     for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_)
@@ -193,6 +195,42 @@ std::string_view member_bytes(std::string_view object, std::string_view key) {
     if (names(token, key)) return value;
   } while (scanner.take(','));
   return {};
+}
+
+std::string edited_object(std::string_view object, std::span<const JsonEdit> edits) {
+  Scanner scanner(object);
+  if (!scanner.take('{')) return std::string(object);
+  std::string result(object.substr(0, object.size() - scanner.rest().size()));
+  bool first = true;
+  do {
+    const std::string_view before = scanner.rest();
+    const std::string_view token = scanner.value();
+    if (token.size() < 2 || !scanner.take(':')) return std::string(object);  // an empty object
+    const std::string_view value = scanner.value();
+    const auto edit = std::find_if(edits.begin(), edits.end(),
+                                   [&](const JsonEdit& item) { return names(token, item.key); });
+    if (edit != edits.end() && edit->value.empty()) continue;
+    if (!first) result += ',';
+    first = false;
+    const std::string_view member = before.substr(0, before.size() - scanner.rest().size());
+    if (edit == edits.end()) {
+      result += member;
+    } else {
+      result += member.substr(0, member.size() - value.size());
+      result += edit->value;
+    }
+  } while (scanner.take(','));
+  result += scanner.rest();
+  return result;
+}
+
+std::string_view JsonElements::next() {
+  // In front of the first element stands a bracket, in front of every other a comma.
+  Scanner scanner(rest_);
+  if (!scanner.take('[') && !scanner.take(',')) return {};
+  const std::string_view value = scanner.value();
+  rest_ = scanner.rest();
+  return value.empty() ? std::string_view() : value;
 }
 
 std::string_view trimmed(std::string_view text) {

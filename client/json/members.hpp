@@ -41,6 +41,26 @@ JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, st
 /// The bytes of a member of a valid JSON object; without data: it has none of that name.
 std::string_view member_bytes(std::string_view object, std::string_view key);
 
+/// The elements of a valid JSON array, one after the other, as their bytes stand.
+class JsonElements {
+ public:
+  explicit JsonElements(std::string_view array) : rest_(array) {}
+  /// The next one; without data: there are no more.
+  std::string_view next();
+
+ private:
+  std::string_view rest_;
+};
+
+/// What is to be done to a member of an object.
+struct JsonEdit {
+  std::string_view key;
+  std::string_view value{};  ///< JSON that takes its place; empty: the member is taken out
+};
+/// A valid JSON object with those members changed, all else byte for byte but for space between members.
+/// Members that it has not are not added.
+std::string edited_object(std::string_view object, std::span<const JsonEdit> edits);
+
 /// Without the space around it.
 std::string_view trimmed(std::string_view text);
 

@@ -36,6 +36,20 @@ std::optional<ErrorCode> error_code(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_refusal(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::lane_full:
+    case ErrorCode::client_full:
+    case ErrorCode::bytes_full:
+    case ErrorCode::store_full:
+    case ErrorCode::draining:
+    case ErrorCode::paused:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string_view name_of(ErrorClass error_class) {
   return kClasses[static_cast<std::size_t>(error_class)];
 }

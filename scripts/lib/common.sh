@@ -24,6 +24,14 @@ need() {
   [ ${#missing[@]} -eq 0 ] || "$root/scripts/deps" "${missing[@]}"
 }
 
+# need_modules DIR: npm's packages as the lock file of a directory names them, installed once.
+need_modules() {
+  command -v node >/dev/null && command -v npm >/dev/null || "$root/scripts/deps" nodejs npm
+  if [ ! -d "$1/node_modules" ] || [ "$1/package-lock.json" -nt "$1/node_modules" ]; then
+    (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2) && touch "$1/node_modules"
+  fi
+}
+
 # configure PRESET: makes the build directory of a preset if there is none, or an older one.
 configure() {
   local preset=$1 dir=build

@@ -2,8 +2,9 @@
 """Shows LaneMQ's main job: bulk work and interactive requests share one upstream and its rate limit.
 
 Starts a stand-in for a model API (or uses a real one), the broker, general workers and one reserved for the critical
-lane; then several processes send at once: one a bulk file through `lanemq run`, others single requests. Ends with a
-table of what each lane saw and what the upstream saw. Nothing is left running.
+lane; then several processes send at once: one a bulk file through `lanemq run`, others single requests. A table tells
+what each lane saw and what the upstream saw. Then the same through the HTTP front door, as AI SDKs use it: answers are
+read along as they stream while a batch of prompts runs behind them. Nothing is left running.
 """
 import argparse
 import json
@@ -19,9 +20,13 @@ import threading
 import time
 import urllib.request
 
+import front_door
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
 READY_SECONDS = 20
+FRONT_DOOR_RPM = 6000  # what the stand-in behind the front door allows
+FRONT_DOOR_PROMPTS = 1319
 
 
 def arguments():
@@ -33,6 +38,9 @@ def arguments():
     parser.add_argument("--bulk", type=int, default=None, help="jobs in the bulk file (200; 10 with a real upstream)")
     parser.add_argument("--interactive", type=int, default=None,
                         help="critical and normal requests beside it (30 each; 3 with a real upstream)")
+    parser.add_argument("--prompts", metavar="FILE.jsonl",
+                        help="the batch behind the streams: lines with a `question` (1319 made-up ones; 10 with a real "
+                             "upstream)")
     parser.add_argument("--keep", metavar="DIR", help="keep the logs, the bulk file and its answers here")
     parser.epilog = ("With LANEMQ_UPSTREAM_URL (an OpenAI-compatible .../v1/chat/completions) or OPENAI_API_KEY set, the "
                      "real upstream is called instead of the stand-in; LANEMQ_MODEL names the model (gpt-4o-mini).")
@@ -76,7 +84,7 @@ class Upstream:
     """What the workers call: the stand-in, or a real API."""
 
     def __init__(self, programs, options):
-        self.base = None
+        self.base = self.streaming = None
         self.model = os.environ.get("LANEMQ_MODEL", "gpt-4o-mini")
         self.headers = []
         self.url = os.environ.get("LANEMQ_UPSTREAM_URL", "")
@@ -88,12 +96,18 @@ class Upstream:
             self.base = programs.start("upstream", BIN / "lanemq-upstream", "--rpm", options.rpm, "--window", "sliding",
                                        "--latency-ms", "200..900", "--log", programs.folder / "upstream.jsonl")
             self.url = self.base + "/v1/chat/completions"
+            # What streams is another account, with more calls a minute.
+            self.streaming = programs.start("upstream-2", BIN / "lanemq-upstream", "--rpm", FRONT_DOOR_RPM, "--window",
+                                            "sliding", "--latency-ms", "200..900", "--token-ms", "20")
+            self.streaming_base = self.streaming + "/v1"
+        else:
+            self.streaming_base = self.url.removesuffix("/chat/completions")
 
-    def view(self):
+    def view(self, base):
         """The stand-in's own figures; none of a real API."""
         if self.real:
             return None
-        with urllib.request.urlopen(self.base + "/stats", timeout=5) as answer:
+        with urllib.request.urlopen(base + "/stats", timeout=5) as answer:
             return json.load(answer)
 
 
@@ -188,13 +202,26 @@ def show(programs, upstream, broker, options):
         failures.append("batch: " + run.stderr.read().strip())
     print(f"took {time.monotonic() - begun:.1f} s\n")
     print_table(read_stats(broker))
-    print_upstream(upstream.view(), options.rpm)
+    print_upstream(upstream.view(upstream.base), options.rpm)
     for failure in failures[:5]:
         print("failed: " + failure, file=sys.stderr)
     return 1 if failures else 0
 
 
-def serve(upstream, endpoints):
+def show_front_door(upstream, gateway, options):
+    if options.prompts:
+        prompts = front_door.prompts_of(options.prompts)
+    else:
+        prompts = front_door.made_up_prompts(10 if upstream.real else FRONT_DOOR_PROMPTS)
+    failures = front_door.show(gateway, upstream.model, prompts)
+    print_upstream(upstream.view(upstream.streaming), FRONT_DOOR_RPM)
+    for failure in failures:
+        print("failed: " + failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def serve(upstream, endpoints, gateway):
+    print(f"front door {gateway}/v1   (base_url of an OpenAI SDK; {gateway} of an Anthropic one)")
     print(f"clients   {endpoints['clients']}   (lanemq --broker {endpoints['clients']} stats)")
     print(f"workers   {endpoints['workers']}")
     print(f"upstream  {upstream.url}")
@@ -218,16 +245,23 @@ def main():
         upstream = Upstream(programs, options)
         ready = programs.start("broker", BIN / "lanemq-broker", "--clients", "tcp://127.0.0.1:*",
                                "--workers", "tcp://127.0.0.1:*", "--admin", "tcp://127.0.0.1:*", "--store", "memory",
-                               "--set", f"budget.upstream.requests_per_minute={options.rpm}")
+                               "--set", "budget.upstream.match.service=chat",
+                               "--set", f"budget.upstream.requests_per_minute={options.rpm}",
+                               "--set", "budget.front-door.match.service=openai",
+                               "--set", f"budget.front-door.requests_per_minute={FRONT_DOOR_RPM}")
         endpoints = dict(part.split("=", 1) for part in ready.split())
         worker = [BIN / "lanemq-worker", "--broker", endpoints["workers"], "--service", f"chat=http:{upstream.url}",
                   *upstream.headers]
         for number in (1, 2):
             programs.start(f"general-{number}", *worker, "--name", f"general-{number}", "--capacity", "16")
         programs.start("reserved", *worker, "--name", "reserved", "--capacity", "8", "--lanes", "critical")
+        programs.start("front-door", BIN / "lanemq-worker", "--broker", endpoints["workers"], "--name", "front-door",
+                       "--service", f"openai=openai:{upstream.streaming_base}", "--capacity", "64")
+        gateway = programs.start("gateway", BIN / "lanemq-gateway", "--broker", endpoints["clients"], "--listen",
+                                 "127.0.0.1:0", "--state", folder / "gateway")
         if options.serve:
-            return serve(upstream, endpoints)
-        return show(programs, upstream, endpoints["clients"], options)
+            return serve(upstream, endpoints, gateway)
+        return show(programs, upstream, endpoints["clients"], options) or show_front_door(upstream, gateway, options)
     finally:
         programs.stop()
         if not options.keep:

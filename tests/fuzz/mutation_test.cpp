@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder under a million mutated frames, the same ones in every run. LANEMQ_FUZZ_FRAMES and
-// LANEMQ_FUZZ_SEED in the environment ask for more or for others.
+// The decoder under a million mutated frames, and what reads upstreams under half as many, the same ones in
+// every run. LANEMQ_FUZZ_FRAMES and LANEMQ_FUZZ_SEED in the environment ask for more or for others.
 #include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/frames.hpp"
+#include "tests/fuzz/streams.hpp"
 
 namespace lanemq::fuzz {
 namespace {
@@ -43,6 +44,21 @@ TEST_P(Mutations, start_from_seeds_that_are_mostly_well_formed) {
 
 INSTANTIATE_TEST_SUITE_P(Directions, Mutations, testing::ValuesIn(kDirections),
                          [](const auto& test) { return std::string(name_of(test.param)); });
+
+// What is checked aborts by itself: these have nothing left to expect.
+TEST(StreamMutations, lose_no_byte_of_a_stream_and_cut_it_one_way) {
+  Mutator mutator(from_environment("LANEMQ_FUZZ_SEED", 1));
+  const std::vector<std::string> seeds = event_seeds();
+  for (std::uint64_t left = from_environment("LANEMQ_FUZZ_FRAMES", 1'000'000) / 10; left > 0; --left)
+    check_events(mutator.next(seeds));
+}
+
+TEST(StreamMutations, are_edited_once_as_requests) {
+  Mutator mutator(from_environment("LANEMQ_FUZZ_SEED", 1));
+  const std::vector<std::string> seeds = request_seeds();
+  for (std::uint64_t left = from_environment("LANEMQ_FUZZ_FRAMES", 1'000'000) * 2 / 5; left > 0; --left)
+    check_request(mutator.next(seeds));
+}
 
 }  // namespace
 }  // namespace lanemq::fuzz

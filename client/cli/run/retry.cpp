@@ -12,20 +12,6 @@ constexpr milliseconds kFirstWait{100};
 constexpr milliseconds kLongestOwnWait{5'000};
 constexpr milliseconds kLongestToldWait{60'000};  // then the broker is asked again, whatever it said
 
-bool is_refusal(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::lane_full:
-    case ErrorCode::client_full:
-    case ErrorCode::bytes_full:
-    case ErrorCode::store_full:
-    case ErrorCode::draining:
-    case ErrorCode::paused:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 AfterError after_error(const ClientError& error, const Flight& flight) {

@@ -54,6 +54,9 @@ std::span<const ErrorInfo> error_table();
 const ErrorInfo& error_info(ErrorCode code);
 std::string_view name_of(ErrorCode code);
 std::optional<ErrorCode> error_code(std::string_view name);
+/// Whether the broker took no work, for want of room or by an operator's word: the same job may be sent again
+/// later.
+bool is_refusal(ErrorCode code);
 
 // The classes a worker puts its failures into: X(class, meaning).
 #define LANEMQ_ERROR_CLASS_TABLE(X)                                                       \

@@ -138,5 +138,44 @@ TEST(HttpHeaders, take_secrets_out_of_a_text) {
   EXPECT_EQ(HttpHeaders().redacted("sk-12345678"), "sk-12345678");
 }
 
+/// The headers of a service, one a line, and what it lacks.
+std::string headers_of(ServiceSettings service, const Variables& variables) {
+  Settings settings;
+  settings.http_headers = {"X-Common: 1", "X-Own: 2"};
+  std::string without_key, text;
+  for (const std::string& line : service_headers(settings, service, environment(variables), without_key))
+    text += line + "|";
+  return text + (without_key.empty() ? "" : "without " + without_key);
+}
+
+TEST(ServiceHeaders, an_http_service_has_the_common_ones_that_it_does_not_replace) {
+  EXPECT_EQ(headers_of({.name = "c", .handler = "http", .headers = {"x-own: 3"}}, {{"OPENAI_API_KEY", "k"}}),
+            "X-Common: 1|x-own: 3|");
+}
+
+TEST(ServiceHeaders, a_model_api_finds_its_key_by_itself) {
+  const Variables variables{{"OPENAI_API_KEY", "k"}, {"ANTHROPIC_API_KEY", "k"}};
+  const ServiceSettings openai{.name = "o", .handler = "openai"},
+      anthropic{.name = "a", .handler = "anthropic"};
+
+  EXPECT_EQ(headers_of(openai, variables), "Authorization: Bearer env:OPENAI_API_KEY|");
+  EXPECT_EQ(headers_of(anthropic, variables), "x-api-key: env:ANTHROPIC_API_KEY|");
+  EXPECT_EQ(headers_of(openai, {}), "without OPENAI_API_KEY");
+  EXPECT_EQ(headers_of(anthropic, {{"ANTHROPIC_API_KEY", ""}}), "without ANTHROPIC_API_KEY");
+}
+
+TEST(ServiceHeaders, what_is_configured_for_a_model_api_wins_over_the_variable) {
+  const Variables variables{{"OPENAI_API_KEY", "k"}};
+  ServiceSettings service{.name = "o", .handler = "openai", .headers = {"OpenAI-Organization: acme"}};
+  EXPECT_EQ(headers_of(service, variables),
+            "Authorization: Bearer env:OPENAI_API_KEY|OpenAI-Organization: acme|");
+
+  service.keys = {{.name = "k1", .source = "env:K1"}};
+  EXPECT_EQ(headers_of(service, variables), "Authorization: Bearer {key}|OpenAI-Organization: acme|");
+
+  service.headers = {"authorization: Bearer {key}"};
+  EXPECT_EQ(headers_of(service, variables), "authorization: Bearer {key}|");
+}
+
 }  // namespace
 }  // namespace lanemq::worker

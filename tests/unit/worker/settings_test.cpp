@@ -170,8 +170,50 @@ TEST(Settings, says_what_is_wrong_with_a_value) {
 TEST(Settings, says_what_is_wrong_with_a_service) {
   EXPECT_NE(complaint({}).find("nothing to serve"), std::string::npos);
   for (const char* const bad : {"echo", "=echo", "e=", "e=paint", "e=echo:", "e=echo:x", "e=echo:-1",
+                                "c=openai", "c=openai:", "c=anthropic:h", "c=openai:https://h/v1?a=b",
                                 "c=http:", "c=http:h/x", "c=http:ftp://h/x", "c=http:http://", "c=https:"})
     EXPECT_NE(complaint({"--service", bad}), "") << bad;
+}
+
+TEST(Settings, knows_the_handlers_of_model_apis) {
+  const ServiceSettings service = parse_service("chat=openai:https://h/v1");
+  EXPECT_EQ(service.handler, "openai");
+  EXPECT_EQ(service.argument, "https://h/v1");
+  EXPECT_EQ(parse_service("a=anthropic:http://127.0.0.1:1").handler, "anthropic");
+  ASSERT_NE(find_model_api("anthropic"), nullptr);
+  EXPECT_EQ(find_model_api("anthropic")->path, "/v1/messages");
+  EXPECT_EQ(find_model_api("http"), nullptr);
+}
+
+TEST(Settings, times_are_the_lanes) {
+  const File file(
+      "service = \"e=echo\"\n[timeout.batch]\nfirst_token_ms = 7\n[timeout.mine]\ntotal_ms = 8\n");
+
+  const LaneTimes times = parse_words({"--config", file.path(), "--timeout", "batch.connect-ms=9",
+                                       "--timeout", "high.total_ms=10"})
+                              .settings.lane_times;
+
+  EXPECT_EQ(times.of("batch").first_token.count(), 7);
+  EXPECT_EQ(times.of("batch").connect.count(), 9);
+  EXPECT_EQ(times.of("batch").between_tokens.count(), 120'000);
+  EXPECT_EQ(times.of("high").total.count(), 10);
+  EXPECT_EQ(times.of("critical").first_token.count(), 20'000);
+  EXPECT_EQ(times.of("mine").total.count(), 8);
+  EXPECT_EQ(times.of("mine").first_token.count(), 60'000) << "the rest is that of normal";
+  EXPECT_EQ(times.of("unheard").total.count(), 600'000);
+}
+
+TEST(Settings, says_what_is_wrong_with_a_time) {
+  for (const char* const bad :
+       {"batch", "batch.first-token-ms", "batch=5", ".total-ms=5", "batch.total-ms=x", "batch.total-ms=0"})
+    EXPECT_NE(complaint({"--service", "e=echo", "--timeout", bad}).find("--timeout: must be"),
+              std::string::npos)
+        << bad;
+  EXPECT_NE(complaint({"--service", "e=echo", "--timeout", "batch.whole-ms=5"}).find("there are connect_ms"),
+            std::string::npos);
+  const File file("service = \"e=echo\"\n[timeout.batch]\nwhole_ms = 7\n");
+  EXPECT_NE(complaint({"--config", file.path()}).find(": timeout.batch.whole_ms: a lane has no time"),
+            std::string::npos);
 }
 
 TEST(Settings, refuses_credentials_in_a_url) {
@@ -184,7 +226,7 @@ TEST(Settings, help_and_version_are_for_printing) {
   const std::string help = parse_words({"--help"}).text;
   for (const char* const flag :
        {"--broker", "--service", "--capacity", "--lanes", "--name", "--config", "--drain-timeout-ms",
-        "--connect-timeout-ms", "--http-header", "--http-timeout-ms", "--key"})
+        "--connect-timeout-ms", "--http-header", "--http-timeout-ms", "--key", "--timeout"})
     EXPECT_NE(help.find(flag), std::string::npos) << flag;
 }
 

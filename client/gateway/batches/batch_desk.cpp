@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_desk.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+#include "client/gateway/batches/batch_documents.hpp"
+#include "client/gateway/batches/batch_lines.hpp"
+#include "client/gateway/batches/multipart.hpp"
+#include "client/json/members.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using client::JsonElements;
+using client::JsonLook;
+using client::JsonMember;
+
+constexpr std::size_t kFilenameBytesMax = 255;
+constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
+                                           "/v1/responses"};
+/// What a list gives when it is not told, and at most.
+struct PageBounds {
+  std::size_t usual, most;
+};
+constexpr PageBounds kFilesPage{10'000, 10'000};
+constexpr PageBounds kBatchesPage{20, 100};
+constexpr PageBounds kMessageBatchesPage{20, 1'000};
+
+tl::unexpected<ApiError> refused(std::string name, std::string message, std::string param = {}) {
+  return tl::unexpected(
+      ApiError{.name = std::move(name), .message = std::move(message), .param = std::move(param)});
+}
+tl::unexpected<ApiError> bad_request(std::string message, std::string param = {}) {
+  return refused("bad_request", std::move(message), std::move(param));
+}
+tl::unexpected<ApiError> no_such(const std::string& what, const std::string& id) {
+  return refused("not_found", "there is no " + what + " \"" + printable(id, 64) + "\", or not any more");
+}
+
+std::optional<std::int64_t> number_of(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+tl::expected<std::size_t, ApiError> read_limit(const ListRequest& list, PageBounds bounds) {
+  if (list.limit.empty()) return bounds.usual;
+  const std::optional<std::int64_t> number = number_of(list.limit);
+  if (!number || *number < 1 || *number > static_cast<std::int64_t>(bounds.most))
+    return bad_request("`limit` is a number from 1 to " + std::to_string(bounds.most), "limit");
+  return static_cast<std::size_t>(*number);
+}
+
+/// Asks for one item more than the page holds, so that it is known whether there are more.
+template <class Items>
+bool cut_to_page(Items& items, const ListPage& page, std::size_t limit) {
+  if (items.size() <= limit) return false;
+  // Of a page that ends in front of an item the surplus is at the start.
+  items.erase(page.before != 0 ? items.begin() : items.end() - 1);
+  return true;
+}
+
+bool model_allowed(std::string_view models, std::string_view model) {
+  if (models.empty()) return true;
+  while (!models.empty()) {
+    const std::size_t end = std::min(models.find('\n'), models.size());
+    if (glob_match(models.substr(0, end), model)) return true;
+    models.remove_prefix(std::min(end + 1, models.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string_view> batch_endpoints() {
+  return {std::begin(kEndpoints), std::end(kEndpoints)};
+}
+
+// ---- what is whose, and what there is room for
+// -------------------------------------------------------------
+
+tl::expected<StoredFile, ApiError> BatchDesk::own_file(const BatchCaller& caller, const std::string& id) {
+  std::optional<StoredFile> file = store_.file(id);
+  if (!file || file->owner != caller.owner || file->hidden) return no_such("file", id);
+  return *std::move(file);
+}
+
+tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& caller, Api api,
+                                                         const std::string& id) {
+  // What the engine knows is newer than what is on the disk, and no batch that it has is gone.
+  std::optional<StoredBatch> batch;
+  if (const StoredBatch* const running = engine_.find(id))
+    batch = *running;
+  else
+    batch = store_.batch(id);
+  if (!batch || batch->owner != caller.owner || batch->api != api) return no_such("batch", id);
+  return *std::move(batch);
+}
+
+tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std::size_t bytes) {
+  if (store_.files_count(caller.owner) >= settings_.files_max)
+    return refused("too_large", "there are " + std::to_string(settings_.files_max) +
+                                    " files already (files_per_caller_max); delete some");
+  if (store_.files_bytes() + static_cast<std::int64_t>(bytes) > settings_.files_bytes_max)
+    return refused("store_full",
+                   "the gateway keeps up to " + std::to_string(settings_.files_bytes_max) +
+                       " bytes of files (files_total_bytes_max); delete some, or try again later");
+  return {};
+}
+
+tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller) {
+  if (engine_.count(caller.owner) < settings_.batches_max) return {};
+  ApiError error{.name = "caller_limit",
+                 .message = "there are " + std::to_string(settings_.batches_max) +
+                            " batches under way already (batches_per_caller_max); wait until one is over"};
+  error.retry_after = std::chrono::seconds(60);
+  return tl::unexpected(std::move(error));
+}
+
+StoredBatch BatchDesk::new_batch(const BatchCaller& caller, Api api, WallTime now) {
+  return {.id = store_.make_id(api == Api::openai ? "batch_" : "msgbatch_"),
+          .owner = caller.owner,
+          .api = api,
+          .client = caller.client,
+          .lane = settings_.lane,
+          .models = caller.models,
+          .headers = caller.headers,
+          .created_at = ms_of(now),
+          .deadline = ms_of(now + settings_.window)};
+}
+
+// ---- files ------------------------------------------------------------------------------------------------
+
+BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, std::string_view content_type,
+                                        std::string_view form, WallTime now) {
+  const std::string boundary = form_boundary(content_type);
+  if (boundary.empty()) return bad_request("the body must be multipart/form-data with a boundary");
+  const auto parts = read_form(form, boundary);
+  if (!parts) return bad_request(parts.error());
+  const FormPart* const content = find_part(*parts, "file");
+  const FormPart* const purpose = find_part(*parts, "purpose");
+  if (content == nullptr || !content->is_file) return bad_request("`file` is missing: a file", "file");
+  if (purpose == nullptr || purpose->bytes != "batch")
+    return bad_request("`purpose` must be \"batch\": this gateway keeps no other files", "purpose");
+  std::int64_t lifetime = settings_.keep.count();
+  if (const FormPart* const seconds = find_part(*parts, "expires_after[seconds]")) {
+    const auto asked = read_lifetime(number_of(seconds->bytes).value_or(0), "expires_after[seconds]");
+    if (!asked) return tl::unexpected(asked.error());
+    lifetime = *asked;
+  }
+  if (content->bytes.size() > settings_.file_bytes_max)
+    return refused(
+        "too_large",
+        "a file holds up to " + std::to_string(settings_.file_bytes_max) + " bytes (file_bytes_max)", "file");
+  if (const auto room = room_for(caller, content->bytes.size()); !room) return tl::unexpected(room.error());
+
+  StoredFile file{.id = store_.make_id("file-"),
+                  .owner = caller.owner,
+                  .purpose = "batch",
+                  .filename = std::string(beginning(content->filename, kFilenameBytesMax)),
+                  .bytes = static_cast<std::int64_t>(content->bytes.size()),
+                  .created_at = ms_of(now),
+                  .expires_at = ms_of(now) + lifetime};
+  BatchStore::Writing writing(store_, file.id);
+  writing.write(content->bytes);
+  writing.sync();
+  store_.transaction([&] { store_.add_file(file); });
+  writing.keep();
+  return file_document(file);
+}
+
+BatchDesk::Reply BatchDesk::file(const BatchCaller& caller, const std::string& id) {
+  return own_file(caller, id).map([](const StoredFile& file) { return file_document(file); });
+}
+
+BatchDesk::Reply BatchDesk::files(const BatchCaller& caller, const ListRequest& list) {
+  const auto limit = read_limit(list, kFilesPage);
+  if (!limit) return tl::unexpected(limit.error());
+  if (!list.order.empty() && list.order != "asc" && list.order != "desc")
+    return bad_request("`order` is asc or desc", "order");
+  ListPage page{.limit = *limit + 1, .newest_first = list.order != "asc"};
+  if (!list.after.empty()) {
+    const auto cursor = own_file(caller, list.after);
+    if (!cursor) return tl::unexpected(cursor.error());
+    page.after = cursor->number;
+  }
+  std::vector<StoredFile> items = store_.files(caller.owner, list.purpose, page);
+  const bool more = cut_to_page(items, page, *limit);
+  std::vector<std::string> documents;
+  for (const StoredFile& item : items)
+    documents.push_back(file_document(item));
+  return list_document(Api::openai, documents, items.empty() ? "" : items.front().id,
+                       items.empty() ? "" : items.back().id, more);
+}
+
+BatchDesk::Reply BatchDesk::delete_file(const BatchCaller& caller, const std::string& id) {
+  const auto file = own_file(caller, id);
+  if (!file) return tl::unexpected(file.error());
+  if (const std::string user = engine_.user_of(id); !user.empty())
+    return refused("conflict", "file \"" + id + "\" is the input of batch \"" + user +
+                                   "\", which is not over; cancel that first");
+  store_.transaction([&] { store_.remove_file(id); });
+  store_.drop_bytes(id);
+  return file_deleted_document(id);
+}
+
+tl::expected<OpenFile, ApiError> BatchDesk::open_file(const BatchCaller& caller, const std::string& id) {
+  const auto file = own_file(caller, id);
+  if (!file) return tl::unexpected(file.error());
+  return OpenFile{.fd = store_.open_bytes(id), .bytes = file->bytes, .filename = file->filename};
+}
+
+// ---- batches ----------------------------------------------------------------------------------------------
+
+BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_view body, WallTime now) {
+  const auto params = read_batch_params(body);
+  if (!params) return tl::unexpected(params.error());
+  if (std::find(std::begin(kEndpoints), std::end(kEndpoints), params->endpoint) == std::end(kEndpoints)) {
+    std::string all;
+    for (const std::string_view endpoint : kEndpoints)
+      all += (all.empty() ? "" : ", ") + std::string(endpoint);
+    return bad_request("`endpoint` must be one of " + all, "endpoint");
+  }
+  const auto file = own_file(caller, params->input_file_id);
+  if (!file) return tl::unexpected(file.error());
+  if (file->purpose != "batch")
+    return bad_request("`input_file_id` must be a file with the purpose \"batch\"", "input_file_id");
+  if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
+
+  StoredBatch batch = new_batch(caller, Api::openai, now);
+  batch.endpoint = params->endpoint;
+  batch.metadata = params->metadata;
+  batch.input_file = params->input_file_id;
+  batch.output_lifetime_ms = params->output_lifetime_ms;
+  store_.transaction([&] { store_.add_batch(batch); });
+  std::string document = batch_document(batch, caller.base_url);
+  engine_.start(std::move(batch));
+  return document;
+}
+
+BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std::string_view body,
+                                                 WallTime now) {
+  JsonMember picked[] = {{.key = "requests"}};
+  const JsonLook look = client::look_into_json(body, picked);
+  if (!look.valid || !look.is_object)
+    return bad_request("the body " + (look.valid ? "must be a JSON object" : look.problem));
+  const std::string_view requests = client::member_bytes(body, "requests");
+  if (picked[0].twice || !requests.starts_with('['))
+    return bad_request("requests: an array of {\"custom_id\", \"params\"}", "requests");
+  if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
+  if (const auto room = room_for(caller, requests.size()); !room) return tl::unexpected(room.error());
+
+  StoredBatch batch = new_batch(caller, Api::anthropic, now);
+  batch.endpoint = "/v1/messages";
+  batch.state = BatchState::in_progress;
+  batch.in_progress_at = batch.created_at;
+  StoredFile input{.id = store_.make_id("file-"),
+                   .owner = caller.owner,
+                   .purpose = "message_batch",
+                   .filename = batch.id + ".jsonl",
+                   .created_at = batch.created_at,
+                   .hidden = true};
+  batch.input_file = input.id;
+  BatchStore::Writing writing(store_, input.id);
+  std::unordered_set<std::string> ids;
+  JsonElements elements(requests);
+  for (std::string_view element = elements.next(); !element.empty(); element = elements.next()) {
+    const std::string place = "requests." + std::to_string(batch.lines);
+    if (++batch.lines > settings_.message_requests_max)
+      return refused("too_large", "requests: a batch holds up to " +
+                                      std::to_string(settings_.message_requests_max) + " requests");
+    auto request = read_batch_line(Api::anthropic, batch.endpoint, element);
+    if (!request) return bad_request(place + ": " + request.error().message, place);
+    if (!model_allowed(caller.models, request->model))
+      return refused("forbidden", place + ": model \"" + printable(request->model, 64) +
+                                      "\" is not allowed with this key");
+    if (batch.model.empty()) batch.model = request->model;
+    if (!ids.insert(std::move(request->custom_id)).second)
+      return bad_request(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
+    writing.write(client::in_one_line(element));
+    writing.write("\n");
+  }
+  if (batch.lines == 0) return bad_request("requests: at least one request is needed", "requests");
+  writing.sync();
+  input.bytes = writing.bytes();
+  store_.transaction([&] {
+    store_.add_file(input);
+    store_.add_batch(batch);
+  });
+  writing.keep();
+  std::string document = batch_document(batch, caller.base_url);
+  engine_.start(std::move(batch));
+  return document;
+}
+
+BatchDesk::Reply BatchDesk::batch(const BatchCaller& caller, Api api, const std::string& id) {
+  return own_batch(caller, api, id).map([&](const StoredBatch& batch) {
+    return batch_document(batch, caller.base_url);
+  });
+}
+
+BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, Api api, const ListRequest& list) {
+  const auto limit = read_limit(list, api == Api::openai ? kBatchesPage : kMessageBatchesPage);
+  if (!limit) return tl::unexpected(limit.error());
+  if (!list.after.empty() && !list.before.empty())
+    return bad_request("a list goes on behind an item or in front of one, not both");
+  ListPage page{.limit = *limit + 1};
+  for (const auto& [id, number] :
+       {std::pair(&list.after, &page.after), std::pair(&list.before, &page.before)}) {
+    if (id->empty()) continue;
+    const auto cursor = own_batch(caller, api, *id);
+    if (!cursor) return tl::unexpected(cursor.error());
+    *number = cursor->number;
+  }
+  std::vector<StoredBatch> items = store_.batches(caller.owner, api, page);
+  const bool more = cut_to_page(items, page, *limit);
+  std::vector<std::string> documents;
+  for (const StoredBatch& item : items) {
+    const StoredBatch* const running = engine_.find(item.id);
+    documents.push_back(batch_document(running != nullptr ? *running : item, caller.base_url));
+  }
+  return list_document(api, documents, items.empty() ? "" : items.front().id,
+                       items.empty() ? "" : items.back().id, more);
+}
+
+BatchDesk::Reply BatchDesk::cancel_batch(const BatchCaller& caller, Api api, const std::string& id,
+                                         WallTime now) {
+  const auto batch = own_batch(caller, api, id);
+  if (!batch) return tl::unexpected(batch.error());
+  if (is_over(batch->state))
+    return refused("conflict", "batch \"" + id + "\" is over already: nothing is left to cancel");
+  engine_.cancel(id, now);
+  return batch_document(*engine_.find(id), caller.base_url);
+}
+
+BatchDesk::Reply BatchDesk::delete_message_batch(const BatchCaller& caller, const std::string& id) {
+  const auto batch = own_batch(caller, Api::anthropic, id);
+  if (!batch) return tl::unexpected(batch.error());
+  if (!is_over(batch->state))
+    return bad_request("batch \"" + id + "\" is not over; cancel it first, and delete it when it has ended");
+  store_.transaction([&] {
+    store_.remove_batch(batch->number);
+    store_.remove_file(batch->output_file);
+  });
+  store_.drop_bytes(batch->output_file);
+  return batch_deleted_document(id);
+}
+
+tl::expected<OpenFile, ApiError> BatchDesk::open_results(const BatchCaller& caller, const std::string& id) {
+  const auto batch = own_batch(caller, Api::anthropic, id);
+  if (!batch) return tl::unexpected(batch.error());
+  const auto file = store_.file(batch->output_file);
+  if (!is_over(batch->state) || !file)
+    return refused("not_found",
+                   "batch \"" + id + "\" has no results " + (is_over(batch->state) ? "any more" : "yet"));
+  return OpenFile{.fd = store_.open_bytes(file->id), .bytes = file->bytes, .filename = id + "_results.jsonl"};
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include <lanemq/blob.hpp>
+
+#include "client/gateway/api.hpp"
+#include "client/gateway/api_error.hpp"
+#include "client/gateway/batches/batch_engine.hpp"
+#include "client/gateway/batches/batch_settings.hpp"
+#include "client/gateway/batches/batch_store.hpp"
+
+namespace lanemq::gateway {
+
+/// Who asks, as far as files and batches go: values alone, for another thread than the caller's.
+struct BatchCaller {
+  std::string owner{};     ///< who sees the same files and batches
+  std::string client{};    ///< whose share the lines take at the broker
+  std::string models{};    ///< as StoredBatch
+  std::string headers{};   ///< as StoredBatch
+  std::string base_url{};  ///< what links begin with
+};
+
+/// What a caller asks of a list.
+struct ListRequest {
+  std::string after{}, before{}, limit{}, order{},
+      purpose{};  ///< as they stand in the query; empty: not there
+};
+
+/// The bytes of a file, open.
+struct OpenFile {
+  int fd = -1;  ///< the caller's to close
+  std::int64_t bytes = 0;
+  std::string filename{};
+};
+
+/// Answers what callers ask of files and batches. Belongs to the engine's thread; may throw StoreFault.
+class BatchDesk {
+ public:
+  /// The document of a 200, or why there is none.
+  using Reply = tl::expected<std::string, ApiError>;
+
+  BatchDesk(const BatchSettings& settings, BatchStore& store, BatchEngine& engine)
+      : settings_(settings), store_(store), engine_(engine) {}
+
+  // ---- OpenAI's files ----
+  /// `form`: the whole body, multipart/form-data.
+  Reply create_file(const BatchCaller& caller, std::string_view content_type, std::string_view form,
+                    WallTime now);
+  Reply file(const BatchCaller& caller, const std::string& id);
+  Reply files(const BatchCaller& caller, const ListRequest& list);
+  Reply delete_file(const BatchCaller& caller, const std::string& id);
+  tl::expected<OpenFile, ApiError> open_file(const BatchCaller& caller, const std::string& id);
+
+  // ---- batches of both APIs ----
+  Reply create_batch(const BatchCaller& caller, std::string_view body, WallTime now);
+  Reply create_message_batch(const BatchCaller& caller, std::string_view body, WallTime now);
+  Reply batch(const BatchCaller& caller, Api api, const std::string& id);
+  Reply batches(const BatchCaller& caller, Api api, const ListRequest& list);
+  Reply cancel_batch(const BatchCaller& caller, Api api, const std::string& id, WallTime now);
+  Reply delete_message_batch(const BatchCaller& caller, const std::string& id);
+  tl::expected<OpenFile, ApiError> open_results(const BatchCaller& caller, const std::string& id);
+
+ private:
+  tl::expected<StoredFile, ApiError> own_file(const BatchCaller& caller, const std::string& id);
+  tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, Api api, const std::string& id);
+  tl::expected<void, ApiError> room_for(const BatchCaller& caller, std::size_t bytes);
+  tl::expected<void, ApiError> room_for_batch(const BatchCaller& caller);
+  StoredBatch new_batch(const BatchCaller& caller, Api api, WallTime now);
+
+  const BatchSettings& settings_;
+  BatchStore& store_;
+  BatchEngine& engine_;
+};
+
+/// The endpoints that an OpenAI batch may have.
+std::vector<std::string_view> batch_endpoints();
+
+}  // namespace lanemq::gateway

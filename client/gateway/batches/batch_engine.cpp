@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_engine.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+#include <unistd.h>
+
+#include <lanemq/text.hpp>
+
+#include "client/gateway/batches/batch_documents.hpp"
+#include "client/gateway/batches/batch_lines.hpp"
+#include "client/json/line_reader.hpp"
+
+namespace lanemq::gateway {
+
+using client::FileLine;
+using client::LineReader;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr std::size_t kSliceBytes = std::size_t{2} * 1024 * 1024;  ///< read or written in one turn
+constexpr std::size_t kFaultsMax = 100;                            ///< named in a batch's errors
+constexpr milliseconds kTroubleWait{1'000};
+constexpr milliseconds kDeadlineMargin{60'000};
+constexpr milliseconds kSweepEvery{60'000};
+constexpr std::size_t kSweepMax = 100;         ///< files and batches that expire in one turn
+constexpr std::size_t kOldAnswersMax = 1'000;  ///< removed in one turn
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == line.npos;
+}
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+/// Reads a batch's input from its beginning: where the lines stand, and what is wrong with them.
+class BatchEngine::InputReader {
+ public:
+  InputReader(const StoredBatch& batch, int fd, std::int64_t lines_max)
+      : batch_(batch),
+        reader_(fd, kLineBytesMax),
+        lines_max_(lines_max),
+        checks_(batch.state == BatchState::validating) {
+    std::string_view rest = batch.models;
+    for (; !rest.empty(); rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1))
+      models_.emplace_back(rest.substr(0, rest.find('\n')));
+  }
+
+  /// Reads on; throws std::system_error.
+  Stage step(std::vector<Span>& spans) {
+    std::size_t bytes = 0;
+    FileLine line;
+    while (bytes < kSliceBytes) {
+      if (stopped_ || !reader_.next(line)) {
+        finish(spans);
+        return Stage::done;
+      }
+      ++number_;
+      bytes += line.bytes;
+      take(line, spans);
+    }
+    return Stage::more;
+  }
+
+  std::vector<BatchFault> faults{};
+  std::string model{};  ///< of the first line
+
+ private:
+  void take(const FileLine& line, std::vector<Span>& spans) {
+    if (line.too_long) {
+      add({"line_too_long", "a line holds up to " + std::to_string(kLineBytesMax) + " bytes", {}});
+      return;
+    }
+    if (is_blank(line.text)) return;
+    if (static_cast<std::int64_t>(spans.size()) == lines_max_) {
+      add({"too_many_requests", "a batch holds up to " + std::to_string(lines_max_) + " requests", {}});
+      stopped_ = true;
+      return;
+    }
+    spans.push_back({line.offset, static_cast<std::uint32_t>(line.text.size())});
+    // What an earlier life has checked need not be checked again.
+    if (checks_) check(line.text);
+  }
+  void check(std::string_view text) {
+    const auto request = read_batch_line(batch_.api, batch_.endpoint, text);
+    if (!request) {
+      add(request.error());
+      return;
+    }
+    if (!ids_.insert(request->custom_id).second)
+      add({"duplicate_custom_id",
+           "The custom_id for this request is a duplicate of another request. The custom_id parameter must "
+           "be unique for "
+           "each request in a batch.",
+           "custom_id"});
+    if (!models_.empty() && std::none_of(models_.begin(), models_.end(), [&](const std::string& pattern) {
+          return glob_match(pattern, request->model);
+        }))
+      add({"model_not_allowed",
+           "model \"" + printable(request->model, 64) + "\" is not allowed with this key", "body.model"});
+    if (model.empty()) model = request->model;
+  }
+  void add(LineFault fault) {
+    faults.push_back({std::move(fault.code), std::move(fault.message), std::move(fault.param), number_});
+    stopped_ |= faults.size() >= kFaultsMax;
+  }
+  void finish(const std::vector<Span>& spans) {
+    if (spans.empty() && faults.empty())
+      faults.push_back(
+          {"empty_file", "The batch input file is empty. It must hold at least one request.", {}, 0});
+    ids_.clear();
+  }
+
+  const StoredBatch& batch_;
+  LineReader reader_;
+  std::int64_t lines_max_;
+  bool checks_;
+  bool stopped_ = false;  ///< what comes behind does not count
+  std::vector<std::string> models_;
+  std::unordered_set<std::string> ids_;
+  std::int64_t number_ = 0;
+};
+
+/// Writes the answers of a batch into its files, in the order of the lines.
+class BatchEngine::OutputWriter {
+ public:
+  explicit OutputWriter(BatchStore& store) : store_(store) {}
+
+  struct Output {
+    std::string id{};
+    std::unique_ptr<BatchStore::Writing> writing{};
+  };
+  Output good{}, bad{};  ///< without an id: nothing was written to it
+  std::uint32_t next = 0;
+  std::int64_t given_up = 0;
+
+  void keep() {
+    for (Output* output : {&good, &bad})
+      if (output->writing) output->writing->keep();
+  }
+  void write(Output& output, std::string_view text) {
+    if (!output.writing) {
+      output.id = store_.make_id("file-");
+      output.writing = std::make_unique<BatchStore::Writing>(store_, output.id);
+    }
+    output.writing->write(text);
+  }
+
+ private:
+  BatchStore& store_;
+};
+
+/// A batch that is not over.
+struct BatchEngine::Active {
+  StoredBatch batch;
+  std::unique_ptr<File> input{};
+  std::vector<Span> lines{};
+  std::unique_ptr<InputReader> reader{};
+  std::unique_ptr<OutputWriter> writer{};
+  std::map<std::uint32_t, std::string> custom_ids{};  ///< of lines at the broker
+  bool changed = false;                               ///< the row is not as `batch`
+
+  bool read = false;  ///< the lines are known
+  /// Its lines run; else there is something to be read or written.
+  bool runs() const { return read && batch.state == BatchState::in_progress; }
+};
+
+BatchEngine::BatchEngine(const BatchSettings& settings, BatchStore& store, LineBroker& broker)
+    : settings_(settings),
+      store_(store),
+      broker_(broker),
+      runner_(RunnerLimits{.in_flight_max = settings.in_flight_max}) {
+  for (StoredBatch& batch : store_.unfinished_batches())
+    start(std::move(batch));
+}
+
+BatchEngine::~BatchEngine() = default;
+
+void BatchEngine::start(StoredBatch batch) {
+  auto active = std::make_unique<Active>(Active{.batch = std::move(batch)});
+  const std::int64_t number = active->batch.number;
+  active_.emplace(number, std::move(active));
+}
+
+const StoredBatch* BatchEngine::find(std::string_view id) const {
+  for (const auto& [number, active] : active_)
+    if (active->batch.id == id) return &active->batch;
+  return nullptr;
+}
+
+std::int64_t BatchEngine::count(std::string_view owner) const {
+  return std::count_if(active_.begin(), active_.end(),
+                       [&](const auto& item) { return item.second->batch.owner == owner; });
+}
+
+std::string BatchEngine::user_of(std::string_view file_id) const {
+  for (const auto& [number, active] : active_)
+    if (active->batch.input_file == file_id) return active->batch.id;
+  return {};
+}
+
+BatchEngine::Active* BatchEngine::active(std::string_view id) const {
+  for (const auto& [number, active] : active_)
+    if (active->batch.id == id) return active.get();
+  return nullptr;
+}
+
+void BatchEngine::cancel(std::string_view id, WallTime now) {
+  Active& batch = *active(id);
+  if (batch.batch.cancelling_at != 0 || batch.batch.state == BatchState::finalizing) return;
+  batch.batch.cancelling_at = ms_of(now);
+  batch.changed = true;
+  try {
+    save();
+  } catch (const StoreFault&) {
+    batch.batch.cancelling_at = 0;
+    throw;
+  }
+  runner_.cancel(batch.batch.number);
+}
+
+// ---- a turn ---------------------------------------------------------------------------------------------
+
+void BatchEngine::answered(BatchLine line, Answer answer) {
+  arrived_.emplace_back(line, std::move(answer));
+}
+
+bool BatchEngine::turn(WallTime now) {
+  for (auto& [line, answer] : std::exchange(arrived_, {}))
+    take(line, answer, now);
+  if (now < not_before_) return false;
+
+  try {
+    // What could not be done for want of the disk comes first.
+    if (actions_.submit.empty() && actions_.cancel.empty() && actions_.finished.empty()) {
+      actions_ = runner_.advance(now);
+      for (const BatchLine line : actions_.submit) {
+        Active& batch = *active_.at(line.batch);
+        const std::int64_t started_to = runner_.started_to(line.batch);
+        batch.changed |= std::exchange(batch.batch.started_to, started_to) != started_to;
+      }
+    }
+    save();
+    act(now);
+
+    std::vector<std::int64_t> numbers;
+    for (const auto& [number, batch] : active_)
+      if (!batch->runs()) numbers.push_back(number);
+    bool more = false;
+    for (const std::int64_t number : numbers)
+      more |= step(*active_.at(number), now);
+    sweep(now);
+    trouble_.clear();
+    return more || answers_left_;
+  } catch (const std::exception& error) {
+    trouble_ = error.what();
+    not_before_ = now + kTroubleWait;
+    return false;
+  }
+}
+
+std::optional<WallTime> BatchEngine::next_wakeup() const {
+  if (!trouble_.empty()) return not_before_;
+  const std::optional<WallTime> next = runner_.next_wakeup();
+  return next ? std::min(*next, next_sweep_) : next_sweep_;
+}
+
+void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
+  if (!runner_.is_in_flight(line)) return;
+  Active& batch = *active_.at(line.batch);
+  if (!answer) {
+    const ClientError& error = answer.error();
+    const std::optional<ErrorCode> code = error.known_code();
+    if (code && is_refusal(*code)) {
+      runner_.refused(line, error.retry_after, now);
+      return;
+    }
+    if (code == ErrorCode::cancelled) {
+      // This process ends; the next one submits the line again, and the broker knows it.
+      if (error.local) return;
+      // A line of a batch that was stopped is given up, which needs no note of its own.
+      if (runner_.stopping(line.batch)) {
+        batch.custom_ids.erase(line.line);
+        runner_.settled(line);
+        return;
+      }
+    }
+  }
+  keep(batch, line, answer);
+  runner_.settled(line);
+}
+
+void BatchEngine::keep(Active& active, BatchLine line, const Answer& answer) {
+  StoredBatch& batch = active.batch;
+  const auto custom_id = active.custom_ids.extract(line.line);
+  const LineName name{
+      .api = batch.api, .batch_id = batch.id, .line = line.line, .custom_id = custom_id.mapped()};
+  unsaved_.push_back({.line = line,
+                      .outcome = answer ? LineOutcome::succeeded : LineOutcome::failed,
+                      .text = answer_line(name, answer)});
+  ++(answer ? batch.succeeded : batch.failed);
+  if (answer && answer->usage) {
+    batch.usage.input_tokens += answer->usage->input_tokens.value_or(0);
+    batch.usage.output_tokens += answer->usage->output_tokens.value_or(0);
+    batch.usage.cached_tokens += answer->usage->cached_tokens.value_or(0);
+    batch.usage.reasoning_tokens += answer->usage->reasoning_tokens.value_or(0);
+  }
+  active.changed = true;
+}
+
+/// Puts on the disk what is not there yet. Throws StoreFault, and then nothing of it is.
+void BatchEngine::save() {
+  std::vector<Active*> changed;
+  for (const auto& [number, active] : active_)
+    if (active->changed) changed.push_back(active.get());
+  if (changed.empty() && unsaved_.empty()) return;
+  store_.transaction([&] {
+    for (const Unsaved& answer : unsaved_)
+      store_.add_answer(answer.line.batch, answer.line.line, answer.outcome, answer.text);
+    for (const Active* active : changed)
+      store_.update_batch(active->batch);
+  });
+  unsaved_.clear();
+  for (Active* active : changed)
+    active->changed = false;
+}
+
+void BatchEngine::act(WallTime now) {
+  const BatchRunner::Actions actions = std::exchange(actions_, {});
+  for (const BatchLine line : actions.submit)
+    submit(line, now);
+  for (const BatchLine line : actions.cancel)
+    broker_.cancel(line_job_id(active_.at(line.batch)->batch.id, line.line));
+  for (const std::int64_t number : actions.finished) {
+    Active& active = *active_.at(number);
+    active.batch.state = BatchState::finalizing;
+    active.batch.finalizing_at = ms_of(now);
+    active.changed = true;
+    active.custom_ids.clear();
+  }
+}
+
+void BatchEngine::submit(BatchLine line, WallTime now) {
+  Active& active = *active_.at(line.batch);
+  const StoredBatch& batch = active.batch;
+  std::string problem = "the batch's input cannot be read any more";
+  try {
+    const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
+    if (read) {
+      active.custom_ids[line.line] = read->custom_id;
+      LineJob job = broker_.job_of(batch, read->model, read->body);
+      job.request.id = line_job_id(batch.id, line.line);
+      job.request.lane = batch.lane;
+      job.request.client = batch.client;
+      // The batch expires first, and cancels it.
+      job.request.timeout = std::max(time_of(batch.deadline) - now, milliseconds(0)) + kDeadlineMargin;
+      job.request.retain = settings_.retain;
+      broker_.submit(line, std::move(job));
+      return;
+    }
+    problem += ": " + read.error().message;
+  } catch (const std::exception& error) {
+    problem += std::string(": ") + error.what();
+  }
+  active.custom_ids.try_emplace(line.line);
+  answered(line, tl::unexpected(ClientError{.code = "internal", .message = std::move(problem)}));
+}
+
+std::string_view BatchEngine::read_line(const Active& active, std::uint32_t line) {
+  const Span span = active.lines.at(line);
+  client::read_at(active.input->get(), span.offset, span.length, line_);
+  return line_;
+}
+
+// ---- reading the input, writing the output ----------------------------------------------------------------
+
+bool BatchEngine::step(Active& active, WallTime now) {
+  if (!active.read)
+    step_input(active, now);
+  else
+    step_output(active, now);
+  return true;
+}
+
+void BatchEngine::step_input(Active& active, WallTime now) {
+  StoredBatch& batch = active.batch;
+  try {
+    if (!active.reader) {
+      active.lines.clear();
+      active.input = std::make_unique<File>(store_.open_bytes(batch.input_file));
+      active.reader = std::make_unique<InputReader>(
+          batch, active.input->get(),
+          batch.api == Api::openai ? settings_.lines_max : settings_.message_requests_max);
+    }
+    if (active.reader->step(active.lines) == Stage::more) return;
+  } catch (const std::exception& error) {
+    batch.errors = faults_document({{.code = "file_unreadable", .message = error.what()}});
+    end(active, BatchState::failed, now);
+    return;
+  }
+  const InputReader& reader = *active.reader;
+  if (batch.state == BatchState::validating && !reader.faults.empty()) {
+    batch.errors = faults_document(reader.faults);
+    end(active, BatchState::failed, now);
+    return;
+  }
+  if (batch.state == BatchState::validating) {
+    batch.state = BatchState::in_progress;
+    batch.in_progress_at = ms_of(now);
+    batch.lines = static_cast<std::int64_t>(active.lines.size());
+    batch.model = reader.model;
+    active.changed = true;
+  }
+  BatchStore::Answered answered =
+      store_.answered(batch.number, static_cast<std::uint32_t>(active.lines.size()));
+  batch.succeeded = answered.succeeded;
+  batch.failed = answered.failed;
+  active.reader.reset();
+  active.read = true;
+  if (batch.state == BatchState::finalizing) return;
+  runner_.add({.number = batch.number,
+               .done = std::move(answered.lines),
+               .started_to = static_cast<std::uint32_t>(batch.started_to),
+               .deadline = time_of(batch.deadline),
+               .cancelling = batch.cancelling_at != 0});
+}
+
+void BatchEngine::step_output(Active& active, WallTime now) {
+  StoredBatch& batch = active.batch;
+  if (!active.writer) active.writer = std::make_unique<OutputWriter>(store_);
+  OutputWriter& writer = *active.writer;
+  std::size_t bytes = 0;
+  bool all = true;
+  try {
+    store_.read_answers(batch.number, writer.next,
+                        [&](std::uint32_t line, LineOutcome outcome, std::string_view text) {
+                          all = give_up_to(active, line, bytes);
+                          if (!all) return false;
+                          const bool good = batch.api == Api::anthropic || outcome == LineOutcome::succeeded;
+                          writer.write(good ? writer.good : writer.bad, text);
+                          writer.next = line + 1;
+                          bytes += text.size();
+                          all = bytes < kSliceBytes;
+                          return all;
+                        });
+    if (!all || !give_up_to(active, static_cast<std::uint32_t>(batch.lines), bytes)) return;
+    end(active,
+        batch.cancelling_at != 0 ? BatchState::cancelled
+        : writer.given_up > 0    ? BatchState::expired
+                                 : BatchState::completed,
+        now);
+  } catch (...) {
+    active.writer.reset();  // from the beginning, another time
+    throw;
+  }
+}
+
+/// Writes the lines before `line` that have no answer; false: this turn has done enough.
+bool BatchEngine::give_up_to(Active& active, std::uint32_t line, std::size_t& bytes) {
+  OutputWriter& writer = *active.writer;
+  const StoredBatch& batch = active.batch;
+  const GivenUp why = batch.cancelling_at != 0 ? GivenUp::cancelled : GivenUp::expired;
+  for (; writer.next < line; ++writer.next) {
+    if (bytes >= kSliceBytes) return false;
+    const std::string_view text = read_line(active, writer.next);
+    bytes += text.size();
+    const auto request = read_batch_line(batch.api, batch.endpoint, text);
+    const LineName name{.api = batch.api,
+                        .batch_id = batch.id,
+                        .line = writer.next,
+                        .custom_id = request ? std::string_view(request->custom_id) : std::string_view()};
+    writer.write(batch.api == Api::anthropic ? writer.good : writer.bad, given_up_line(name, why));
+    ++writer.given_up;
+  }
+  return true;
+}
+
+void BatchEngine::end(Active& active, BatchState state, WallTime now) {
+  StoredBatch row = active.batch;
+  const std::int64_t at = ms_of(now);
+  row.state = state;
+  row.ended_at = at;
+  row.expires_at = at + settings_.keep.count();
+  const std::int64_t lifetime = row.output_lifetime_ms != 0 ? row.output_lifetime_ms : settings_.keep.count();
+
+  OutputWriter* const writer = active.writer.get();
+  const auto finish = [&](OutputWriter::Output& output, std::string_view what) {
+    if (!output.writing) return StoredFile{};
+    output.writing->sync();
+    return StoredFile{.id = output.id,
+                      .owner = row.owner,
+                      .purpose = "batch_output",
+                      .filename = row.id + "_" + std::string(what) + ".jsonl",
+                      .bytes = output.writing->bytes(),
+                      .created_at = at,
+                      .expires_at = at + lifetime,
+                      .hidden = row.api == Api::anthropic};
+  };
+  StoredFile files[] = {writer ? finish(writer->good, "output") : StoredFile{},
+                        writer ? finish(writer->bad, "error") : StoredFile{}};
+  row.output_file = files[0].id;
+  row.error_file = files[1].id;
+  row.given_up = writer ? writer->given_up : 0;
+
+  // A batch of messages ends with its input: nobody can ask for that.
+  const bool drops_input = row.api == Api::anthropic;
+  store_.transaction([&] {
+    for (StoredFile& file : files)
+      if (!file.id.empty()) store_.add_file(file);
+    if (drops_input) store_.remove_file(row.input_file);
+    store_.update_batch(row);
+  });
+  if (writer != nullptr) writer->keep();
+  if (drops_input) store_.drop_bytes(row.input_file);
+  answers_left_ = true;
+  active_.erase(row.number);
+}
+
+void BatchEngine::sweep(WallTime now) {
+  const bool due = now >= next_sweep_;
+  if (!due && !answers_left_) return;
+  std::vector<std::string> dropped;
+  store_.transaction([&] {
+    answers_left_ = answers_left_ && store_.remove_old_answers(kOldAnswersMax);
+    if (!due) return;
+    for (const StoredBatch& batch : store_.expired_batches(ms_of(now), kSweepMax))
+      store_.remove_batch(batch.number);
+    dropped = store_.expired_files(ms_of(now), kSweepMax);
+    for (const std::string& id : dropped)
+      store_.remove_file(id);
+  });
+  for (const std::string& id : dropped)
+    store_.drop_bytes(id);
+  if (due) next_sweep_ = now + kSweepEvery;
+}
+
+}  // namespace lanemq::gateway

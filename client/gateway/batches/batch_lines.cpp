@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_lines.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/gateway/api_error.hpp"
+#include "client/json/members.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using client::as_json_value;
+using client::in_one_line;
+using client::json_text;
+using client::JsonLook;
+using client::JsonMember;
+using Kind = JsonMember::Kind;
+
+tl::unexpected<LineFault> fault(std::string code, std::string message, std::string param = {}) {
+  return tl::unexpected(LineFault{std::move(code), std::move(message), std::move(param)});
+}
+
+tl::unexpected<LineFault> missing(const std::string& param, const std::string& what) {
+  return fault("missing_required_parameter", "`" + param + "` is missing: " + what, param);
+}
+
+tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::string_view body,
+                                                const std::string& model, const std::string& param) {
+  if (model.empty()) return missing(param + ".model", "a text that is not empty");
+  if (client::member_bytes(body, "stream") == "true")
+    return fault("invalid_value", "a request of a batch cannot be streamed", param + ".stream");
+  return LineRequest{.custom_id = std::move(custom_id), .body = body, .model = model};
+}
+
+tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {
+  JsonMember picked[] = {{.key = "custom_id"}, {.key = "method"}, {.key = "url"}, {.key = "body"}};
+  auto& [custom_id, method, url, body] = picked;
+  const JsonLook look = client::look_into_json(line, picked, "body");
+  if (!look.valid) return fault("invalid_json_line", "this line " + look.problem);
+  if (!look.is_object) return fault("invalid_json_line", "this line is no JSON object");
+  for (const JsonMember& member : picked)
+    if (member.twice) {
+      const std::string key(member.key);
+      return fault("invalid_json_line", "this line says `" + key + "` twice", key);
+    }
+  if (custom_id.kind != Kind::text || custom_id.text.empty())
+    return missing("custom_id", "a text that is not empty");
+  if (custom_id.text.size() > kCustomIdBytesMax)
+    return fault("invalid_value",
+                 "`custom_id` is longer than " + std::to_string(kCustomIdBytesMax) + " bytes", "custom_id");
+  if (method.kind != Kind::text || method.text != "POST")
+    return fault("invalid_method", "`method` must be \"POST\"", "method");
+  if (url.kind != Kind::text || url.text != endpoint)
+    return fault("invalid_url", "`url` must be the batch's endpoint, \"" + std::string(endpoint) + "\"",
+                 "url");
+  if (body.kind != Kind::object) return missing("body", "an object");
+  return request_of(std::move(custom_id.text), client::member_bytes(line, "body"), look.model, "body");
+}
+
+bool is_message_custom_id(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !text.empty() && text.size() <= kMessageCustomIdBytesMax &&
+         std::all_of(text.begin(), text.end(), fits);
+}
+
+tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
+  JsonMember picked[] = {{.key = "custom_id"}, {.key = "params"}};
+  auto& [custom_id, params] = picked;
+  const JsonLook look = client::look_into_json(line, picked, "params");
+  if (!look.valid || !look.is_object) return fault("invalid_json_line", "it must be a JSON object");
+  if (custom_id.twice || params.twice) return fault("invalid_json_line", "it says one of its members twice");
+  if (custom_id.kind != Kind::text || !is_message_custom_id(custom_id.text))
+    return fault("invalid_value", "its custom_id must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -",
+                 "custom_id");
+  if (params.kind != Kind::object) return missing("params", "an object");
+  return request_of(std::move(custom_id.text), client::member_bytes(line, "params"), look.model, "params");
+}
+
+std::string openai_line(const LineName& name, const std::string& response, const std::string& error) {
+  return "{\"id\":" + json_text("batch_req_" + line_job_id(name.batch_id, name.line)) +
+         ",\"custom_id\":" + json_text(name.custom_id) + ",\"response\":" + response + ",\"error\":" + error +
+         "}\n";
+}
+
+std::string openai_response(const LineName& name, int status, std::string_view body) {
+  return "{\"status_code\":" + std::to_string(status) +
+         ",\"request_id\":" + json_text(line_job_id(name.batch_id, name.line)) +
+         ",\"body\":" + as_json_value(body) + "}";
+}
+
+std::string code_and_message(std::string_view code, std::string_view message) {
+  return "{\"code\":" + json_text(code) + ",\"message\":" + json_text(message) + "}";
+}
+
+std::string anthropic_line(const LineName& name, const std::string& result) {
+  return "{\"custom_id\":" + json_text(name.custom_id) + ",\"result\":{\"type\":" + result + "}}\n";
+}
+
+std::string openai_failure(const LineName& name, const ClientError& error) {
+  if (error.upstream_status && !error.body.empty())
+    return openai_line(name, openai_response(name, *error.upstream_status, error.body.bytes()), "null");
+  const ApiError said = api_error_of(error, {});
+  const std::string_view code = api_error_row(said.name).openai_code;
+  return openai_line(name, "null", code_and_message(code.empty() ? said.name : code, said.message));
+}
+
+std::string anthropic_failure(const LineName& name, const ClientError& error) {
+  const HttpAnswer answer = error_answer(Api::anthropic, api_error_of(error, {}));
+  return anthropic_line(name, "\"errored\",\"error\":" + as_json_value(answer.body.bytes()));
+}
+
+}  // namespace
+
+tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view endpoint,
+                                                     std::string_view line) {
+  return api == Api::openai ? read_openai(endpoint, line) : read_anthropic(line);
+}
+
+std::string line_job_id(std::string_view batch_id, std::uint32_t line) {
+  return std::string(batch_id) + "." + std::to_string(line + 1);
+}
+
+std::string answer_line(const LineName& name, const Answer& answer) {
+  if (name.api == Api::anthropic)
+    return answer ? anthropic_line(name, "\"succeeded\",\"message\":" + as_json_value(answer->body.bytes()))
+                  : anthropic_failure(name, answer.error());
+  return answer ? openai_line(name, openai_response(name, 200, answer->body.bytes()), "null")
+                : openai_failure(name, answer.error());
+}
+
+std::string given_up_line(const LineName& name, GivenUp why) {
+  const bool cancelled = why == GivenUp::cancelled;
+  if (name.api == Api::anthropic) return anthropic_line(name, cancelled ? "\"canceled\"" : "\"expired\"");
+  return openai_line(
+      name, "null",
+      cancelled
+          ? code_and_message("batch_cancelled", "The batch was cancelled before this request was executed.")
+          : code_and_message("batch_expired",
+                             "This request could not be executed before the completion window expired."));
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_routes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <optional>
+#include <system_error>
+
+#include <unistd.h>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::gateway {
+namespace {
+
+/// What a form has besides its file.
+constexpr std::size_t kFormBytes = std::size_t{64} * 1024;
+constexpr std::size_t kBatchParamsBytesMax = std::size_t{64} * 1024;
+constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a file on its way to its reader
+constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
+
+constexpr std::string_view kKeptHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
+
+ListRequest list_of(const HttpRequest& request, Api api) {
+  const bool openai = api == Api::openai;
+  return {.after = request.query_param(openai ? "after" : "after_id"),
+          .before = openai ? std::string() : request.query_param("before_id"),
+          .limit = request.query_param("limit"),
+          .order = request.query_param("order"),
+          .purpose = request.query_param("purpose")};
+}
+
+/// Where the caller reached this gateway, as far as it says so itself.
+std::string base_url_of(const HttpRequest& request) {
+  std::string_view host = request.headers.get("x-forwarded-host");
+  if (host.empty()) host = request.headers.get("host");
+  const bool fits = !host.empty() && host.size() <= 255 && std::all_of(host.begin(), host.end(), [](char c) {
+    return c > ' ' && c < 0x7F && c != '/';
+  });
+  if (!fits) return {};
+  const std::string scheme = request.headers.get("x-forwarded-proto") == "https" ? "https://" : "http://";
+  return scheme + std::string(host) + (request.anthropic_prefix ? "/anthropic" : "");
+}
+
+/// What the disk or a mistake of ours refused.
+ApiError error_of(const std::exception& error) {
+  const auto* const fault = dynamic_cast<const StoreFault*>(&error);
+  const bool full = fault != nullptr && fault->full;
+  ApiError result{.name = full ? "store_full" : "internal",
+                  .message = full ? "the gateway's disk is full; try again later" : error.what()};
+  if (full) result.retry_after = std::chrono::seconds(60);
+  return result;
+}
+
+/// A file on its way to its reader: read on the service's thread, sent on the loop's, one piece at a time.
+/// Belongs to the loop's thread; what goes to the other one comes back before anything is let go of.
+class Download : public std::enable_shared_from_this<Download> {
+ public:
+  Download(BatchService& service, Loop& loop, OpenFile file, ResponderPtr responder)
+      : service_(service), loop_(loop), file_(std::move(file)), responder_(std::move(responder)) {}
+  ~Download() { ::close(file_.fd); }
+  Download(const Download&) = delete;
+  Download& operator=(const Download&) = delete;
+
+  void begin(Headers headers) {
+    responder_->begin(200, std::move(headers));
+    next();
+  }
+
+ private:
+  void next() {
+    if (responder_->gone()) return;
+    if (sent_ == file_.bytes) return responder_->end();
+    service_.ask(
+        [holder = std::make_shared<std::shared_ptr<Download>>(shared_from_this())](BatchDesk&, WallTime) {
+          std::shared_ptr<Download> self = std::move(*holder);
+          std::string piece = self->read();
+          Loop& loop = self->loop_;
+          loop.post([self = std::move(self), piece = std::move(piece)] { self->send(piece); });
+        });
+  }
+  std::string read() const {
+    std::string piece(static_cast<std::size_t>(std::min<std::int64_t>(
+                          file_.bytes - sent_, static_cast<std::int64_t>(kPieceBytes))),
+                      '\0');
+    ssize_t got = -1;
+    do {
+      got = ::pread(file_.fd, piece.data(), piece.size(), static_cast<off_t>(sent_));
+    } while (got < 0 && errno == EINTR);
+    piece.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return piece;
+  }
+  void send(const std::string& piece) {
+    // The reader shall see that the file is not whole.
+    if (piece.empty()) return responder_->cut();
+    sent_ += static_cast<std::int64_t>(piece.size());
+    responder_->write(blob_of(piece), [self = shared_from_this()] { self->next(); });
+  }
+
+  BatchService& service_;
+  Loop& loop_;
+  OpenFile file_;
+  ResponderPtr responder_;
+  std::int64_t sent_ = 0;
+};
+
+/// A request that is worked on by the service. Like its responder it belongs to the loop's thread, and is
+/// handed over, never shared.
+struct Asked {
+  HttpRequest request{};
+  ResponderPtr responder{};
+};
+
+/// From the service's thread: `then` is called on the loop's, which alone lets go of the responder.
+template <class Then>
+void hand_back(Loop& loop, Asked asked, Then then) {
+  loop.post([back = std::make_shared<Asked>(std::move(asked)), then = std::move(then)] { then(*back); });
+}
+
+}  // namespace
+
+tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& request, Api api,
+                                                           Takes takes) const {
+  const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
+  if (!caller) return tl::unexpected(caller.error());
+  if (service_ == nullptr)
+    return tl::unexpected(
+        ApiError{.name = "not_kept", .message = "files and batches are not kept here: " + why_not_});
+  const Settings& settings = gateway_.settings;
+  if (takes == Takes::new_work) {
+    if (gateway_.draining)
+      return tl::unexpected(ApiError{.name = "draining",
+                                     .message = "this gateway is stopping and takes no work; try again",
+                                     .retry_after = kDrainRetryAfter});
+    const std::vector<std::string>& allowed = caller->lanes().allowed;
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), settings.batches.lane) == allowed.end())
+      return tl::unexpected(ApiError{.name = "forbidden",
+                                     .message = "batches run in lane \"" + settings.batches.lane +
+                                                "\", which is not allowed with this key"});
+  }
+  BatchCaller result{.owner = caller->name, .client = caller->client, .base_url = base_url_of(request)};
+  if (caller->key != nullptr)
+    for (const std::string& pattern : caller->key->models)
+      result.models += pattern + "\n";
+  for (const std::string_view name : kKeptHeaders) {
+    const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
+    const std::string* const value = belongs ? request.headers.find(name) : nullptr;
+    if (value != nullptr) result.headers += std::string(name) + " " + *value + "\n";
+  }
+  return result;
+}
+
+void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
+                        const Ask& ask) {
+  const auto caller = caller_of(request, api, takes);
+  if (!caller) return responder->answer(refusal(request, caller.error()));
+  const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
+  service_->ask([this, holder, api, ask, caller = *caller](BatchDesk& desk, WallTime now) {
+    Asked asked = std::move(*holder);
+    Reply reply;
+    try {
+      reply = ask(desk, caller, asked.request, now);
+    } catch (const std::exception& error) {
+      reply = tl::unexpected(error_of(error));
+    }
+    hand_back(gateway_.loop, std::move(asked), [api, reply = std::move(reply)](const Asked& back) {
+      HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(back.request, reply.error());
+      if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
+      back.responder->answer(std::move(answer));
+    });
+  });
+}
+
+void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, Api api,
+                            std::string_view type, const Open& open) {
+  const auto caller = caller_of(request, api, Takes::no_work);
+  if (!caller) return responder->answer(refusal(request, caller.error()));
+  const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
+  service_->ask([this, holder, api, type, open, caller = *caller](BatchDesk& desk, WallTime) {
+    Asked asked = std::move(*holder);
+    tl::expected<OpenFile, ApiError> file;
+    try {
+      file = open(desk, caller, asked.request);
+    } catch (const std::exception& error) {
+      file = tl::unexpected(error_of(error));
+    }
+    hand_back(gateway_.loop, std::move(asked), [this, api, type, file](const Asked& back) {
+      if (!file) return back.responder->answer(refusal(back.request, file.error()));
+      Headers headers{{"content-type", std::string(type)}};
+      add_request_id(api, request_id_of(back.request), headers);
+      std::make_shared<Download>(*service_, gateway_.loop, *file, back.responder)->begin(std::move(headers));
+    });
+  });
+}
+
+void BatchRoutes::add_to(Router& router) {
+  const BatchSettings& settings = gateway_.settings.batches;
+  const auto add = [&](const char* method, const char* pattern, Api api, Takes takes,
+                       std::size_t body_bytes_max, Ask ask) {
+    router.add(Route{
+        .method = method,
+        .pattern = pattern,
+        .handler =
+            [this, api, takes, ask = std::move(ask)](HttpRequest request, const ResponderPtr& responder) {
+              serve(std::move(request), responder, api, takes, ask);
+            },
+        .body_bytes_max = body_bytes_max});
+  };
+  const auto add_file = [&](const char* pattern, Api api, std::string_view type, Open open) {
+    router.add("GET", pattern,
+               [this, api, type, open = std::move(open)](HttpRequest request, const ResponderPtr& responder) {
+                 send_file(std::move(request), responder, api, type, open);
+               });
+  };
+  using Desk = BatchDesk;
+  using Who = const BatchCaller;
+  using What = const HttpRequest;
+  constexpr auto openai = Api::openai;
+  constexpr auto anthropic = Api::anthropic;
+
+  add("POST", "/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes,
+      [](Desk& desk, Who& who, What& request, WallTime now) {
+        return desk.create_file(who, request.headers.get("content-type"), request.body.bytes(), now);
+      });
+  add("GET", "/v1/files", openai, Takes::no_work, 0, [](Desk& desk, Who& who, What& request, WallTime) {
+    return desk.files(who, list_of(request, Api::openai));
+  });
+  add("GET", "/v1/files/{id}", openai, Takes::no_work, 0,
+      [](Desk& desk, Who& who, What& request, WallTime) { return desk.file(who, request.param("id")); });
+  add("DELETE", "/v1/files/{id}", openai, Takes::no_work, 0,
+      [](Desk& desk, Who& who, What& request, WallTime) {
+        return desk.delete_file(who, request.param("id"));
+      });
+  add_file("/v1/files/{id}/content", openai, "application/octet-stream",
+           [](Desk& desk, Who& who, What& request) { return desk.open_file(who, request.param("id")); });
+
+  add("POST", "/v1/batches", openai, Takes::new_work, kBatchParamsBytesMax,
+      [](Desk& desk, Who& who, What& request, WallTime now) {
+        return desk.create_batch(who, request.body.bytes(), now);
+      });
+  add("POST", "/v1/messages/batches", anthropic, Takes::new_work, settings.message_batch_bytes_max,
+      [](Desk& desk, Who& who, What& request, WallTime now) {
+        return desk.create_message_batch(who, request.body.bytes(), now);
+      });
+  for (const auto& [api, path] : {std::pair(openai, std::string("/v1/batches")),
+                                  std::pair(anthropic, std::string("/v1/messages/batches"))}) {
+    add("GET", path.c_str(), api, Takes::no_work, 0, [api](Desk& desk, Who& who, What& request, WallTime) {
+      return desk.batches(who, api, list_of(request, api));
+    });
+    add("GET", (path + "/{id}").c_str(), api, Takes::no_work, 0,
+        [api](Desk& desk, Who& who, What& request, WallTime) {
+          return desk.batch(who, api, request.param("id"));
+        });
+    add("POST", (path + "/{id}/cancel").c_str(), api, Takes::no_work, kBatchParamsBytesMax,
+        [api](Desk& desk, Who& who, What& request, WallTime now) {
+          return desk.cancel_batch(who, api, request.param("id"), now);
+        });
+  }
+  add("DELETE", "/v1/messages/batches/{id}", anthropic, Takes::no_work, 0,
+      [](Desk& desk, Who& who, What& request, WallTime) {
+        return desk.delete_message_batch(who, request.param("id"));
+      });
+  add_file("/v1/messages/batches/{id}/results", anthropic, "application/x-jsonl",
+           [](Desk& desk, Who& who, What& request) { return desk.open_results(who, request.param("id")); });
+}
+
+}  // namespace lanemq::gateway

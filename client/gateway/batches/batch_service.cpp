@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_service.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <lanemq/client.hpp>
+
+#include "client/gateway/batches/line_calls.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// Besides the lines: what is being cancelled.
+constexpr std::size_t kCancelsMax = 1'024;
+
+}  // namespace
+
+class BatchService::Core : private LineBroker {
+ public:
+  Core(const Settings& settings, Log log)
+      : settings_(settings),
+        log_(std::move(log)),
+        store_(settings.batches.folder),
+        engine_(settings.batches, store_, *this),
+        desk_(settings.batches, store_, engine_),
+        client_({.endpoint = settings.broker,
+                 .pending_max = settings.batches.in_flight_max + kCancelsMax,
+                 .pending_bytes_max = settings.batches.in_flight_bytes_max}),
+        thread_([this] { run(); }) {}
+
+  ~Core() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+  void ask(Work work) {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(std::move(work));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  // ---- the service's thread ----
+  void run() {
+    bool more = true;
+    while (true) {
+      std::vector<Work> asked;
+      std::vector<std::pair<BatchLine, Answer>> answers;
+      {
+        std::unique_lock lock(mutex_);
+        const auto called = [&] { return stopping_ || !asked_.empty() || !answers_.empty(); };
+        const std::optional<WallTime> wakeup = engine_.next_wakeup();
+        if (more)
+          static_cast<void>(called());
+        else if (wakeup)
+          changed_.wait_for(lock, *wakeup - now(), called);
+        else
+          changed_.wait(lock, called);
+        if (stopping_) return;
+        asked.swap(asked_);
+        answers.swap(answers_);
+      }
+      for (auto& [line, answer] : answers)
+        engine_.answered(line, std::move(answer));
+      for (const Work& work : asked)
+        work(desk_, now());
+      more = engine_.turn(now());
+      tell_trouble();
+    }
+  }
+
+  /// By the system's clock as it was at the start, so that a clock that is set moves nothing here.
+  WallTime now() const {
+    return started_at_ + std::chrono::duration_cast<milliseconds>(Steady::now() - started_);
+  }
+
+  void tell_trouble() {
+    if (engine_.trouble() == told_) return;
+    told_ = engine_.trouble();
+    log_(told_.empty() ? "batches: the disk takes what is written again"
+                       : "batches: waiting for the disk: " + told_);
+  }
+
+  LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body) override {
+    return job_of_line(settings_, batch, model, body);
+  }
+  void submit(BatchLine line, LineJob job) override {
+    client_.submit(std::move(job.request), std::move(job.body), [this, line](Answer answer) {
+      {
+        const std::lock_guard lock(mutex_);
+        answers_.emplace_back(line, std::move(answer));
+      }
+      changed_.notify_one();
+    });
+  }
+  void cancel(const std::string& job_id) override {
+    // The answer that counts is that of the line.
+    client_.cancel(job_id, [](const Reply<JobStatus>&) {});
+  }
+
+  const Settings& settings_;
+  const Log log_;
+  const Steady::time_point started_ = Steady::now();
+  const WallTime started_at_ = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
+  BatchStore store_;
+  BatchEngine engine_;
+  BatchDesk desk_;
+  std::string told_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Work> asked_;
+  std::vector<std::pair<BatchLine, Answer>> answers_;
+  bool stopping_ = false;
+
+  Client client_;  ///< gone before what its callbacks use
+  std::thread thread_;
+};
+
+BatchService::BatchService(const Settings& settings, Log log)
+    : core_(std::make_unique<Core>(settings, std::move(log))) {}
+BatchService::~BatchService() = default;
+
+void BatchService::ask(Work work) {
+  core_->ask(std::move(work));
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "client/gateway/batches/batch_desk.hpp"
+#include "client/gateway/settings.hpp"
+
+namespace lanemq::gateway {
+
+/// The thread on which files and batches live, with a connection to the broker of their own: nothing that it
+/// does holds up a request that somebody waits for.
+class BatchService {
+ public:
+  using Log = std::function<void(std::string_view)>;
+  /// What is asked of files and batches. Called on the service's thread; must not throw.
+  using Work = std::function<void(BatchDesk& desk, WallTime now)>;
+
+  /// Opens the folder and goes on with what is in it; throws std::runtime_error, which says what to do. The
+  /// settings must outlive this. `log` is called on the service's thread, when the disk begins or ends to
+  /// refuse.
+  BatchService(const Settings& settings, Log log);
+  /// Lines at the broker go on there; the next one of this folder gets their answers.
+  ~BatchService();
+  BatchService(const BatchService&) = delete;
+  BatchService& operator=(const BatchService&) = delete;
+
+  /// Has that done, in the order of the calls. From any thread.
+  void ask(Work work);
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace lanemq::gateway

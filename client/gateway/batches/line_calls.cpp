@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/line_calls.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/gateway/http/message.hpp"
+#include "client/gateway/job_routes.hpp"
+#include "client/gateway/lane_choice.hpp"
+#include "client/gateway/models.hpp"
+#include "client/json/members.hpp"
+
+namespace lanemq::gateway {
+
+LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::string_view model,
+                    std::string_view body) {
+  RouteStep step{.service = batch.api == Api::openai ? settings.openai_service : settings.anthropic_service,
+                 .model = std::string(split_model(model, settings.lanes).model)};
+  const ModelSettings* const route = find_route(settings.models, step.model);
+  if (route != nullptr && route->api == batch.api) {
+    step.model = route->steps.front().model;
+    if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
+  }
+
+  std::vector<client::JsonEdit> edits{{.key = "service_tier"}};
+  const std::string model_text = client::json_text(step.model);
+  if (step.model != model) edits.push_back({.key = "model", .value = model_text});
+
+  HttpRequest call{.method = "POST", .path = batch.endpoint};
+  for (std::string_view rest = batch.headers; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::size_t space = std::min(line.find(' '), line.size());
+    call.headers.add(std::string(line.substr(0, space)),
+                     std::string(line.substr(std::min(space + 1, line.size()))));
+  }
+  return {.request = {.service = std::move(step.service),
+                      .model = std::move(step.model),
+                      .meta = upstream_meta(batch.api, call)},
+          .body = client::edited_object(body, edits)};
+}
+
+}  // namespace lanemq::gateway
