@@ -5,18 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/upstream/api.hpp"
+#include "tests/unit/upstream/events.hpp"
 
 namespace lanemq::upstream {
 namespace {
 
-tl::expected<ModelRequest, ApiError> parse_chat(std::string_view body) {
-  const auto json = parse_object(body);
-  if (!json) return tl::unexpected(json.error());
-  try {
-    return chat_api().parse(*json);
-  } catch (const Refusal& refusal) {
-    return tl::unexpected(refusal.error);
-  }
+auto parse_chat(std::string_view body) {
+  return parsed_by(chat_api(), body);
 }
 
 TEST(ParseChat, estimates_the_prompt_from_all_text_of_all_messages) {
@@ -45,10 +40,7 @@ TEST(ParseChat, supplies_model_and_max_tokens_and_prefers_the_newer_name) {
 }
 
 TEST(ParseChat, names_what_is_wrong) {
-  const auto param_of = [](std::string_view body) {
-    const auto chat = parse_chat(body);
-    return chat ? "accepted" : chat.error().param;
-  };
+  const auto param_of = [](std::string_view body) { return blamed_by(chat_api(), body); };
 
   EXPECT_EQ(param_of(R"({"model": "m"})"), "messages");
   EXPECT_EQ(param_of(R"({"messages": []})"), "messages");
@@ -106,54 +98,33 @@ TEST(CompletionBody, has_the_shape_of_a_chat_completion) {
   EXPECT_EQ(body["usage"]["total_tokens"], 8);
 }
 
-std::string events_of(const Completion& completion) {
-  const auto writer = chat_api().events(completion);
-  std::string events = writer->opening();
-  Deltas deltas(completion.answer);
-  while (const auto delta = deltas.next())
-    events += writer->delta(*delta);
-  return events + writer->closing();
-}
-
-// Every event's data, [DONE] left out.
-std::vector<Json> data_of(const std::string& events) {
-  std::vector<Json> all;
-  for (std::size_t at = 0; at < events.size(); at = events.find("\n\n", at) + 2) {
-    const std::string line = events.substr(at, events.find("\n\n", at) - at);
-    EXPECT_TRUE(line.starts_with("data: ")) << line;
-    if (line != "data: [DONE]") all.push_back(Json::parse(line.substr(6)));
-  }
-  return all;
-}
-
 TEST(ChatEvents, spell_the_answer_between_role_and_finish) {
   const Completion completion{.id = "1",
                               .created_s = 1700,
                               .request = {.model = "m", .prompt_tokens = 5, .include_usage = true},
                               .answer = {.parts = {{.content = "hello there"}}, .tokens = 3, .cut = true}};
 
-  const std::string events = events_of(completion);
-  const std::vector<Json> chunks = data_of(events);
+  const std::vector<Event> events = events_of(chat_api(), completion);
 
-  EXPECT_TRUE(events.ends_with("data: [DONE]\n\n"));
-  ASSERT_EQ(chunks.size(), 6u);
-  EXPECT_EQ(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+  ASSERT_EQ(events.size(), 7u);
+  EXPECT_EQ(events.back().data, "[DONE]");
+  EXPECT_EQ(events[0].data["choices"][0]["delta"]["role"], "assistant");
   std::string text;
   for (std::size_t index = 1; index <= 3; ++index)
-    text += chunks[index]["choices"][0]["delta"]["content"].get<std::string>();
+    text += events[index].data["choices"][0]["delta"]["content"].get<std::string>();
   EXPECT_EQ(text, "hello there");
-  EXPECT_EQ(chunks[4]["choices"][0]["finish_reason"], "length");
-  EXPECT_TRUE(chunks[4]["usage"].is_null());
-  EXPECT_TRUE(chunks[5]["choices"].empty());
-  EXPECT_EQ(chunks[5]["usage"]["total_tokens"], 8);
+  EXPECT_EQ(events[4].data["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(events[4].data["usage"].is_null());
+  EXPECT_TRUE(events[5].data["choices"].empty());
+  EXPECT_EQ(events[5].data["usage"]["total_tokens"], 8);
 }
 
 TEST(ChatEvents, tell_no_usage_that_nobody_asked_for) {
   const Completion completion{.request = {.model = "m"},
                               .answer = {.parts = {{.content = "hi"}}, .tokens = 1}};
 
-  for (const Json& chunk : data_of(events_of(completion)))
-    EXPECT_FALSE(chunk.contains("usage"));
+  for (const Event& event : events_of(chat_api(), completion))
+    EXPECT_FALSE(event.data.contains("usage"));
 }
 
 TEST(ChatEvents, name_the_tool_first_and_then_spell_its_arguments) {
@@ -164,11 +135,13 @@ TEST(ChatEvents, name_the_tool_first_and_then_spell_its_arguments) {
 
   std::string arguments;
   std::string names;
-  for (const Json& chunk : data_of(events_of(completion)))
-    if (const Json& delta = chunk["choices"][0]["delta"]; delta.contains("tool_calls")) {
+  for (const Event& event : events_of(chat_api(), completion)) {
+    if (!event.data.is_object()) continue;
+    if (const Json& delta = event.data["choices"][0]["delta"]; delta.contains("tool_calls")) {
       arguments += delta["tool_calls"][0]["function"]["arguments"].get<std::string>();
       names += delta["tool_calls"][0]["function"].value("name", "");
     }
+  }
 
   EXPECT_EQ(names, "weather");
   EXPECT_EQ(Json::parse(arguments)["city"], "text");

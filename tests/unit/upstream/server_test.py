@@ -73,6 +73,10 @@ class Upstream:
             return received
 
 
+def stream_body(model="m", **fields):
+    return json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": "hello there"}], **fields})
+
+
 def post(body=BODY, extra=""):
     return f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{extra}\r\n{body}".encode()
 
@@ -151,6 +155,134 @@ class Answers(unittest.TestCase):
             self.assertEqual(json.loads(first.getresponse().read())["connections_refused"], 1)
             first.close()
             second.close()
+
+
+class Streams(unittest.TestCase):
+    def test_a_stream_spells_the_answer_and_leaves_the_connection_open(self):
+        with Upstream("--latency-ms", "1") as upstream:
+            connection = upstream.connect()
+            texts = []
+            for _ in range(3):
+                connection.request("POST", PATH, stream_body("m+tokens=30"))
+                answer = connection.getresponse()
+                self.assertTrue(answer.getheader("content-type").startswith("text/event-stream"))
+                events = answer.read().decode().split("\n\n")
+                self.assertEqual(events[-2:], ["data: [DONE]", ""])
+                deltas = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events[:-2]]
+                texts.append("".join(delta.get("content", "") for delta in deltas))
+            connection.request("POST", PATH, json.dumps({**json.loads(stream_body("m+tokens=30")), "stream": False}))
+            whole = json.loads(connection.getresponse().read())["choices"][0]["message"]["content"]
+            connection.close()
+            self.assertEqual(texts, [whole] * 3)
+            self.assertEqual(upstream.stats()["deltas"], 90)
+
+    def test_deltas_come_one_by_one_at_their_pace(self):
+        with Upstream("--latency-ms", "1", "--token-ms", "30") as upstream:
+            connection = upstream.connect()
+            connection.request("POST", PATH, stream_body("m+tokens=6"))
+            answer = connection.getresponse()
+            times = []
+            while line := answer.readline():
+                if b'"content":"' in line and b'"content":""' not in line:
+                    times.append(time.monotonic())
+            connection.close()
+            self.assertEqual(len(times), 6)
+            self.assertGreater(times[-1] - times[0], 0.1)
+
+    def test_all_at_once_or_drop_by_drop_it_is_the_same(self):
+        with Upstream("--latency-ms", "1") as upstream:
+            bodies = {upstream.ask(body=stream_body("m+tokens=9" + more))[1].replace(more.encode(), b"")
+                      for more in ("", "+drip=1", "+drip=100")}
+            self.assertEqual(len(bodies), 1)
+
+    def test_a_stream_breaks_where_it_is_told_to(self):
+        with Upstream("--latency-ms", "1", "--stall-ms", "100") as upstream:
+            head = len(b"\r\n\r\n")
+            for model, bytes_sent in (("m+reset=0", 0), ("m+reset=777", 777), ("m+half=1", 1), ("m+half=900", 900)):
+                received = b""
+                with socket.create_connection(("127.0.0.1", upstream.port), timeout=20) as sock:
+                    sock.sendall(post(stream_body(model)))
+                    try:
+                        while chunk := sock.recv(65536):
+                            received += chunk
+                        self.assertIn("half", model)
+                    except ConnectionResetError:
+                        self.assertIn("reset", model)
+                body = received[received.index(b"\r\n\r\n") + head :]
+                sent = b""
+                while body:
+                    size, body = body.split(b"\r\n", 1)
+                    sent, body = sent + body[: int(size, 16)], body[int(size, 16) + 2 :]
+                self.assertEqual(len(sent), bytes_sent, model)
+            self.assertNotIn(b"[DONE]", upstream.ask(body=stream_body("m+eof=3"))[1])
+            self.assertIn(b'data: {"error":', upstream.ask(body=stream_body("m+error-event=3"))[1])
+            self.assertEqual(upstream.raw(post(stream_body("m+stall=2"))).count(b"data: "), 3)
+            with self.assertRaises((ConnectionResetError, http.client.RemoteDisconnected)):
+                upstream.ask(body=stream_body("m+no-answer"))
+            faults = upstream.stats()["faults"]
+            self.assertEqual([faults[name] for name in ("reset", "half", "eof", "error-event", "stall")], [3, 2, 1, 1, 1])
+
+    def test_a_client_that_hangs_up_in_a_stream_is_noticed_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = folder + "/log"
+            with Upstream("--latency-ms", "1", "--token-ms", "60000", "--log", log) as upstream:
+                sock = socket.create_connection(("127.0.0.1", upstream.port))
+                sock.sendall(post(stream_body(), extra="x-lanemq-job: a-1\r\n"))
+                while b'"content":""' not in sock.recv(65536):
+                    pass
+                left = time.time()
+                sock.close()
+                upstream.wait_for(lambda stats: stats["in_flight"] == 0)
+            (record,) = read_log(log)
+            self.assertEqual((record["end"], record["status"], record["stream"], record["job"]), ("hung_up", 499, True, "a-1"))
+            self.assertLessEqual(record["completion_tokens"], 1)
+            self.assertGreater(record["sent"], 100)
+            self.assertGreater(record["ended_unix_ms"], left * 1000 - 1)
+            self.assertLess(record["ended_unix_ms"], left * 1000 + 5000)
+
+    def test_a_reader_that_is_slow_holds_nothing_up(self):
+        with Upstream("--latency-ms", "1") as upstream:
+            with socket.create_connection(("127.0.0.1", upstream.port), timeout=20) as slow:
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                slow.sendall(post(stream_body("m+tokens=4096", max_tokens=5000)) * 20)
+                upstream.wait_for(lambda stats: stats["in_flight"] == 1)
+                self.assertEqual(upstream.ask()[0].status, 200)
+                self.assertEqual(upstream.stats()["in_flight"], 1)
+
+    def test_every_api_streams_and_answers(self):
+        user = [{"role": "user", "content": "hi"}]
+        anthropic = {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+        with Upstream("--latency-ms", "1") as upstream:
+            for path, fields, end in (
+                ("/v1/completions", {"prompt": "hi"}, b"data: [DONE]\n\n"),
+                ("/v1/responses", {"input": "hi"}, b"}\n\n"),
+                ("/v1/messages", {"messages": user, "max_tokens": 50}, b'data: {"type":"message_stop"}\n\n'),
+            ):
+                for stream in (True, False):
+                    answer, body = upstream.ask(path=path, body=json.dumps({"model": "m", "stream": stream, **fields}), headers=anthropic)
+                    self.assertEqual(answer.status, 200, body)
+                    self.assertTrue(body.endswith(end) if stream else json.loads(body)["usage"], body)
+            self.assertEqual(len(json.loads(upstream.ask(path="/v1/embeddings", body='{"input":"a"}')[1])["data"][0]["embedding"]), 1536)
+            counted = upstream.ask(path="/v1/messages/count_tokens", body=json.dumps({"model": "m", "messages": user}), headers=anthropic)
+            self.assertEqual(json.loads(counted[1]), {"input_tokens": 1})
+            self.assertEqual(json.loads(upstream.ask("GET", "/v1/models/gpt-4o", None)[1])["object"], "model")
+            self.assertEqual(upstream.ask("GET", "/v1/models/nothing", None)[0].status, 404)
+            self.assertEqual(json.loads(upstream.ask("GET", "/v1/models", None, anthropic)[1])["has_more"], False)
+
+
+class Leaks(unittest.TestCase):
+    def test_what_a_gateway_must_not_pass_on_is_refused_and_the_check_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = folder + "/log"
+            with Upstream("--latency-ms", "1", "--log", log) as upstream:
+                self.assertEqual(upstream.ask(headers={"x-stainless-lang": "js"})[0].status, 400)
+                self.assertEqual(upstream.ask(body=json.dumps({**json.loads(BODY), "lane": "high"}))[0].status, 400)
+                self.assertEqual(upstream.ask(headers={"x-lanemq-job": "a", "x-lanemq-attempt": "1"})[0].status, 200)
+                self.assertEqual(upstream.stats()["violations"], 2)
+            self.assertEqual([record.get("leaks") for record in read_log(log)], [["x-stainless-lang"], ["lane"], None])
+            checked = check(log)
+            self.assertEqual(checked.returncode, 1)
+            self.assertIn("violations 2", checked.stdout)
 
 
 class Limits(unittest.TestCase):

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+
+#include "tests/unit/upstream/events.hpp"
 
 namespace lanemq::upstream {
 namespace {
 
 using namespace std::chrono_literals;
-using Json = nlohmann::json;
 
 constexpr TimePoint kBeginning = TimePoint() + 1h;
 constexpr std::string_view kBody =
@@ -265,6 +265,134 @@ TEST_F(UpstreamTest, notices_a_job_that_is_called_for_twice) {
   EXPECT_EQ(upstream.stats().duplicate_jobs, 1u);
 }
 
+TEST_F(UpstreamTest, gives_equal_answers_to_equal_prompts_whatever_came_between) {
+  Upstream upstream = make({});
+
+  const std::string first = upstream.receive(chat(), kBeginning).reply.body;
+  upstream.receive(chat(R"({"messages":[{"content":"another"}]})"), kBeginning + 1s);
+
+  EXPECT_EQ(upstream.receive(chat(), kBeginning + 2s).reply.body, first);
+}
+
+TEST_F(UpstreamTest, a_stream_spells_the_same_answer_and_counts_what_was_sent) {
+  Upstream upstream = make({.token_gap = 20ms});
+  const Json whole = Json::parse(upstream.receive(chat(), kBeginning).reply.body);
+  const Call call = upstream.receive(
+      chat(R"({"model":"m","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"hello"}]})"),
+      kBeginning);
+
+  ASSERT_TRUE(call.script);
+  std::string text;
+  while (const auto due = call.script->due()) {
+    for (const Event& event : parse_events(call.script->next(*due)->bytes))
+      if (event.data.is_object()) text += event.data["choices"][0]["delta"].value("content", "");
+    if (call.script->deltas() == 3) break;
+  }
+  upstream.finish(call, Ending::hung_up, 77, kBeginning + 1s);
+
+  EXPECT_TRUE(whole["choices"][0]["message"]["content"].get<std::string>().starts_with(text));
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(log_.back().end, "hung_up");
+  EXPECT_EQ(log_.back().status, 499u);
+  EXPECT_EQ(log_.back().completion_tokens, 3u);
+  EXPECT_EQ(log_.back().sent, 77u);
+  EXPECT_EQ(log_.back().ended_unix, 1701s);
+  EXPECT_TRUE(log_.back().stream);
+}
+
+TEST_F(UpstreamTest, refuses_and_logs_what_a_gateway_must_not_pass_on) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 1}});
+  Request request = chat(R"({"model":"gpt@high","lane":"x","messages":[{}]})");
+  request.headers = {{"X-LaneMQ-Lane", "high"},
+                     {"x-priority", "1"},
+                     {"X-Stainless-OS", "Linux"},
+                     {"x-lanemq-job", "a-1"},
+                     {"x-lanemq-attempt", "1"}};
+
+  const Call call = upstream.receive(request, kBeginning);
+  upstream.finish(call, Ending::answered, 0, kBeginning);
+
+  EXPECT_EQ(call.reply.status, 400u);
+  EXPECT_EQ(log_.back().leaks, (std::vector<std::string>{"x-lanemq-lane", "x-priority", "x-stainless-os",
+                                                         "lane", "model gpt@high"}));
+  EXPECT_EQ(upstream.stats().violations, 1u);
+  EXPECT_EQ(upstream.peak().calls(), 0u);
+}
+
+TEST_F(UpstreamTest, lets_sdks_call_it_themselves_when_it_is_told_to) {
+  Upstream strict = make({});
+  Upstream lenient = make({.allow_sdk_headers = true});
+  Request request = chat();
+  request.headers = {{"x-stainless-os", "Linux"}};
+
+  EXPECT_EQ(strict.receive(request, kBeginning).reply.status, 400u);
+  EXPECT_EQ(lenient.receive(request, kBeginning).reply.status, 200u);
+}
+
+TEST_F(UpstreamTest, speaks_anthropic_to_those_who_speak_it) {
+  Upstream upstream = make({.quota = {.requests_per_minute = 1}, .keys = {{"k", "secret"}}});
+  Request message{.method = "POST",
+                  .target = "/v1/messages?beta=true",
+                  .body = R"({"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]})"};
+  const auto status_with = [&](std::vector<std::pair<std::string_view, std::string_view>> headers) {
+    message.headers = std::move(headers);
+    return upstream.receive(message, kBeginning);
+  };
+
+  const Call stranger = status_with({{"anthropic-version", "2023-06-01"}});
+  EXPECT_EQ(stranger.reply.status, 401u);
+  EXPECT_EQ(Json::parse(stranger.reply.body)["error"]["type"], "authentication_error");
+  EXPECT_EQ(status_with({{"x-api-key", "secret"}}).reply.status, 400u);
+  const Call good = status_with({{"x-api-key", "secret"}, {"anthropic-version", "2023-06-01"}});
+  EXPECT_EQ(good.reply.status, 200u);
+  EXPECT_EQ(headers(good)["anthropic-ratelimit-requests-remaining"], "0");
+  EXPECT_TRUE(headers(good).contains("request-id"));
+  const Call over = status_with({{"x-api-key", "secret"}, {"anthropic-version", "2023-06-01"}});
+  EXPECT_EQ(over.reply.status, 429u);
+  EXPECT_EQ(Json::parse(over.reply.body)["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(headers(over)["retry-after"], "60");
+  EXPECT_FALSE(headers(over).contains("retry-after-ms"));
+}
+
+TEST_F(UpstreamTest, gives_the_fault_that_the_model_asks_for_to_the_first_calls_alone) {
+  Upstream upstream = make({});
+  const auto ask = [&] {
+    const Call call =
+        upstream.receive(chat(R"({"model":"m+status=529+retry=2+first=2","messages":[{}]})"), kBeginning);
+    upstream.finish(call, Ending::answered, 0, kBeginning);
+    return call.reply.status;
+  };
+
+  EXPECT_EQ(ask(), 529u);
+  EXPECT_EQ(ask(), 529u);
+  EXPECT_EQ(ask(), 200u);
+  EXPECT_EQ(log_[0].fault, "status");
+  EXPECT_EQ(log_[2].fault, "");
+  EXPECT_EQ(upstream.stats().faults.at("status"), 2u);
+}
+
+TEST_F(UpstreamTest, refuses_faults_that_do_not_exist_here) {
+  Upstream upstream = make({});
+
+  for (const char* model :
+       {"m+nonsense", "m+eof=3", "m+error-event=1", "m+stamps", "m+comments", "m+pings"}) {
+    const std::string body = std::string(R"({"messages":[{}],"model":")") + model + "\"}";
+    EXPECT_EQ(upstream.receive(chat(body), kBeginning).reply.status, 400u) << model;
+  }
+}
+
+TEST_F(UpstreamTest, chance_breaks_streams_off_in_their_middle) {
+  Upstream upstream = make({.faults = {.reset = 1}});
+
+  const Call call =
+      upstream.receive(chat(R"({"model":"m+tokens=10","stream":true,"messages":[{}]})"), kBeginning);
+  while (call.script->next(0ms)) {
+  }
+
+  EXPECT_EQ(call.script->deltas(), 5u);
+  EXPECT_EQ(call.script->finish(), Finish::reset);
+}
+
 TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
   Upstream upstream = make({.quota = {.requests_per_minute = 100}});
   upstream.connection_opened();
@@ -273,6 +401,7 @@ TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
   const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning + 2s).reply.body);
 
   EXPECT_EQ(stats["calls"], 1);
+  EXPECT_EQ(stats["ended"], 1);
   EXPECT_EQ(stats["ok"], 1);
   EXPECT_EQ(stats["peak_calls_60s"], 1);
   EXPECT_EQ(stats["peak_tokens_60s"], 12);

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the SDKs share: where they talk to, and what the upstream saw of it.
+//
+//     LANEMQ_SDK_URL       the server to talk to, without a path: the double itself, or a gateway before it
+//     LANEMQ_SDK_VIA       "double" or "gateway"
+//     LANEMQ_SDK_UPSTREAM  the double
+//     LANEMQ_SDK_LOG       its log
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+
+export const url = process.env.LANEMQ_SDK_URL;
+export const throughGateway = process.env.LANEMQ_SDK_VIA === "gateway";
+/** How long anything may take before a test gives up. */
+export const patienceMs = 1000 * Number(process.env.LANEMQ_TEST_PATIENCE ?? 20);
+
+/** SDKs as they come: two retries. */
+export const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: "sk-caller" });
+export const anthropic = new Anthropic({ baseURL: url, apiKey: "sk-caller" });
+
+let models = 0;
+/** A model's name that no other test uses, so that its calls can be told in the log, with faults behind it. */
+export function model(...faults) {
+  models += 1;
+  return [`model-${process.pid}-${models}`, ...faults].join("+");
+}
+
+export const messages = [{ role: "user", content: "What is half of 48?" }];
+
+/** What the double logged of all calls for this model that have ended by now. */
+export async function logged(name) {
+  // The log is written a little after a call's end: wait until it has all that have ended.
+  const { ended } = await stats();
+  const records = await until(() => {
+    const lines = readFileSync(process.env.LANEMQ_SDK_LOG, "utf8").split("\n").slice(0, -1);
+    return lines.length >= ended && lines;
+  }, "the log of the upstream");
+  return records.map((line) => JSON.parse(line)).filter((record) => record.model === name);
+}
+
+/** Waits until `count` calls for the model have ended, and returns all that have. */
+export function ended(name, count = 1) {
+  return until(async () => {
+    const records = await logged(name);
+    return records.length >= count && records;
+  }, `the end of ${count} calls for ${name}`);
+}
+
+/** Asks until the answer is something, and returns it. */
+export async function until(ask, what) {
+  const deadline = Date.now() + patienceMs;
+  for (;;) {
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${patienceMs} ms`);
+    await sleep(5);
+  }
+}
+
+export async function stats() {
+  return (await fetch(`${process.env.LANEMQ_SDK_UPSTREAM}/stats`)).json();
+}
+
+/** Waits until the double works on at least one call. */
+export const inFlight = () => until(async () => (await stats()).in_flight > 0, "a call at the upstream");
+
+/** A bound for what should take 50 ms at most, on a machine that does much else; the figure itself is told. */
+export const hangUpBoundMs = 1000;
+
+/** Checks that the one call for this model ended because its caller left, and tells how soon. */
+export async function hungUpSince(test, assert, name, left) {
+  const records = await ended(name);
+  assert.deepEqual(records.map((record) => record.end), ["hung_up"]);
+  const after = records[0].ended_unix_ms - left;
+  test.diagnostic(`the upstream saw the hang-up ${after.toFixed(1)} ms after the abort`);
+  assert.ok(after < hangUpBoundMs, `${after} ms`);
+  return records[0];
+}
+
+/** Milliseconds since 1970, as finely as the double tells them. */
+export const now = () => performance.timeOrigin + performance.now();
