@@ -135,6 +135,9 @@ void Session::finish(Table::iterator at, Outcome outcome) {
       ++named;
     if (named != end) streams_by_id_.erase(named);
   }
+  // Whoever ends it may know of none: a broker that has forgotten the job, or this client.
+  if (at->second.stream && !outcome)
+    outcome.error().chunks = std::max(outcome.error().chunks, at->second.stream->next);
   const std::size_t body_bytes = request.body_bytes;
   finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
   pending_.erase(at);

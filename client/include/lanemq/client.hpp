@@ -83,7 +83,7 @@ struct ClientError {
   std::optional<std::chrono::milliseconds> retry_after{};
   std::int64_t attempts = 0;
   std::string limiter{};
-  std::int64_t chunks = 0;               ///< of a streamed answer: what was sent of it before it broke
+  std::int64_t chunks = 0;               ///< of a streamed answer: so many of it came before it broke
   std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
   Blob body{};                           ///< what the upstream said, where it said something; owns its bytes
   bool local = false;  ///< said by this library: whether the broker ran the job is not known
