@@ -19,6 +19,7 @@
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/job_routes.hpp"
+#include "client/gateway/left_jobs.hpp"
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -131,6 +132,8 @@ int run(const Settings& settings) {
   health.add_routes(router);
   JobRoutes job_routes(gateway);
   job_routes.add_to(router);
+  LeftJobRoutes left_job_routes(gateway);
+  left_job_routes.add_to(router);
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
