@@ -50,6 +50,11 @@ void AnswerStream::trim(std::size_t bytes_max) {
     drop_front();
 }
 
+void AnswerStream::shed() {
+  while (first_ < next_)
+    drop_front();
+}
+
 void AnswerStream::drop_front() {
   dropped_bytes_ = chunks_[front_].end;
   chunks_[front_++] = {};

@@ -52,6 +52,8 @@ class AnswerStream {
   void append(Blob body);
   /// Forgets the oldest chunks as long as more than `bytes_max` are kept and they have been taken.
   void trim(std::size_t bytes_max);
+  /// Forgets all chunks: for want of memory.
+  void shed();
 
   /// The worker may send no more until chunks are taken.
   bool full() const;

@@ -105,13 +105,13 @@ void Broker::take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint 
   say_window(job);
 }
 
-/// What is kept of others and of this stream makes way, so that memory_max holds; but for what has not been
-/// taken, which a window bounds.
+/// What is kept of others makes way, so that memory_max holds, and then what is kept here: its readers have
+/// been sent it.
 void Broker::make_room_in(AnswerStream& stream) {
   evict_results();
   if (memory_bytes() <= options_.memory_max) return;
   const std::size_t before = stream.kept_bytes();
-  stream.trim(0);
+  stream.shed();
   bytes_ -= before - stream.kept_bytes();
 }
 
@@ -174,6 +174,7 @@ StreamReader& Broker::add_reader(Job& job, const Reading& reading, TimePoint now
   reader.until = reading.until;
   reader.waits = reading.waits;
   connection.readers.push_back(reader);
+  connection.unreachable = false;
   if (!reader.ref.empty()) connection.readers_by_ref[reader.ref] = &reader;
   if (reader.until != kNever) timers_.set(reader.timer, reader.until);
   // Who reads from somewhere on has what is before it.

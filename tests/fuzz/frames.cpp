@@ -138,6 +138,7 @@ std::vector<std::string> client_requests() {
   seeds.add(wire::StatusQuery{{}, {"a", "b"}, {kRefText}});
   seeds.add(wire::Fetch{"job-1", 60000, 7, {kRefNumber}});
   seeds.add(wire::Seen{"job-1", 9, {}});
+  seeds.add(wire::Seen{{}, 0, {kRefText}});
   seeds.add(wire::StatsQuery{.from = 3, .ref = {kRefNumber}});
   seeds.add(wire::Ping{});
   seeds.add(full_admin_query());

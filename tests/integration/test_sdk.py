@@ -89,6 +89,8 @@ class Sdk(unittest.TestCase):
         print("\n".join(told), file=sys.stderr)
         if done.returncode != 0:
             print(done.stdout, done.stderr, file=sys.stderr)
+            for process in self.room.processes:
+                print(process.process.args[0], process.process.poll(), process.stderr()[-4000:], file=sys.stderr)
         self.assertEqual(done.returncode, 0)
 
     def run_all(self, files, url, upstream, via):

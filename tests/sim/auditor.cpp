@@ -58,6 +58,8 @@ void Auditor::free_place(ModelJob& job, Give give) {
 }
 
 void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max) {
+  // Its client has a part of the answer.
+  if (job.parts.next() > 0) return must_end(job, {"worker_lost"});
   if (free) {
     --job.attempts;
     correct(job, -job.charged);
@@ -137,7 +139,7 @@ void Auditor::queue_delayed() {
 
 /// Whether the broker says that a job has ended of which nobody is to be told.
 bool Auditor::has_ended(const ModelJob& job) const {
-  if (job.submit_ref != 0 || !job.waiters.empty() || job.id.empty()) return false;
+  if (job.somebody_waits() || job.id.empty()) return false;
   const core::Record* const record = broker_.jobs().find(job.id);
   return record == nullptr || record->result() != nullptr;
 }
@@ -170,8 +172,7 @@ void Auditor::expire_silently() {
     ModelJob& job = *(place++)->second;
     if (job.deadline + kTick > now_) {
       // Within the tick the broker may or may not have looked, at this job or at a later one: ask it.
-      const bool open = job.submit_ref != 0 || !job.waiters.empty();
-      if (open || (!job.id.empty() && !has_ended(job))) continue;
+      if (job.somebody_waits() || (!job.id.empty() && !has_ended(job))) continue;
     }
     end(job, "deadline", {});
   }
@@ -189,7 +190,7 @@ void Auditor::step_over() {
     job->must_end.clear();
   }
   for (ModelJob* job : ended_)
-    if (job->submit_ref != 0 || !job->waiters.empty())
+    if (job->somebody_waits())
       violated(job->name() + " ended with " + job->code + " and somebody was not told");
   if (immediate_ != 0 && requests_[immediate_].open()) {
     const ModelRequest& asked = requests_[immediate_];
@@ -224,6 +225,7 @@ void Auditor::step_over() {
     check_wakeup();
   }
   if (order_.due) violated("an operator's " + order_.verb + " was not answered");
+  check_streams();
   check_kept();
   check_counters();
   check_bounds();

@@ -75,7 +75,7 @@ class Auditor final : public Watcher {
   void on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req);
   void on(const std::string& address, const wire::Cancel& cancel);
   void on(const std::string& address, const wire::StatusQuery& query);
-  void on(const std::string& address, const wire::Fetch& fetch);
+  void on(const std::string& address, const wire::Fetch& fetch, bool is_req);
   ModelRequest& request(const std::string& address, const char* op, wire::Raw ref, std::string_view id);
   ModelJob* known(std::string_view id);
   /// What a client that gave no name is called by, before its address.
@@ -96,7 +96,7 @@ class Auditor final : public Watcher {
   void heard_status(ModelRequest& asked, const wire::StatusReply& status);
   void heard_statuses(ModelRequest& asked, const wire::StatusReply& status);
   void heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code, std::string_view answer,
-                 std::string_view id, std::int64_t attempts);
+                 std::string_view id, std::int64_t attempts, std::int64_t chunks);
   void heard_refusal(ModelRequest& asked, std::string_view code);
   std::string state_of(const ModelJob& job) const;
   std::vector<std::string> known_once(std::string_view id) const;
@@ -151,6 +151,23 @@ class Auditor final : public Watcher {
   void heard_word(const std::string& address, const std::string& word);
   void heard_acked(ModelWorker& worker, const wire::Acked& acked);
   void heard_refusal(const std::string& address, const wire::WorkerRefusal& refusal);
+
+  // ---- streamed answers (auditor_streams.cpp)
+  void on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view body);
+  void on(const std::string& address, const wire::Seen& seen);
+  bool has_live_reader(const ModelJob& job) const;
+  void readers_changed(ModelJob& job);
+  void add_reader(ModelJob& job, std::uint64_t ref, std::int64_t from_seq);
+  void drop_reader(ModelJob& job, std::uint64_t ref);
+  static bool chunk_gone(ModelRequest& asked, const ModelJob& job, std::int64_t from_seq);
+  bool let_go(ModelJob& job, std::uint64_t ref);
+  void heard_chunk(ModelRequest& asked, std::uint64_t ref, const wire::ChunkReply& chunk,
+                   std::string_view body);
+  void heard_slow(ModelRequest& asked, std::uint64_t ref, std::int64_t chunks);
+  void heard_window(const std::string& address, const wire::Window& window);
+  void check_chunks(const ModelRequest& asked, std::int64_t chunks) const;
+  void check_streams();
+  void check_kept_chunks(ModelJob& job);
 
   // ---- jobs (auditor.cpp)
   enum class Give { back, nothing };
@@ -239,6 +256,8 @@ class Auditor final : public Watcher {
     TimePoint cancel_at = core::kNever;  ///< since the connection seems gone
   };
   std::map<std::string, Orphans> orphans_;  // by address
+  std::set<ModelJob*, ByAge> streaming_;    // that have sent chunks and not ended
+  std::set<std::string> unreachable_;       // clients' addresses that nothing waits for
   bool limits_fell_ = false;                // so that who waits may be unsatisfiable
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
@@ -272,6 +291,7 @@ class Auditor final : public Watcher {
   std::vector<std::string> gone_;                                         // workers lost or left
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
   std::vector<std::pair<std::string, std::string>> words_due_;  // to workers: address, and drain or welcome
+  std::vector<std::uint64_t> slow_due_;                         // readers that must be let go
   std::string refusal_due_;  // that a worker must hear: `stale` or `unknown_session`
   std::string refusal_address_;
   Order order_;  // of an operator, to be answered

@@ -10,6 +10,9 @@
 namespace lanemq::sim {
 namespace {
 
+/// What a job that streams counts for besides: the stream, and its first reader.
+constexpr std::size_t kStreamBytes = sizeof(core::AnswerStream) + sizeof(core::StreamReader);
+
 bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
@@ -22,7 +25,8 @@ void Auditor::client_says(const std::string& address, const wire::ClientRequest&
   if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, is_req);
   if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
   if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch);
+  if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch, is_req);
+  if (const auto* seen = std::get_if<wire::Seen>(&said)) return on(address, *seen);
   violated("a client said what the auditor does not know");
 }
 
@@ -61,11 +65,12 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   // Who speaks is there.
   if (const auto orphans = orphans_.find(address); orphans != orphans_.end())
     orphans->second.cancel_at = core::kNever;
+  unreachable_.erase(address);
   std::size_t lane = 0;
   for (lane = 0; lane < options_.lanes.size(); ++lane)
     if (submit.lane.empty() ? options_.lanes[lane].is_default : options_.lanes[lane].name == submit.lane)
       break;
-  if (lane == options_.lanes.size() || (is_req && submit.reply == "both")) {
+  if (lane == options_.lanes.size() || (is_req && (submit.reply == "both" || submit.stream))) {
     asked.refusals = {"bad_request"};
     asked.must_refuse = true;
     asked.terminal_due = true;
@@ -86,12 +91,15 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     if (!job->ended() && !job->orphan_of.empty()) set_orphan(*job, address);
     if (!asked.terminal_due) return;
     const std::uint64_t ref = immediate_;
-    if (!job->ended()) return add_waiter(*job, ref);
+    const bool reads = submit.stream && (job->streams || job->ended());
+    if (reads && chunk_gone(asked, *job, 0)) return;
+    if (reads) add_reader(*job, ref, 0);
+    if (!job->ended()) return reads ? void() : add_waiter(*job, ref);
     job->waiters.push_back(ref);
     ended_.push_back(job);  // its end is due in this step again
     return;
   }
-  may_be_refused(asked, lane, client_of(address, submit), body.size());
+  may_be_refused(asked, lane, client_of(address, submit), body.size() + (submit.stream ? kStreamBytes : 0));
   asked.delay_ms = submit.delay_ms.value_or(0);
 
   ModelJob& job = pending_.emplace_back();
@@ -120,7 +128,9 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.id_told = job.named || asked.accepted_due;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
   if (submit.orphan == "cancel") job.orphan_of = address;
-  if (asked.terminal_due) job.submit_ref = immediate_;
+  job.streams = submit.stream;
+  if (asked.terminal_due && job.streams) add_reader(job, immediate_, 0);
+  if (asked.terminal_due && !job.streams) job.submit_ref = immediate_;
   expect(job, submit.cost);
   if (!asked.must_refuse && unsatisfiable(job)) {
     asked.refusals.emplace_back("unsatisfiable");
@@ -218,6 +228,9 @@ void Auditor::take(ModelJob& job) {
 void Auditor::client_unreachable(const std::string& address, TimePoint now) {
   constexpr Duration kOrphanPause = std::chrono::seconds(5);
   now_ = now;
+  unreachable_.insert(address);
+  for (ModelJob* job : streaming_)
+    readers_changed(*job);
   const auto orphans = orphans_.find(address);
   if (orphans != orphans_.end() && orphans->second.cancel_at == core::kNever)
     orphans->second.cancel_at = now + kOrphanPause;
@@ -230,6 +243,7 @@ void Auditor::set_orphan(ModelJob& job, const std::string& address) {
   Orphans& orphans = orphans_[address];
   orphans.jobs.push_back(&job);
   orphans.cancel_at = core::kNever;
+  unreachable_.erase(address);
 }
 
 void Auditor::drop_orphan(ModelJob& job) {
@@ -298,8 +312,13 @@ std::vector<std::string> Auditor::known_once(std::string_view id) const {
   return {"gone", "not_found"};
 }
 
-void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
+void Auditor::on(const std::string& address, const wire::Fetch& fetch, bool is_req) {
   ModelRequest& asked = request(address, "fetch", fetch.ref, fetch.id);
+  if (is_req && fetch.from_seq) {
+    asked.refusals = {"bad_request"};
+    asked.must_refuse = asked.terminal_due = true;
+    return;
+  }
   ModelJob* const job = known(fetch.id);
   if (job == nullptr) {
     asked.refusals = known_once(fetch.id);
@@ -308,18 +327,23 @@ void Auditor::on(const std::string& address, const wire::Fetch& fetch) {
   }
   asked.job = job;
   if (job->ended()) {
+    if (fetch.from_seq && chunk_gone(asked, *job, *fetch.from_seq)) return;
+    if (fetch.from_seq) add_reader(*job, immediate_, *fetch.from_seq);
     asked.terminal_due = true;
     job->waiters.push_back(immediate_);
     ended_.push_back(job);
     return;
   }
   if (!job->orphan_of.empty()) set_orphan(*job, address);
+  const bool reads = fetch.from_seq && job->streams;
+  if (reads && chunk_gone(asked, *job, *fetch.from_seq)) return;
   asked.status_due = true;
+  if (reads) add_reader(*job, immediate_, *fetch.from_seq);
   if (fetch.wait_ms == 0) return;
   asked.terminal_due = true;
   asked.status_from = now_ + std::chrono::milliseconds(fetch.wait_ms);
   fetches_.emplace(asked.status_from, immediate_);
-  add_waiter(*job, immediate_);
+  if (!reads) add_waiter(*job, immediate_);
 }
 
 /// As a status says it; empty where it cannot be known from outside.
@@ -356,18 +380,21 @@ void Auditor::sent_to_client(const std::string& address, const wire::ClientReply
     return heard_status(asked_with(address, status->ref), *status);
   if (const auto* result = std::get_if<wire::JobResult>(&reply))
     return heard_end(asked_with(address, result->ref), *ref_number(result->ref), "result", body, result->id,
-                     result->attempts);
+                     result->attempts, result->chunks);
+  if (const auto* chunk = std::get_if<wire::ChunkReply>(&reply))
+    return heard_chunk(asked_with(address, chunk->ref), *ref_number(chunk->ref), *chunk, body);
   if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
     ModelRequest& asked = asked_with(address, error->ref);
     if (asked.job == nullptr && contains(asked.refusals, error->code))
       return heard_refusal(asked, error->code);
+    if (error->code == "slow_reader") return heard_slow(asked, *ref_number(error->ref), error->chunks);
     if (const ModelJob* job = asked.job; job != nullptr && error->code == "deadline") {
       const std::string over = "timeout_ms (" + std::to_string(core::to_ms(job->timeout)) + ") was over";
       if (error->message.find(over) == std::string_view::npos)
         violated(job->name() + ": it is said that \"" + std::string(error->message) + "\", not " + over);
     }
     return heard_end(asked, *ref_number(error->ref), std::string(error->code), body, error->id,
-                     error->attempts);
+                     error->attempts, error->chunks);
   }
   violated("a client heard what the auditor does not know");
 }
@@ -398,6 +425,12 @@ void Auditor::heard_status(ModelRequest& asked, const wire::StatusReply& status)
   if (!asked.state.empty() && status.state != asked.state)
     violated("status of " + asked.id + " says " + std::string(status.state) + ", not " + asked.state);
   if (asked.terminal_due) std::erase(asked.job->waiters, *ref_number(status.ref));
+  if (asked.reads) {
+    if (asked.next_chunk < asked.job->parts.next())
+      violated("a status came before what is kept of " + asked.id);
+    drop_reader(*asked.job, *ref_number(status.ref));
+    readers_changed(*asked.job);
+  }
   asked.status_due = asked.terminal_due = false;
 }
 
@@ -420,7 +453,8 @@ void Auditor::heard_statuses(ModelRequest& asked, const wire::StatusReply& statu
 }
 
 void Auditor::heard_end(ModelRequest& asked, std::uint64_t ref, const std::string& code,
-                        std::string_view answer, std::string_view id, std::int64_t attempts) {
+                        std::string_view answer, std::string_view id, std::int64_t attempts,
+                        std::int64_t chunks) {
   if (asked.job == nullptr && !asked.refusals.empty())
     violated("refused with " + code + ", not " + asked.refusals[0]);
   if (asked.job == nullptr) violated("a submit of " + asked.id + " was answered " + code + " for no reason");
@@ -436,9 +470,11 @@ void Auditor::heard_end(ModelRequest& asked, std::uint64_t ref, const std::strin
   if (attempts != job.attempts)
     violated(job.name() + ": its end counts " + std::to_string(attempts) + " attempts, not " +
              std::to_string(job.attempts));
+  check_chunks(asked, chunks);
   asked.terminal_due = asked.status_due = false;
   if (job.submit_ref == ref) job.submit_ref = 0;
   std::erase(job.waiters, ref);
+  drop_reader(job, ref);
 }
 
 }  // namespace lanemq::sim

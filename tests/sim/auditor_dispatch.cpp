@@ -24,6 +24,9 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   by_id_[job.id] = &job;
 
   if (!job.waits()) violated(job.name() + " was handed over although it does not wait");
+  if (job.parts.next() > 0)
+    violated(job.name() + " was handed over although its client has a part of its answer");
+  if (offer.stream != job.streams) violated(job.name() + ": its worker was told wrongly whether to stream");
   if (!job.may_be_queued(now_)) violated(job.name() + " was handed over before it was due");
   if (offer.attempt != job.attempt + 1)
     violated(job.name() + " was handed over as attempt " + std::to_string(offer.attempt));
@@ -74,6 +77,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   ++job.attempts;
   if (job.attempts > job.attempts_max) violated(job.name() + " was handed over more than attempts_max times");
   job.missing = 0;
+  job.parts = {};
   job.dispatched_at = now_;
   job.place = worker;
   job.at_reserved = worker->reserved();

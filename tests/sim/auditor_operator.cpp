@@ -356,7 +356,9 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   const core::Record* const record = broker_.jobs().find(dead.id);
   if (record == nullptr) violated(dead.name() + " is gone instead of run again");
   ModelRequest asked;
-  may_be_refused(asked, dead.lane, dead.client, dead.body.size());
+  may_be_refused(
+      asked, dead.lane, dead.client,
+      dead.body.size() + (dead.streams ? sizeof(core::AnswerStream) + sizeof(core::StreamReader) : 0));
   if (!asked.must_refuse && unsatisfiable(dead)) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
@@ -390,6 +392,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   job.lane = dead.lane;
   job.submitted_lane = dead.submitted_lane;
   job.stated_cost = dead.stated_cost;
+  job.streams = dead.streams;
   job.accepted_at = now_;
   job.timeout_stated = dead.timeout_stated;
   job.timeout = job.timeout_stated ? dead.timeout : options_.lanes[job.lane].timeout;

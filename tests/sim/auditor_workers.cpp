@@ -42,6 +42,7 @@ void Auditor::worker_says(const std::string& address, const wire::WorkerReport& 
     return;
   }
   worker->heard_at = now;
+  if (const auto* chunk = std::get_if<wire::Chunk>(&report)) return on(*worker, *chunk, body);
   if (const auto* outcome = std::get_if<wire::Outcome>(&report)) return on(*worker, *outcome, body);
   if (const auto* failure = std::get_if<wire::Failure>(&report)) return on(*worker, *failure, body);
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) return on(*worker, *heartbeat);
@@ -133,7 +134,9 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   job->answer = body;
   if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
   if (failure.error_class == "quota") return must_end(*job, {"upstream_quota"});
+  const bool broken = job->parts.next() > 0;  // its client has a part of the answer
   if (failed) {
+    if (broken) return must_end(*job, {"upstream_failed"});
     if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
     int& retry_parts = upstreams_[job->service].retry_parts;
     if (retry_parts < 10) return must_end(*job, {"upstream_failed"});
@@ -145,7 +148,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     bound = std::min(bound, options_.backoff_max);
     return requeue(*job, false, now_ + stated, now_ + std::max(stated, bound));
   }
-  job->answer.clear();
+  const std::string answer = std::exchange(job->answer, {});
   if (failure.error_class == "released") return requeue(*job, true, now_, now_ + kReleasedPauseMax);
   if (failure.error_class != "limited") violated("the run used a class that the auditor does not know");
   const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
@@ -154,6 +157,10 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
     budgets_[i].limited(!failure.limits, until, now_);
     paused = true;
+  }
+  if (broken) {
+    job->answer = answer;
+    return must_end(*job, {"upstream_failed"});
   }
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);
 }
@@ -268,6 +275,7 @@ void Auditor::sent_to_worker(const std::string& address, const wire::WorkerComma
     return;
   }
   if (const auto* offer = std::get_if<wire::JobOffer>(&command)) return heard_offer(address, *offer, body);
+  if (const auto* window = std::get_if<wire::Window>(&command)) return heard_window(address, *window);
   ModelWorker* const worker = worker_at(address);
   if (const auto* acked = std::get_if<wire::Acked>(&command)) {
     if (worker != nullptr) return heard_acked(*worker, *acked);

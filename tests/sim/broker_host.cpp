@@ -209,6 +209,8 @@ void BrokerHost::take_request(const Connection& link, const wire::ClientRequest&
     broker_->handle(core::StatusAsked{from, status}, now);
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
     broker_->handle(core::FetchAsked{from, fetch}, now);
+  else if (const auto* seen = std::get_if<wire::Seen>(&request))
+    broker_->handle(core::SeenSaid{from, seen}, now);
 }
 
 void BrokerHost::take_worker(const Packet& packet) {
@@ -228,6 +230,8 @@ void BrokerHost::take_worker_report(const std::string& address, const wire::Work
   watcher_->worker_says(address, report, body, now);
   if (const auto* ready = std::get_if<wire::Ready>(&report))
     broker_->handle(core::WorkerReady{address, ready}, now);
+  else if (const auto* chunk = std::get_if<wire::Chunk>(&report))
+    broker_->handle(core::ChunkReported{address, chunk, Blob::borrow(body)}, now);
   else if (const auto* outcome = std::get_if<wire::Outcome>(&report))
     broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(body)}, now);
   else if (const auto* failure = std::get_if<wire::Failure>(&report))

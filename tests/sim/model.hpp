@@ -93,6 +93,30 @@ struct ModelUpstream {
   bool surely_calls(bool top_lane, TimePoint now) const;
 };
 
+/// A request that reads a streamed answer.
+struct ModelReader {
+  std::uint64_t ref = 0;
+  std::int64_t seen = -1;  ///< the last chunk that it has taken
+  std::uint64_t seen_bytes = 0;
+  TimePoint silent_since{};  ///< while it was sent more
+};
+
+/// A streamed answer: all of it, and how much of it the broker is to have kept.
+struct ModelAnswer {
+  std::vector<std::string> bodies;
+  std::vector<std::uint64_t> ends;  ///< bytes up to the end of each
+  std::int64_t first = 0;           ///< that is kept
+  std::int64_t taken = -1, said = -1;
+  std::uint64_t taken_bytes = 0, said_bytes = 0;
+
+  std::int64_t next() const { return static_cast<std::int64_t>(bodies.size()); }
+  /// Of what is forgotten, all bytes.
+  std::uint64_t bytes_until(std::int64_t seq) const;
+  void take(std::int64_t seq);
+  bool full() const;
+  void trim(std::size_t bytes_max);
+};
+
 struct ModelJob {
   enum class State { queued, delayed, running, ended };
 
@@ -127,6 +151,9 @@ struct ModelJob {
   std::uint64_t trial = 0;       ///< of which opening of its upstream's breaker its call is a trial
   bool at_reserved = false;      ///< that worker took only some lanes when it took the job
 
+  bool streams = false;  ///< it asked for a streamed answer
+  ModelAnswer parts;
+  std::vector<ModelReader> readers;    ///< who is owed it and its end, the longest first
   std::uint64_t submit_ref = 0;        ///< who submitted it and is owed the end; 0: nobody
   std::vector<std::uint64_t> waiters;  ///< who else is owed it, the longest first
   std::vector<std::string> must_end;   ///< how it must end in this step: `result` or one of these codes
@@ -138,6 +165,7 @@ struct ModelJob {
   std::uint64_t went_after = 0, went_until = 0;
 
   bool ended() const { return state == State::ended; }
+  bool somebody_waits() const { return submit_ref != 0 || !waiters.empty() || !readers.empty(); }
   bool waits() const { return state == State::queued || state == State::delayed; }
   /// Not so at its deadline: it may have been dropped a moment ago.
   bool surely_queued(TimePoint now) const {
@@ -229,6 +257,8 @@ struct ModelRequest {
   TimePoint status_from = core::kNever;  ///< a fetch that waits: until then
   std::vector<std::string> refusals;     ///< codes it may be refused with
   bool must_refuse = false, refused = false;
+  bool reads = false, told = false;  ///< the chunks of a stream; and got the first
+  std::int64_t next_chunk = 0;
   std::string state;                                        ///< that a status must say; empty: any
   std::vector<std::pair<std::string, std::string>> states;  ///< the same of many jobs, by id
 

@@ -28,12 +28,17 @@ void SimClient::reconnect() {
   stage_.host.disconnect(link_);
   connect();
   for (const auto& [ref, asked] : std::exchange(pending_, {})) {
-    if (asked.task.id.empty()) continue;
-    if (stage_.random.percent(70))
-      submit(asked.task, true);
-    else
-      fetch(asked.task);
+    if (!asked.task.id.empty()) ask_again(asked);
   }
+}
+
+/// A stream is best read on from where it was.
+void SimClient::ask_again(const Pending& asked) {
+  if (asked.reads && !is_req_ && stage_.random.percent(70)) return fetch(asked.task, asked.next);
+  if (stage_.random.percent(70))
+    submit(asked.task, true);
+  else
+    fetch(asked.task);
 }
 
 void SimClient::vanish() {
@@ -104,6 +109,7 @@ Task SimClient::new_task() {
   if (swarm.durables > 0 && random.per_mille(static_cast<std::uint64_t>(swarm.durables)))
     task.durable = random.percent(50);
   task.orphan = random.per_mille(static_cast<std::uint64_t>(swarm.orphans));
+  task.stream = random.per_mille(static_cast<std::uint64_t>(swarm.streams));
   // Whose id nobody is told cannot be followed through its delay.
   if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
     task.delay_ms = random.between(0, core::to_ms(swarm.submit_delay_max));
@@ -116,7 +122,14 @@ Task SimClient::new_task() {
 
 void SimClient::submit(const Task& task, bool remember) {
   const std::uint64_t ref = stage_.next_ref++;
-  if (remember) pending_[ref] = {.task = task};
+  // A REQ may not ask for a stream, and mostly knows that.
+  const bool streams =
+      task.stream && (!is_req_ || stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.nonsense)));
+  if (remember)
+    pending_[ref] = {
+        .task = task,
+        .reads = streams,
+        .silent = stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.silent_readers))};
   Buffer ref_bytes;
   wire::Submit message;
   message.service = task.service;
@@ -131,6 +144,7 @@ void SimClient::submit(const Task& task, bool remember) {
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
   message.durable = task.durable;
+  message.stream = streams;
   if (task.orphan) message.orphan = "cancel";
   message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);
@@ -144,6 +158,24 @@ void SimClient::fetch(const Task& task) {
   wire::Fetch message;
   message.id = task.id;
   message.wait_ms = stage_.random.one_of<std::int64_t>({0, 20, 3000});
+  message.ref = number_ref(ref, ref_bytes);
+  say(message);
+}
+
+/// Reads a stream from a chunk on.
+void SimClient::fetch(const Task& task, std::int64_t from_seq) {
+  const std::uint64_t ref = stage_.next_ref++;
+  pending_[ref] = {.task = task,
+                   .fetched = true,
+                   .reads = true,
+                   .silent = stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.silent_readers)),
+                   .from = from_seq,
+                   .next = from_seq};
+  Buffer ref_bytes;
+  wire::Fetch message;
+  message.id = task.id;
+  message.wait_ms = stage_.random.one_of<std::int64_t>({0, 20, 3000, 60000});
+  message.from_seq = from_seq;
   message.ref = number_ref(ref, ref_bytes);
   say(message);
 }
@@ -183,6 +215,11 @@ void SimClient::ask() {
   wire::Fetch fetch;
   fetch.id = id;
   fetch.wait_ms = stage_.random.one_of<std::int64_t>({0, 1, 100, 3000});
+  // Who reads without a plan never says what he has taken.
+  if (stage_.swarm.streams > 0 && stage_.random.percent(is_req_ ? 5 : 50)) {
+    fetch.from_seq = stage_.random.between(0, stage_.random.one_of({0, 5, 100}));
+    fetch.wait_ms = stage_.random.one_of<std::int64_t>({0, 100, 60000});
+  }
   fetch.ref = ref;
   say(fetch);
 }
@@ -210,24 +247,73 @@ void SimClient::heard(const std::string& header, const std::string& body) {
 
 void SimClient::heard_one(const wire::ClientReply& reply, std::string_view body) {
   if (const auto* result = std::get_if<wire::JobResult>(&reply)) {
-    heard_result(ref_number(result->ref).value_or(0), body);
+    heard_result(ref_number(result->ref).value_or(0), body, result->chunks);
+  } else if (const auto* chunk = std::get_if<wire::ChunkReply>(&reply)) {
+    heard_chunk(*chunk, body);
   } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
     const auto asked = pending_.extract(ref_number(error->ref).value_or(0));
     const bool forgotten = error->code == "gone" || error->code == "not_found";
+    if (!asked.empty() && !asked.mapped().task.id.empty()) {
+      const Pending& before = asked.mapped();
+      if (error->code == "slow_reader") return fetch(before.task, before.next);
+      // Its chunks may be gone and its end be there.
+      if (before.reads && error->code == "gone") return fetch(before.task);
+    }
     if (!asked.empty() && asked.mapped().fetched && forgotten) submit(asked.mapped().task, true);
   } else if (const auto* status = std::get_if<wire::StatusReply>(&reply)) {
     // A fetch has waited in vain.
     const auto asked = pending_.extract(ref_number(status->ref).value_or(0));
-    if (!asked.empty()) submit(asked.mapped().task, true);
+    if (asked.empty()) return;
+    if (asked.mapped().reads && stage_.random.percent(70))
+      return fetch(asked.mapped().task, asked.mapped().next);
+    submit(asked.mapped().task, true);
   } else if (const auto* accepted = std::get_if<wire::Accepted>(&reply)) {
     const auto place = pending_.find(ref_number(accepted->ref).value_or(0));
     if (place != pending_.end() && place->second.task.reply == "accepted") pending_.erase(place);
   }
 }
 
-void SimClient::heard_result(std::uint64_t ref, std::string_view answer) {
+void SimClient::heard_chunk(const wire::ChunkReply& chunk, std::string_view body) {
+  const std::uint64_t ref = ref_number(chunk.ref).value_or(0);
   const auto place = pending_.find(ref);
   if (place == pending_.end()) return;
+  Pending& asked = place->second;
+  if (!asked.reads) violated("a client heard a chunk of what it wanted whole");
+  if (chunk.seq != asked.next)
+    violated("a client heard chunk " + std::to_string(chunk.seq) + " where " + std::to_string(asked.next) +
+             " comes next");
+  const std::string begin = "C" + std::to_string(chunk.seq) + ":" + asked.task.body.substr(0, 20);
+  if (!asked.fetched && !body.starts_with(begin) && !(stage_.swarm.lies > 0 && body == "lie"))
+    violated("a client heard the chunk \"" + std::string(body.substr(0, 40)) + "\" when it asked \"" +
+             asked.task.body.substr(0, 40) + "\"");
+  ++asked.next;
+  if (asked.silent && !stage_.healing) return;
+  stage_.scheduler.after(stage_.random.between(Duration(0), stage_.swarm.seen_after_max),
+                         [this, ref] { say_seen(ref); });
+}
+
+void SimClient::say_seen(std::uint64_t ref) {
+  const auto place = pending_.find(ref);
+  if (place == pending_.end() || !link_) return;
+  const Pending& asked = place->second;
+  // For all that it has taken by now; some leave it to a later one.
+  if (asked.next == asked.from || (!stage_.healing && stage_.random.percent(20))) return;
+  Buffer ref_bytes;
+  wire::Seen seen;
+  seen.seq = asked.next - 1;
+  if (!asked.task.id.empty() && stage_.random.percent(50))
+    seen.id = asked.task.id;
+  else
+    seen.ref = number_ref(ref, ref_bytes);
+  say(seen);
+}
+
+void SimClient::heard_result(std::uint64_t ref, std::string_view answer, std::int64_t chunks) {
+  const auto place = pending_.find(ref);
+  if (place == pending_.end()) return;
+  if (const Pending& asked = place->second;
+      asked.reads && asked.next != std::max(asked.from, chunks) && !asked.fetched)
+    violated("a client heard " + std::to_string(asked.next) + " chunks of " + std::to_string(chunks));
   const std::string& body = place->second.task.body;
   // Who fetches hears how the id's job ended, which somebody may have taken for another job.
   const bool right = answer == "A:" + body || place->second.fetched;

@@ -24,17 +24,30 @@ class SimClient {
   std::size_t pending() const { return pending_.size(); }
 
  private:
+  struct Pending {
+    Task task;
+    bool fetched = false;   ///< asked for with a fetch, since it was submitted before
+    bool reads = false;     ///< it is to get the answer's chunks
+    bool silent = false;    ///< and never says that it has taken them
+    std::int64_t from = 0;  ///< the first chunk that it asked for
+    std::int64_t next = 0;  ///< the one that comes next
+  };
+
   void connect();
   void think();
   void act();
   Task new_task();
   void submit(const Task& task, bool remember);
   void fetch(const Task& task);
+  void fetch(const Task& task, std::int64_t from_seq);
+  void ask_again(const Pending& asked);
   void submit_again(bool with_other_body);
   void ask();
   void heard(const std::string& header, const std::string& body);
   void heard_one(const wire::ClientReply& reply, std::string_view body);
-  void heard_result(std::uint64_t ref, std::string_view answer);
+  void heard_chunk(const wire::ChunkReply& chunk, std::string_view body);
+  void say_seen(std::uint64_t ref);
+  void heard_result(std::uint64_t ref, std::string_view answer, std::int64_t chunks);
   std::string some_id();
   template <class Message>
   void say(const Message& message, std::string_view body = {});
@@ -44,10 +57,6 @@ class SimClient {
   std::size_t favourite_lane_ = 0;  // of the moment: lanes are busy and idle by turns
   Link link_;
   Decoder decoder_;
-  struct Pending {
-    Task task;
-    bool fetched = false;  ///< asked for with a fetch, since it was submitted before
-  };
   std::map<std::uint64_t, Pending> pending_;  // by ref
 };
 

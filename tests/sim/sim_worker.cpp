@@ -107,9 +107,19 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
   const Swarm& swarm = stage_.swarm;
   for (const worker::Effect& effect : effects) {
     if (const auto* start_job = std::get_if<worker::StartJob>(&effect)) {
+      Question& question = questions_[{start_job->lease.job, start_job->lease.attempt}];
+      question.gate = start_job->gate;
+      if (question.gate) question.chunks_left = stage_.random.between(0, swarm.stream_chunks_max);
       stage_.scheduler.after(stage_.random.between(swarm.work_min, swarm.work_max),
                              [this, life = life_, lease = start_job->lease] {
-                               if (life == life_) finish(lease);
+                               if (life == life_) go_on(lease);
+                             });
+    } else if (const auto* resume = std::get_if<worker::ResumeJob>(&effect)) {
+      const auto question = questions_.find({resume->lease.job, resume->lease.attempt});
+      if (question == questions_.end() || !std::exchange(question->second.waits, false)) continue;
+      stage_.scheduler.after(stage_.random.between(Duration(0), swarm.chunk_pause_max),
+                             [this, life = life_, lease = resume->lease] {
+                               if (life == life_) go_on(lease);
                              });
     } else if (const auto* cancel = std::get_if<worker::CancelJob>(&effect)) {
       // Some handlers stop soon, others do not care.
@@ -128,6 +138,30 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
     }
   }
   if (last) flush();
+}
+
+/// The next piece of the answer, or its end.
+void SimWorker::go_on(wire::Lease lease) {
+  const auto place = questions_.find({lease.job, lease.attempt});
+  if (place == questions_.end()) return;
+  Question& question = place->second;
+  // Some upstreams break off.
+  if (question.chunks_left == 0 || stage_.random.per_mille(10)) return finish(lease);
+  --question.chunks_left;
+  std::string piece = "C" + std::to_string(question.chunks++) + ":" + question.body.substr(0, 20);
+  piece.resize(piece.size() + stage_.random.below(static_cast<std::uint64_t>(stage_.swarm.chunk_bytes_max)),
+               '.');
+  const worker::StreamGate::Verdict verdict = question.gate->enter(piece.size());
+  if (verdict == worker::StreamGate::Verdict::closed) return finish(lease);
+  question.waits = verdict == worker::StreamGate::Verdict::wait;
+  if (!question.waits)
+    stage_.scheduler.after(stage_.random.between(Duration(0), stage_.swarm.chunk_pause_max),
+                           [this, life = life_, lease] {
+                             if (life == life_) go_on(lease);
+                           });
+  worker::Effects effects;
+  session().chunk({.lease = lease, .body = Blob::copy(piece)}, now(), effects);
+  act_on(effects);
 }
 
 void SimWorker::finish(wire::Lease lease) {
@@ -232,7 +266,7 @@ void SimWorker::lie() {
   Random& random = stage_.random;
   Buffer out;
   const auto& leases = stage_.host.recent_leases();
-  const std::uint64_t kind = random.below(6);
+  const std::uint64_t kind = random.below(7);
   if (kind == 0) {
     encode(wire::Heartbeat{}, out);
   } else if (kind == 1) {
@@ -258,6 +292,8 @@ void SimWorker::lie() {
       failure.code = "lie";
       failure.message = "not true";
       encode(failure, out);
+    } else if (kind == 6) {
+      encode(wire::Chunk{lease.job, lease.attempt, random.between(0, 5)}, "lie", out);
     } else {
       wire::Outcome outcome;
       outcome.job = lease.job;

@@ -38,7 +38,11 @@ class SimWorker {
   struct Question {
     std::string body;
     std::optional<wire::Cost> cost;
+    std::shared_ptr<worker::StreamGate> gate{};  ///< of a streamed answer
+    std::int64_t chunks = 0, chunks_left = 0;    ///< handed in, and to come
+    bool waits = false;                          ///< for its reader
   };
+  void go_on(wire::Lease lease);
   std::optional<wire::UpstreamLimits> draw_limits();
   worker::JobOutcome draw_outcome(const Question& question);
   std::optional<wire::Usage> draw_usage(const std::optional<wire::Cost>& cost);

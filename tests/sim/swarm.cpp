@@ -160,6 +160,18 @@ void draw_traffic(Random& random, Swarm& swarm) {
   swarm.pending_max = random.one_of<std::size_t>({1, 10, 200});
 }
 
+void draw_streams(Random& random, Swarm& swarm) {
+  swarm.streams = maybe(random, 50, 1000);
+  swarm.stream_chunks_max = random.one_of<int>({3, 20, 200});
+  swarm.chunk_bytes_max = random.one_of<int>({10, 300, 100'000});
+  swarm.chunk_pause_max =
+      random.one_of<Duration>({microseconds(0), milliseconds(1), milliseconds(50), seconds(1)});
+  swarm.silent_readers = maybe(random, 50, 400);
+  swarm.seen_after_max = random.one_of<Duration>({microseconds(0), milliseconds(5), milliseconds(500)});
+  if (random.percent(60))
+    swarm.options.stream_kept_bytes_max = random.one_of<std::size_t>({0, 500, 5000, 100'000});
+}
+
 }  // namespace
 
 Swarm draw_swarm(Random& random) {
@@ -209,6 +221,7 @@ Swarm draw_swarm(Random& random) {
   swarm.settings = random.percent(30);
   swarm.said_limits = maybe(random, 30, random.one_of<std::int64_t>({20, 300}));
   swarm.drained_workers = random.percent(30);
+  draw_streams(random, swarm);
   return swarm;
 }
 
@@ -246,7 +259,10 @@ std::string describe(const Swarm& swarm) {
          " delay_max=" + ms(swarm.delay_max) + " lies=" + std::to_string(swarm.lies) +
          " outage=" + ms(swarm.outage) + " input_max=" + std::to_string(swarm.input_max) +
          " output_max=" + std::to_string(swarm.output_max) + " usages=" + std::to_string(swarm.usages) +
-         " misestimates=" + std::to_string(swarm.misestimates);
+         " misestimates=" + std::to_string(swarm.misestimates) + " streams=" + std::to_string(swarm.streams) +
+         " stream_chunks_max=" + std::to_string(swarm.stream_chunks_max) +
+         " chunk_bytes_max=" + std::to_string(swarm.chunk_bytes_max) +
+         " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max);
 }
 
 }  // namespace lanemq::sim

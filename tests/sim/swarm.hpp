@@ -41,6 +41,13 @@ struct Swarm {
   int durables = 0;                   ///< per mille of jobs that say whether they are to be kept on disk
   int orphans = 0;  ///< per mille of jobs that are to be cancelled when their client is gone
 
+  int streams = 0;            ///< per mille of jobs that ask for a streamed answer
+  int stream_chunks_max = 0;  ///< of one answer
+  int chunk_bytes_max = 0;
+  core::Duration chunk_pause_max{};  ///< between two of them
+  int silent_readers = 0;            ///< per mille of readers that never say what they have taken
+  core::Duration seen_after_max{};   ///< when the others do
+
   int said_limits = 0;  ///< per mille of attempts whose upstream says what it allows in a minute
 
   // Weights of how jobs end, in per mille; the rest succeed.

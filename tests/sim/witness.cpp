@@ -39,6 +39,7 @@ TimePoint Witness::may_be_gone_at(const Followed& job) const {
 void Witness::may_end(Followed& job, TimePoint at) {
   job.causes.push_back(at);
   job.ends_at = std::min(job.ends_at, at);
+  job.over_at = std::min(job.over_at, at);
 }
 
 void Witness::may_end(std::uint64_t number, TimePoint at) {
@@ -60,6 +61,8 @@ void Witness::time_is_void(TimePoint now) {
 void Witness::crashed(TimePoint noted_at) {
   for (auto& budget : taken_)
     std::erase_if(budget, [&](const Taken& taken) { return !taken.durable && taken.at > noted_at; });
+  for (auto& [id, job] : jobs_)
+    if (job.chunk_at != core::kNever && job.chunk_at >= noted_at) job.marked = false;
   workers_.clear();
   holders_.clear();
   listed_by_.clear();
@@ -83,6 +86,8 @@ void Witness::client_says(const std::string&, const wire::ClientRequest& request
     ref = ref_number(cancel->ref);
   } else if (const auto* fetch = std::get_if<wire::Fetch>(&request)) {
     asked.id = fetch->id;
+    asked.reads = fetch->from_seq.has_value();
+    asked.next_chunk = fetch->from_seq.value_or(0);
     ref = ref_number(fetch->ref);
   } else if (const auto* status = std::get_if<wire::StatusQuery>(&request)) {
     asked.id = status->id;
@@ -97,6 +102,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
   asked.id = submit.id;
   asked.body = body;
   asked.submits = true;
+  asked.reads = submit.stream;
   asked.at = now;
   asked.content = std::string(submit.service) + '\n' + std::string(submit.lane) + '\n' +
                   std::string(submit.model) + '\n' + asked.body;
@@ -122,6 +128,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
     job.always_durable = job.always_durable && asked.may_be_kept;
     job.first_asked_at = std::min(job.first_asked_at, now);
     job.ends_at = std::min(job.ends_at, asked.ends_at);
+    job.over_at = std::min(job.over_at, asked.ends_at);
     job.retain = std::min(job.retain, asked.retain);
     job.attempts_max =
         job.attempts_max == 0 ? asked.attempts_max : std::min(job.attempts_max, asked.attempts_max);
@@ -149,6 +156,8 @@ void Witness::releasing(TimePoint decided_at, TimePoint now, bool waited) {
 void Witness::sent_to_client(const std::string&, const wire::ClientReply& reply, std::string_view body) {
   if (const auto* accepted = std::get_if<wire::Accepted>(&reply))
     heard(*accepted);
+  else if (const auto* chunk = std::get_if<wire::ChunkReply>(&reply))
+    heard(*chunk, body);
   else if (const auto* result = std::get_if<wire::JobResult>(&reply))
     heard_end(result->ref, "", body);
   else if (const auto* error = std::get_if<wire::ErrorReply>(&reply))
@@ -180,9 +189,15 @@ void Witness::heard(const wire::Accepted& accepted) {
     job.ends_at = asked.ends_at;
     for (const TimePoint at : job.causes)
       job.ends_at = std::min(job.ends_at, at);
+    job.over_at = job.ends_at;
+    if (job.chunk_said_at < asked.at) job.chunk_said_at = core::kNever;
+    job.ends_at = std::min(job.ends_at, job.chunk_said_at);
     job.retain = asked.retain;
     job.attempts_max = asked.attempts_max;
     job.answer.reset();
+    job.chunks.clear();
+    job.chunk_at = core::kNever;
+    job.marked = true;
     job.offers = 0;
     job.stream = asked.stream;
     job.in_order = accepted.durable && asked.in_order && !job.moved;
@@ -206,6 +221,7 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (code == "internal") violated(quoted(asked.id) + " ended with internal");
   if (code == "conflict" && job.contents.size() == 1)
     violated(quoted(asked.id) + " is said to be another one than was submitted");
+  if (code == "gone" && asked.reads) return;  // the chunk that it wanted may be, though the job is not
   if ((code == "gone" || code == "not_found" || (asked.submits && kRefusals.contains(code))) && is_known(job))
     violated(quoted(asked.id) + " is known, but the answer is " + std::string(code));
   if (!code.empty() && !kEnds.contains(code)) return;
@@ -220,6 +236,24 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   may_end(job, decided_at_);
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end())
     line->second.erase(asked.id);
+}
+
+void Witness::heard(const wire::ChunkReply& chunk, std::string_view body) {
+  const auto place = asked_.find(ref_number(chunk.ref).value_or(0));
+  if (place == asked_.end() || !place->second.reads) violated("a chunk that nobody asked for");
+  Asked& asked = place->second;
+  const std::string what = "chunk " + std::to_string(chunk.seq) + " of " + quoted(asked.id);
+  if (asked.ended) violated(what + " came behind its end");
+  if (chunk.seq != asked.next_chunk)
+    violated(what + " came where " + std::to_string(asked.next_chunk) + " is next");
+  ++asked.next_chunk;
+  if (asked.id.empty()) return;
+  Followed& job = followed(asked.id);
+  // What was ended may have begun anew, and so may what its broker forgot.
+  if (!job.promised || !job.marked || decided_at_ >= job.over_at) return;
+  job.chunk_at = std::min(job.chunk_at, decided_at_);
+  const auto [known, fresh] = job.chunks.try_emplace(chunk.seq, body);
+  if (!fresh && known->second != body) violated(what + " was another one before");
 }
 
 void Witness::heard(const wire::StatusReply& status) {
@@ -257,6 +291,10 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   else if (!job.bodies.contains(std::string(body)))
     violated(quoted(id) + " is handed over with the body of another");
   if (job.answer && is_known(job)) violated(quoted(id) + " is handed over, but was answered");
+
+  if (job.promised && job.chunk_at != core::kNever && job.marked && decided_at_ > job.chunk_at &&
+      decided_at_ < job.over_at)
+    violated(quoted(id) + " is handed over, though a client has a part of its answer");
 
   const auto holder = holders_.find(offer.job);
   if (holder != holders_.end() && decided_at_ > holder->second.said_at &&
@@ -332,6 +370,13 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
                           TimePoint now) {
   if (std::holds_alternative<wire::Ready>(report)) {
     workers_[address] = now;
+  } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
+    alive(address, now);
+    const auto id = job_of_number_.find(chunk->job);
+    if (id == job_of_number_.end()) return;
+    Followed& job = followed(id->second);
+    job.chunk_said_at = std::min(job.chunk_said_at, now);
+    job.ends_at = std::min(job.ends_at, now);
   } else if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
     alive(address, now);
     may_end(outcome->job, now);

@@ -60,7 +60,9 @@ class Witness final : public Watcher {
     TimePoint at{}, ends_at = core::kNever;
     Duration retain{};
     std::int64_t attempts_max = 0;
-    bool ended = false;  ///< it had its result or error
+    bool ended = false;           ///< it had its result or error
+    bool reads = false;           ///< the chunks of a streamed answer
+    std::int64_t next_chunk = 0;  ///< that it gets
   };
   /// What is known of a job that has, or had, an id.
   struct Followed {
@@ -76,6 +78,11 @@ class Witness final : public Watcher {
     bool in_order = false, moved = false;
     StreamKey stream;
     std::optional<std::string> answer;
+    std::map<std::int64_t, std::string> chunks;  ///< that anybody heard of its answer
+    TimePoint chunk_at = core::kNever;           ///< when the first of them was decided
+    TimePoint chunk_said_at = core::kNever;      ///< by a worker: it may end with that worker from then on
+    TimePoint over_at = core::kNever;            ///< ends_at, but for that
+    bool marked = true;  ///< no crash came so soon behind it that the broker may not know it any more
   };
   struct Holder {
     std::string address;
@@ -92,6 +99,7 @@ class Witness final : public Watcher {
   void heard(const wire::Accepted& accepted);
   void heard_end(wire::Raw ref, std::string_view code, std::string_view body);
   void heard(const wire::StatusReply& status);
+  void heard(const wire::ChunkReply& chunk, std::string_view body);
   void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
   void check_order(const std::string& id, const Followed& job);
   void take_from_budgets(const wire::JobOffer& offer, const std::string& service, Lease lease);

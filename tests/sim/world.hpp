@@ -17,6 +17,7 @@ struct Task {
   std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
   std::optional<bool> durable;
+  bool stream = false;
   bool orphan = false;  ///< it is to be cancelled when its client is gone
 };
 
