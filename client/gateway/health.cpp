@@ -7,6 +7,8 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::chrono::milliseconds kPingEvery{500};
+/// Until the broker has answered for the first time.
+constexpr std::chrono::milliseconds kLookEvery{20};
 /// A broker that has not answered for so long is away.
 constexpr std::chrono::milliseconds kSilenceMax{5'000};
 
@@ -40,7 +42,7 @@ void Health::watch() {
     if (ping_.get()) answered_ = gateway_.loop.now();
   }
   if (!ping_.valid()) ping_ = gateway_.broker.ping();
-  timer_->after(kPingEvery, [this] { watch(); });
+  timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
 }
 
 bool Health::broker_answers() const {

@@ -10,6 +10,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+constexpr std::string_view kOrdinaryLane = "normal";
+
 bool has(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -25,7 +27,7 @@ std::string joined(const Names& names) {
 std::string_view lane_of_tier(std::string_view tier) {
   if (tier == "priority" || tier == "fast") return "high";
   if (tier == "flex") return "low";
-  if (tier == "default" || tier == "auto" || tier == "standard_only") return "normal";
+  if (tier == "default" || tier == "auto" || tier == "standard_only") return kOrdinaryLane;
   return {};
 }
 
@@ -61,8 +63,9 @@ tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const Lane
   const std::string_view meant = lane_of_tier(wish.service_tier);
   if (!meant.empty() && has(ranking, meant)) return lowered(meant, rules.allowed, ranking);
   if (!rules.fallback.empty()) return rules.fallback;
-  if (rules.allowed.empty()) return std::string();
-  return lowered("normal", rules.allowed, ranking);
+  if (has(ranking, kOrdinaryLane) || !rules.allowed.empty())
+    return lowered(kOrdinaryLane, rules.allowed, ranking);
+  return std::string();
 }
 
 ModelAndLane split_model(std::string_view text, const Names& ranking) {

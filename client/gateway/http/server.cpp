@@ -10,6 +10,7 @@
 #include <ctime>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -280,7 +281,7 @@ class HttpServer::Core::Exchange final : public Responder {
   void answer(HttpAnswer answer) override {
     if (over_ || gone_) return;
     over_ = true;
-    gone_callback_ = nullptr;
+    forget_callback();
     const std::size_t length = answer.body.size();
     connection_->send_head(answer.status, answer.headers, length);
     if (!connection_->head_only_ && length > 0) connection_->send({.bytes = std::move(answer.body)});
@@ -310,7 +311,7 @@ class HttpServer::Core::Exchange final : public Responder {
   void end() override {
     if (over_ || gone_) return;
     over_ = true;
-    gone_callback_ = nullptr;
+    forget_callback();
     if (connection_->chunked_ && !connection_->head_only_) connection_->send({.head = "0\r\n\r\n"});
     finish();
   }
@@ -318,7 +319,7 @@ class HttpServer::Core::Exchange final : public Responder {
   void cut() override {
     if (over_ || gone_) return;
     over_ = true;
-    gone_callback_ = nullptr;
+    forget_callback();
     connection_->keep_alive_ = false;
     connection_->cut_ = true;
     finish();
@@ -343,6 +344,12 @@ class HttpServer::Core::Exchange final : public Responder {
 
  private:
   void finish() { connection_->exchange_over(); }
+
+  /// Later: who answers may live by this callback alone.
+  void forget_callback() {
+    if (gone_callback_)
+      asio::post(connection_->core_.context, [forgotten = std::exchange(gone_callback_, nullptr)] {});
+  }
 
   std::shared_ptr<Connection> connection_;
   std::function<void()> gone_callback_;
@@ -411,7 +418,7 @@ void HttpServer::Core::Connection::read_header() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(core_.options.header_bytes_max));
   // What a route allows is known when the header is.
-  parser_->body_limit(boost::none);
+  parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
   request_ = HttpRequest{};
   request_.peer = address_;
   route_ = nullptr;
@@ -488,8 +495,8 @@ void HttpServer::Core::Connection::on_header(error_code error) {
 }
 
 void HttpServer::Core::Connection::read_body() {
-  const auto left = parser_->content_length_remaining();
-  buffer_.reserve(left ? std::min<std::size_t>(*left + kReadBytes, kBodyReadBytes) : kBodyReadBytes);
+  const auto length = parser_->content_length();
+  buffer_.reserve(length ? std::min<std::size_t>(*length + kReadBytes, kBodyReadBytes) : kBodyReadBytes);
   http::async_read_some(
       socket_, buffer_, *parser_,
       [self = shared_from_this()](error_code error, std::size_t) { self->on_body_part(error); });
@@ -528,6 +535,7 @@ void HttpServer::Core::Connection::on_unreadable(error_code error) {
   if (error == http::error::body_limit) {
     const std::size_t limit =
         route_ && route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
+    body_unread_ = true;
     return refuse(Refusal::body_too_large,
                   "the body has over " + std::to_string(limit) + " bytes (body_bytes_max)");
   }

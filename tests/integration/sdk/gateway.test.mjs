@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { toFile } from "openai";
 
-import { anthropic, ended, logged, messages, model, openai, patienceMs, url } from "./support.mjs";
+import { anthropic, ended, logged, messages, model, openai, until, url } from "./support.mjs";
 
 const max_tokens = 64;
 const openaiWith = (options, path = "") => new OpenAI({ baseURL: `${url}${path}/v1`, apiKey: "sk-caller", ...options });
@@ -94,7 +94,7 @@ test("a key that nobody knows is a 401, and costs no call", async () => {
 
   await assert.rejects(openaiWith({ apiKey: "sk-nobody" }).chat.completions.create({ model: names[0], messages }), OpenAI.AuthenticationError);
   await assert.rejects(anthropicWith({ apiKey: "sk-nobody" }).messages.create({ model: names[1], max_tokens, messages }), Anthropic.AuthenticationError);
-  assert.deepEqual(names.flatMap(logged), []);
+  assert.deepEqual((await Promise.all(names.map(logged))).flat(), []);
 });
 
 test("a lane that is not the key's is a 403", async () => {
@@ -136,8 +136,8 @@ for (const [what, ask, Kind] of [
     await assert.rejects(ask(name), Kind);
     const attempts = (await ended(name)).length;
     await sleep(1500);  // Longer than an SDK waits before it asks again.
-    assert.equal(logged(name).length, attempts);
-    assert.ok(attempts <= 5, `${attempts} calls`);
+    assert.equal((await logged(name)).length, attempts);
+    assert.equal(attempts, 3);
   });
 
 test("a key of one's own makes a second call the first one", async () => {
@@ -147,18 +147,15 @@ test("a key of one's own makes a second call the first one", async () => {
   const second = await openai.chat.completions.create({ model: name, messages }, { headers });
 
   assert.deepEqual(second, first);
-  assert.equal(logged(name).length, 1);
+  assert.equal((await logged(name)).length, 1);
 });
 
-async function until(ask, done) {
-  const deadline = Date.now() + patienceMs;
-  for (;;) {
-    const state = await ask();
-    if (done(state)) return state;
-    if (Date.now() > deadline) throw new Error(`not within ${patienceMs} ms: ${JSON.stringify(state)}`);
-    await sleep(50);
-  }
-}
+/** The batch in the first state that is like this. */
+const reached = (batches, id, isThis) =>
+  until(async () => {
+    const batch = await batches.retrieve(id);
+    return isThis(batch) && batch;
+  }, `the end of batch ${id}`);
 
 test("a file is a batch, whose answers are a file", async () => {
   const good = model("tokens=5");
@@ -171,7 +168,7 @@ test("a file is a batch, whose answers are a file", async () => {
     file: await toFile(Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join("")), "batch.jsonl"), purpose: "batch",
   });
   const begun = await openai.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" });
-  const batch = await until(() => openai.batches.retrieve(begun.id), (state) => ["completed", "failed", "expired"].includes(state.status));
+  const batch = await reached(openai.batches, begun.id, (state) => ["completed", "failed", "expired"].includes(state.status));
 
   assert.equal(batch.status, "completed");
   assert.deepEqual(batch.request_counts, { total: 20, completed: 19, failed: 1 });
@@ -195,7 +192,7 @@ test("a batch is cancelled, and its upstream calls with it", async () => {
   const begun = await openai.batches.create({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" });
   await openai.batches.cancel(begun.id);
 
-  const batch = await until(() => openai.batches.retrieve(begun.id), (state) => state.status === "cancelled");
+  const batch = await reached(openai.batches, begun.id, (state) => state.status === "cancelled");
   assert.equal(batch.request_counts.completed, 0);
 });
 
@@ -206,7 +203,7 @@ test("a batch of messages", async () => {
       custom_id: `message-${number}`, params: { model: name, max_tokens, messages: [{ role: "user", content: `${number}` }] },
     })),
   });
-  const batch = await until(() => anthropic.messages.batches.retrieve(begun.id), (state) => state.processing_status === "ended");
+  const batch = await reached(anthropic.messages.batches, begun.id, (state) => state.processing_status === "ended");
 
   assert.equal(batch.request_counts.succeeded, 10);
   const results = [];

@@ -29,20 +29,33 @@ export function model(...faults) {
 
 export const messages = [{ role: "user", content: "What is half of 48?" }];
 
-/** What the double logged of calls for this model; a lane behind the name is not part of it there. */
-export function logged(name) {
-  const records = readFileSync(process.env.LANEMQ_SDK_LOG, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
-  return records.filter((record) => record.model === name);
+/** What the double logged of all calls for this model that have ended by now. */
+export async function logged(name) {
+  // The log is written a little after a call's end: wait until it has all that have ended.
+  const { ended } = await stats();
+  const records = await until(() => {
+    const lines = readFileSync(process.env.LANEMQ_SDK_LOG, "utf8").split("\n").slice(0, -1);
+    return lines.length >= ended && lines;
+  }, "the log of the upstream");
+  return records.map((line) => JSON.parse(line)).filter((record) => record.model === name);
 }
 
 /** Waits until `count` calls for the model have ended, and returns all that have. */
-export async function ended(name, count = 1) {
+export function ended(name, count = 1) {
+  return until(async () => {
+    const records = await logged(name);
+    return records.length >= count && records;
+  }, `the end of ${count} calls for ${name}`);
+}
+
+/** Asks until the answer is something, and returns it. */
+export async function until(ask, what) {
   const deadline = Date.now() + patienceMs;
   for (;;) {
-    const records = logged(name);
-    if (records.length >= count) return records;
-    if (Date.now() > deadline) throw new Error(`${name}: ${records.length} calls have ended, ${count} were expected`);
-    await sleep(10);
+    const answer = await ask();
+    if (answer) return answer;
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${patienceMs} ms`);
+    await sleep(5);
   }
 }
 
@@ -51,13 +64,7 @@ export async function stats() {
 }
 
 /** Waits until the double works on at least one call. */
-export async function inFlight() {
-  const deadline = Date.now() + patienceMs;
-  while ((await stats()).in_flight === 0) {
-    if (Date.now() > deadline) throw new Error("no call arrived at the upstream");
-    await sleep(5);
-  }
-}
+export const inFlight = () => until(async () => (await stats()).in_flight > 0, "a call at the upstream");
 
 /** A bound for what should take 50 ms at most, on a machine that does much else; the figure itself is told. */
 export const hangUpBoundMs = 1000;

@@ -40,6 +40,7 @@ std::string stats_body(const Stats& stats, const Quota& quota, std::uint64_t cal
                   {"limit_rpm", limit_or_null(quota.requests_per_minute)},
                   {"limit_tpm", limit_or_null(quota.tokens_per_minute)},
                   {"calls", stats.calls},
+                  {"ended", stats.ended},
                   {"paths", stats.paths},
                   {"accepted", stats.accepted},
                   {"ok", stats.ok},

@@ -21,6 +21,7 @@ struct KeyStats {
 /// What GET /stats tells: counters since the start, and the state now. See Upstream for what each counts.
 struct Stats {
   std::uint64_t calls = 0;
+  std::uint64_t ended = 0;  ///< Calls that the log was told of; it is written a little later.
   std::uint64_t accepted = 0;
   std::uint64_t ok = 0;
   std::uint64_t rejected_429 = 0;

@@ -435,6 +435,7 @@ void Upstream::finish(const Call& call, Ending ending, std::uint64_t sent, TimeP
     stats_.prompt_tokens += record.prompt_tokens;
     stats_.completion_tokens += record.completion_tokens;
   }
+  ++stats_.ended;
   log_(record);
 }
 

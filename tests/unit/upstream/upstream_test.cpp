@@ -401,6 +401,7 @@ TEST_F(UpstreamTest, stats_tell_limits_peaks_and_counts) {
   const Json stats = Json::parse(upstream.receive(get("/stats"), kBeginning + 2s).reply.body);
 
   EXPECT_EQ(stats["calls"], 1);
+  EXPECT_EQ(stats["ended"], 1);
   EXPECT_EQ(stats["ok"], 1);
   EXPECT_EQ(stats["peak_calls_60s"], 1);
   EXPECT_EQ(stats["peak_tokens_60s"], 12);

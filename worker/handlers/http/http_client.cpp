@@ -437,7 +437,9 @@ class HttpClient::Engine {
 
   static int on_request(void* place, char*, char*, int, int) {
     Call& call = *static_cast<Call*>(place);
-    call.was_sent = true;
+    // libcurl would send a request again, of its own accord, when a connection that was kept breaks. The
+    // upstream may have acted on the first one, and it is the broker that counts calls and tries again.
+    if (std::exchange(call.was_sent, true)) return CURL_PREREQFUNC_ABORT;
     on_reached(call);
     return CURL_PREREQFUNC_OK;
   }

@@ -181,6 +181,7 @@ TransportMeaning meaning_of(CURLcode error) {
       return {"timeout", "the upstream did not answer in time"};
     case CURLE_PARTIAL_FILE:
       return {"partial", "the upstream's answer broke off"};
+    case CURLE_ABORTED_BY_CALLBACK:  // it was about to be sent again
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

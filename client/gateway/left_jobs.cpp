@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/left_jobs.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "client/gateway/job_routes.hpp"
+#include "client/gateway/lane_choice.hpp"
+#include "client/gateway/models.hpp"
+#include "client/gateway/secret.hpp"
+#include "client/job_id.hpp"
+#include "client/json/members.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using client::as_json_value;
+using client::json_text;
+using client::JsonLook;
+using client::JsonMember;
+using std::chrono::milliseconds;
+using Kind = JsonMember::Kind;
+
+constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
+constexpr std::size_t kOwnerDigits = 16;
+constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
+constexpr milliseconds kEventsWait{1'000};     ///< between two looks at a job's state
+constexpr milliseconds kEventsPause{200};      ///< at least, however fast the broker answers
+
+struct Endpoint {
+  std::string_view path;
+  Api api;
+};
+constexpr Endpoint kLeftEndpoints[] = {{"/v1/chat/completions", Api::openai},
+                                       {"/v1/completions", Api::openai},
+                                       {"/v1/embeddings", Api::openai},
+                                       {"/v1/responses", Api::openai},
+                                       {"/v1/messages", Api::anthropic}};
+
+tl::unexpected<ApiError> wrong(std::string message, std::string param) {
+  return tl::unexpected(
+      ApiError{.name = "bad_request", .message = std::move(message), .param = std::move(param)});
+}
+
+bool is_job_id(std::string_view text) {
+  return !text.empty() && text.size() <= kJobIdBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+std::string new_job_id() {
+  static const client::JobIds ids(client::system_entropy());
+  static std::uint64_t number = 0;
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return "job_" + ids.make_id(++number, static_cast<std::uint64_t>(
+                                            std::chrono::duration_cast<milliseconds>(since_1970).count()));
+}
+
+/// The id at the broker.
+std::string broker_id(const Caller& caller, std::string_view id) {
+  return sha256_hex(caller.name).substr(0, kOwnerDigits) + "." + std::string(id);
+}
+
+/// The members of a job that a caller posts.
+struct Posted {
+  JsonMember members[10] = {{.key = "id"},          {.key = "service"},  {.key = "lane"},
+                            {.key = "model"},       {.key = "body"},     {.key = "request"},
+                            {.key = "timeout_ms"},  {.key = "delay_ms"}, {.key = "retain_ms"},
+                            {.key = "attempts_max"}};
+
+  const JsonMember& operator[](std::string_view key) const {
+    return *std::find_if(std::begin(members), std::end(members),
+                         [&](const JsonMember& m) { return m.key == key; });
+  }
+};
+
+tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& posted, std::string_view key) {
+  const JsonMember& member = posted[key];
+  if (!member.present() || member.kind == Kind::null) return std::nullopt;
+  if (member.kind != Kind::number || member.number > static_cast<std::uint64_t>(limits::duration_ms_max))
+    return wrong("`" + std::string(key) + "` is a number of milliseconds up to " +
+                     std::to_string(limits::duration_ms_max),
+                 std::string(key));
+  return milliseconds(static_cast<std::int64_t>(member.number));
+}
+
+/// A request of an API: its service, model, meta and body.
+tl::expected<std::string_view, ApiError> read_request(const Settings& settings, const Caller& caller,
+                                                      const HttpRequest& http, std::string_view text,
+                                                      LeftJob& job) {
+  JsonMember picked[] = {{.key = "endpoint"}, {.key = "body"}};
+  const JsonLook look = client::look_into_json(text, picked, "body");
+  const auto& [path, body] = picked;
+  const auto endpoint = std::find_if(std::begin(kLeftEndpoints), std::end(kLeftEndpoints),
+                                     [&](const Endpoint& row) { return row.path == path.text; });
+  if (path.kind != Kind::text || endpoint == std::end(kLeftEndpoints)) {
+    std::string all;
+    for (const Endpoint& row : kLeftEndpoints)
+      all += (all.empty() ? "" : ", ") + std::string(row.path);
+    return wrong("`request.endpoint` must be one of " + all, "request.endpoint");
+  }
+  if (body.kind != Kind::object) return wrong("`request.body` is missing: an object", "request.body");
+  if (look.model.empty()) return wrong("`request.body.model` is missing", "request.body.model");
+  const std::string_view bytes = client::member_bytes(text, "body");
+  if (client::member_bytes(bytes, "stream") == "true")
+    return wrong("a job that is left here cannot be streamed", "request.body.stream");
+
+  const ModelAndLane named = split_model(look.model, settings.lanes);
+  RouteStep step{
+      .service = endpoint->api == Api::openai ? settings.openai_service : settings.anthropic_service,
+      .model = std::string(named.model)};
+  if (!caller.may_use_model(step.model))
+    return tl::unexpected(
+        ApiError{.name = "forbidden",
+                 .message = "model \"" + printable(step.model, 64) + "\" is not allowed with this key",
+                 .param = "request.body.model"});
+  const ModelSettings* const route = find_route(settings.models, step.model);
+  if (route != nullptr && route->api == endpoint->api) {
+    step.model = route->steps.front().model;
+    if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
+  }
+  std::vector<client::JsonEdit> edits{{.key = "service_tier"}};
+  const std::string model_text = json_text(step.model);
+  if (step.model != look.model) edits.push_back({.key = "model", .value = model_text});
+
+  HttpRequest call{.method = "POST", .path = std::string(endpoint->path), .headers = http.headers};
+  job.request.service = step.service;
+  job.request.model = step.model;
+  job.request.meta = upstream_meta(endpoint->api, call);
+  job.body = client::edited_object(bytes, edits);
+  return named.lane.empty() ? std::string_view()
+                            : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
+}
+
+std::string head_of(std::string_view id, std::string_view state) {
+  return "{\"id\":" + json_text(id) + ",\"object\":\"job\",\"state\":" + json_text(state);
+}
+
+std::string member(std::string_view key, std::int64_t value) {
+  return ",\"" + std::string(key) + "\":" + std::to_string(value);
+}
+std::string member(std::string_view key, std::string_view text) {
+  return text.empty() ? std::string() : ",\"" + std::string(key) + "\":" + json_text(text);
+}
+
+/// Tells the states of a job as they change, until it is over.
+class JobEvents : public std::enable_shared_from_this<JobEvents> {
+ public:
+  JobEvents(Gateway& gateway, std::string id, std::string at_broker, ResponderPtr responder)
+      : gateway_(gateway),
+        id_(std::move(id)),
+        at_broker_(std::move(at_broker)),
+        responder_(std::move(responder)),
+        timer_(gateway.loop.timer()),
+        said_at_(gateway.loop.now()) {}
+
+  /// `first`: what is known of the job already.
+  void begin(const FetchAnswer& first) { tell(first); }
+
+ private:
+  void ask() {
+    if (responder_->gone()) return;
+    asked_at_ = gateway_.loop.now();
+    // On the client's thread nothing is let go of: the reference goes on to the loop's.
+    auto holder = std::make_shared<std::shared_ptr<JobEvents>>(shared_from_this());
+    gateway_.broker.fetch(at_broker_, kEventsWait,
+                          [&loop = gateway_.loop, holder](const FetchAnswer& answer) {
+                            loop.post([self = std::move(*holder), answer] { self->tell(answer); });
+                          });
+  }
+
+  void tell(const FetchAnswer& answer) {
+    if (responder_->gone()) return;
+    if (!answer) {
+      // The broker may be away for a moment, and the job goes on.
+      if (!is_end_of_job(answer.error()) && answer.error().local) return ask_later();
+      return end(is_end_of_job(answer.error()) ? job_document(id_, answer.error())
+                                               : error_of(answer.error()));
+    }
+    if (const auto* const done = std::get_if<JobDone>(&*answer)) return end(job_document(id_, *done));
+    std::string document = job_document(id_, std::get<JobStatus>(*answer));
+    const auto now = gateway_.loop.now();
+    if (document != said_) {
+      responder_->write(blob_of("event: state\ndata: " + document + "\n\n"));
+      said_ = std::move(document);
+      said_at_ = now;
+    } else if (now - said_at_ >= gateway_.settings.keep_alive) {
+      responder_->write(blob_of(": ka\n\n"));
+      said_at_ = now;
+    }
+    if (now - asked_at_ < kEventsPause) return ask_later();
+    ask();
+  }
+  void ask_later() {
+    timer_->after(kEventsPause, [self = shared_from_this()] { self->ask(); });
+  }
+  std::string error_of(const ClientError& error) const {
+    return head_of(id_, "unknown") + ",\"error\":{\"code\":" + json_text(error.code) +
+           ",\"message\":" + json_text(error.message) + "}}";
+  }
+  void end(const std::string& document) {
+    responder_->write(blob_of("event: done\ndata: " + document + "\n\n"));
+    responder_->end();
+  }
+
+  Gateway& gateway_;
+  const std::string id_, at_broker_;
+  const ResponderPtr responder_;
+  const std::unique_ptr<Loop::Timer> timer_;
+  std::string said_;
+  Loop::TimePoint said_at_, asked_at_{};
+};
+
+/// What a callback of the client takes over to the loop's thread, and lets go of there.
+struct Waiting {
+  HttpRequest request{};
+  ResponderPtr responder{};
+};
+
+template <class Value, class Then>
+auto on_loop(Loop& loop, HttpRequest request, ResponderPtr responder, Then then) {
+  request.body = {};
+  auto holder = std::make_shared<Waiting>(Waiting{std::move(request), std::move(responder)});
+  return [&loop, holder, then = std::move(then)](Value value) {
+    loop.post([waiting = std::make_shared<Waiting>(std::move(*holder)), value = std::move(value), then] {
+      then(*waiting, value);
+    });
+  };
+}
+
+void answer_with(const Waiting& waiting, int status, std::string document) {
+  HttpAnswer answer = json_answer(status, std::move(document));
+  add_request_id(Api::openai, request_id_of(waiting.request), answer.headers);
+  waiting.responder->answer(std::move(answer));
+}
+
+void refuse(const Waiting& waiting, const std::string& id, const ClientError& error) {
+  // The broker knows the job by another id than the caller.
+  const std::optional<ErrorCode> code = error.known_code();
+  if (code == ErrorCode::not_found || code == ErrorCode::gone)
+    return waiting.responder->answer(refusal(
+        waiting.request,
+        {.name = error.code, .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
+  waiting.responder->answer(refusal(waiting.request, api_error_of(error, {})));
+}
+
+}  // namespace
+
+tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Caller& caller,
+                                              const HttpRequest& http) {
+  const std::string_view text = http.body.bytes();
+  Posted posted;
+  const JsonLook look = client::look_into_json(text, posted.members);
+  if (!look.valid || !look.is_object)
+    return wrong(look.valid ? "the body must be a JSON object" : "the body " + look.problem, {});
+  for (const JsonMember& item : posted.members)
+    if (item.twice) return wrong("`" + std::string(item.key) + "` stands there twice", std::string(item.key));
+  for (const std::string_view key : {"id", "service", "lane", "model"})
+    if (posted[key].present() && posted[key].kind != Kind::text && posted[key].kind != Kind::null)
+      return wrong("`" + std::string(key) + "` must be a text", std::string(key));
+  if (posted["id"].kind == Kind::text && !is_job_id(posted["id"].text))
+    return wrong("`id` is 1 to 64 of the characters a-z, A-Z, 0-9, _, - and .", "id");
+  if (posted["request"].present() == posted["body"].present())
+    return wrong("say either `request`, with an endpoint and a body, or `service` and `body`", "request");
+
+  LeftJob job{.request = {.id = posted["id"].text, .client = caller.client}};
+  std::string_view suffix;
+  if (posted["request"].present()) {
+    const auto lane = read_request(settings, caller, http, client::member_bytes(text, "request"), job);
+    if (!lane) return tl::unexpected(lane.error());
+    suffix = *lane;
+    if (posted["service"].kind == Kind::text) job.request.service = posted["service"].text;
+  } else {
+    if (posted["service"].text.empty()) return wrong("`service` is missing: what does the work", "service");
+    // What such a body asks of an upstream is not looked into.
+    if (caller.key != nullptr && !caller.key->models.empty())
+      return tl::unexpected(
+          ApiError{.name = "forbidden",
+                   .message = "this key may use certain models only: say what is to be done as a `request`",
+                   .param = "body"});
+    job.request.service = posted["service"].text;
+    job.request.model = posted["model"].text;
+    job.body = client::member_bytes(text, "body");
+  }
+
+  std::string_view named = posted["lane"].text;
+  if (named.empty()) named = http.headers.get("x-lanemq-lane");
+  auto lane = choose_lane({.header = named, .prefix = http.lane_prefix, .suffix = suffix, .service_tier = {}},
+                          caller.lanes(), settings.lanes);
+  if (!lane) return tl::unexpected(lane.error());
+  job.request.lane = *std::move(lane);
+
+  for (const auto& [key, to] :
+       {std::pair("timeout_ms", &job.request.timeout), std::pair("delay_ms", &job.request.delay),
+        std::pair("retain_ms", &job.request.retain)}) {
+    const auto duration = duration_of(posted, key);
+    if (!duration) return tl::unexpected(duration.error());
+    *to = *duration;
+  }
+  if (const JsonMember& attempts = posted["attempts_max"]; attempts.kind == Kind::number)
+    job.request.attempts_max = static_cast<int>(std::clamp<std::uint64_t>(attempts.number, 1, 1'000));
+  return job;
+}
+
+bool is_end_of_job(const ClientError& error) {
+  if (error.local) return false;
+  switch (error.known_code().value_or(ErrorCode::internal)) {
+    case ErrorCode::bad_request:
+    case ErrorCode::unauthorized:
+    case ErrorCode::forbidden:
+    case ErrorCode::not_found:
+    case ErrorCode::gone:
+      return false;
+    default:
+      return true;
+  }
+}
+
+std::string job_document(std::string_view id, const JobStatus& status) {
+  std::string text =
+      head_of(id, status.state) + member("lane", status.lane) + member("attempts", status.attempts);
+  if (status.position) text += member("position", *status.position);
+  if (status.eta) text += member("eta_ms", status.eta->count());
+  text += member("blocked_by", status.blocked_by);
+  if (!status.error_json.empty()) text += ",\"error\":" + as_json_value(status.error_json);
+  return text + "}";
+}
+
+std::string job_document(std::string_view id, const JobDone& done) {
+  std::string text = head_of(id, "succeeded") + member("lane", done.lane) +
+                     member("attempts", done.attempts) + member("queued_ms", done.queued.count()) +
+                     member("ran_ms", done.ran.count());
+  if (done.usage)
+    text += ",\"usage\":{\"input_tokens\":" + std::to_string(done.usage->input_tokens.value_or(0)) +
+            ",\"output_tokens\":" + std::to_string(done.usage->output_tokens.value_or(0)) + "}";
+  return text + ",\"result\":" + as_json_value(done.body.bytes()) + "}";
+}
+
+std::string job_document(std::string_view id, const ClientError& error) {
+  const std::optional<ErrorCode> code = error.known_code();
+  const std::string_view state = code == ErrorCode::cancelled  ? "cancelled"
+                                 : code == ErrorCode::deadline ? "expired"
+                                                               : "failed";
+  std::string text = head_of(id, state) + member("attempts", error.attempts) +
+                     ",\"error\":{\"code\":" + json_text(error.code) + member("message", error.message);
+  if (error.upstream_status) text += member("upstream_status", *error.upstream_status);
+  if (!error.body.empty()) text += ",\"body\":" + as_json_value(error.body.bytes());
+  return text + "}}";
+}
+
+void LeftJobRoutes::add_to(Router& router) {
+  const auto add = [&](const char* method, const char* pattern,
+                       void (LeftJobRoutes::*serve)(const HttpRequest&, const ResponderPtr&)) {
+    router.add(method, pattern, [this, serve](const HttpRequest& request, const ResponderPtr& responder) {
+      (this->*serve)(request, responder);
+    });
+  };
+  add("POST", "/v1/jobs", &LeftJobRoutes::leave);
+  add("GET", "/v1/jobs/{id}", &LeftJobRoutes::fetch);
+  add("GET", "/v1/jobs/{id}/events", &LeftJobRoutes::events);
+  add("DELETE", "/v1/jobs/{id}", &LeftJobRoutes::cancel);
+}
+
+void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& responder) {
+  const std::optional<Caller> caller = admitted(gateway_, request, *responder);
+  if (!caller) return;
+  if (gateway_.draining)
+    return responder->answer(
+        refusal(request, {.name = "draining",
+                          .message = "this gateway is stopping and takes no work; try again",
+                          .retry_after = milliseconds(1'000)}));
+  auto job = read_left_job(gateway_.settings, *caller, request);
+  if (!job) return responder->answer(refusal(request, job.error()));
+  const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
+  job->request.id = broker_id(*caller, id);
+  const Blob body = blob_of(std::move(job->body));
+  gateway_.broker.leave(std::move(job->request), body,
+                        on_loop<Reply<JobAccepted>>(
+                            gateway_.loop, request, responder,
+                            [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
+                              if (!accepted) return refuse(waiting, id, accepted.error());
+                              answer_with(waiting, 202,
+                                          head_of(id, "queued") + member("lane", accepted->lane) +
+                                              member("position", accepted->position) +
+                                              ",\"durable\":" + (accepted->durable ? "true" : "false") +
+                                              ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") +
+                                              "}");
+                            }));
+}
+
+void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& responder) {
+  const std::optional<Caller> caller = admitted(gateway_, request, *responder);
+  if (!caller) return;
+  milliseconds wait{0};
+  if (const std::string text = request.query_param("wait_ms"); !text.empty()) {
+    std::int64_t ms = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+    if (error != std::errc() || end != text.data() + text.size() || ms < 0 || ms > kFetchWaitMax.count())
+      return responder->answer(refusal(
+          request,
+          {.name = "bad_request", .message = "`wait_ms` is a number from 0 to 60000", .param = "wait_ms"}));
+    wait = milliseconds(ms);
+  }
+  const std::string& id = request.param("id");
+  gateway_.broker.fetch(
+      broker_id(*caller, id), wait,
+      on_loop<FetchAnswer>(
+          gateway_.loop, request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
+            if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
+            std::string document =
+                answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
+                       : job_document(id, answer.error());
+            answer_with(waiting, 200, std::move(document));
+          }));
+}
+
+void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {
+  const std::optional<Caller> caller = admitted(gateway_, request, *responder);
+  if (!caller) return;
+  const std::string& id = request.param("id");
+  const std::string at_broker = broker_id(*caller, id);
+  gateway_.broker.fetch(
+      at_broker, milliseconds(0),
+      on_loop<FetchAnswer>(
+          gateway_.loop, request, responder,
+          [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
+            if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
+            Headers headers{{"content-type", "text/event-stream"},
+                            {"cache-control", "no-cache"},
+                            {"x-accel-buffering", "no"}};
+            add_request_id(Api::openai, request_id_of(waiting.request), headers);
+            waiting.responder->begin(200, std::move(headers));
+            std::make_shared<JobEvents>(gateway_, id, at_broker, waiting.responder)->begin(first);
+          }));
+}
+
+void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& responder) {
+  const std::optional<Caller> caller = admitted(gateway_, request, *responder);
+  if (!caller) return;
+  const std::string& id = request.param("id");
+  gateway_.broker.cancel(
+      broker_id(*caller, id),
+      on_loop<Reply<JobStatus>>(
+          gateway_.loop, request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
+            if (!status) return refuse(waiting, id, status.error());
+            if (status->state == "unknown")
+              return waiting.responder->answer(
+                  refusal(waiting.request,
+                          {.name = "not_found",
+                           .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
+            answer_with(waiting, 200, job_document(id, *status));
+          }));
+}
+
+}  // namespace lanemq::gateway

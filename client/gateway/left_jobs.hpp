@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <tl/expected.hpp>
+
+#include <lanemq/client.hpp>
+
+#include "client/gateway/gateway.hpp"
+#include "client/gateway/http/router.hpp"
+
+namespace lanemq::gateway {
+
+/// A job that a caller leaves here and asks for later.
+struct LeftJob {
+  JobRequest request{};  ///< its id is the caller's, or empty
+  std::string body{};
+};
+
+/// Reads what a caller posts: a `request` of one of the APIs ({"endpoint", "body"}), or a `service` with a
+/// `body` of its own; `http` is the request that it came with.
+tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Caller& caller,
+                                              const HttpRequest& http);
+
+/// A job's document: {"id", "object": "job", "state", ...}, with `result` or `error` when it is over. `id` is
+/// as the caller knows it.
+std::string job_document(std::string_view id, const JobStatus& status);
+std::string job_document(std::string_view id, const JobDone& done);
+std::string job_document(std::string_view id, const ClientError& error);
+
+/// Whether an error is how a job ended, and not why nothing is known of it.
+bool is_end_of_job(const ClientError& error);
+
+/// `/v1/jobs`: work that nobody waits for on a connection. Jobs are the broker's: nothing of them is kept
+/// here, and any gateway of the same broker answers for them. A caller sees its own alone: at the broker
+/// their ids begin with a hash of the caller's name.
+class LeftJobRoutes {
+ public:
+  explicit LeftJobRoutes(Gateway& gateway) : gateway_(gateway) {}
+
+  void add_to(Router& router);
+
+ private:
+  void leave(const HttpRequest& request, const ResponderPtr& responder);
+  void fetch(const HttpRequest& request, const ResponderPtr& responder);
+  void events(const HttpRequest& request, const ResponderPtr& responder);
+  void cancel(const HttpRequest& request, const ResponderPtr& responder);
+
+  Gateway& gateway_;
+};
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,614 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP front door: gateway, broker, worker and the strict upstream, and callers that speak HTTP by hand."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import tempfile
+import time
+import unittest
+import urllib.parse
+
+import harness
+
+UPSTREAM_KEY, CALLER_KEY = "upstream-secret", "caller-secret"
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+VERSION = {"anthropic-version": "2023-06-01"}
+# A fault that ends by itself, long after the test has.
+FOREVER = "+delay=600000"
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def chat(model="gpt-x", **fields):
+    return json.dumps({"model": model, "messages": [{"role": "user", "content": "Say something."}], **fields})
+
+
+def messages(model="claude-x", **fields):
+    return chat(model, max_tokens=20, **fields)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.body = response.status, response.read()
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class GatewayCase(harness.Case):
+    """`config`: the gateway's file; `flags`: its command line; `settings`: the broker's."""
+
+    config, flags, settings = "", (), ()
+
+    def setUp(self):
+        self.arguments = (*harness.Case.arguments, *(word for setting in self.settings for word in ("--set", setting)))
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.log = folder.name, os.path.join(folder.name, "upstream.log")
+        upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--log", self.log,
+                                                   "--keys", UPSTREAM_KEY))
+        self.upstream = self.ready(upstream)
+        secrets = {**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY, "ANTHROPIC_API_KEY": UPSTREAM_KEY,
+                   "CALLER_SECRET": CALLER_KEY}
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--capacity", "64",
+            "--service", f"openai=openai:{self.upstream}/v1", "--service", f"anthropic=anthropic:{self.upstream}",
+            env=secrets))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        path = os.path.join(folder.name, "gateway.toml")
+        with open(path, "w") as file:
+            file.write(self.config)
+        self.gateway = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0",
+            "--config", path, *self.flags, env=secrets))
+        self.base = self.ready(self.gateway)
+
+    def ready(self, process):
+        line = process.line()
+        self.assertTrue(line.startswith("ready http://"), line + process.stderr())
+        return line.removeprefix("ready ").strip()
+
+    def address(self, base=None):
+        url = urllib.parse.urlsplit(base or self.base)
+        return url.hostname, url.port
+
+    def connection(self, base=None):
+        return contextlib.closing(http.client.HTTPConnection(*self.address(base), timeout=harness.PATIENCE))
+
+    def ask(self, method, path, body=None, headers=None, base=None):
+        with self.connection(base) as connection:
+            connection.request(method, path, body, {"authorization": f"Bearer {CALLER_KEY}", **(headers or {})})
+            return Answer(connection.getresponse())
+
+    def directly(self, method, path, body=None, headers=None):
+        return self.ask(method, path, body, {"authorization": f"Bearer {UPSTREAM_KEY}", **(headers or {})}, self.upstream)
+
+    def raw(self):
+        connection = socket.create_connection(self.address(), timeout=harness.PATIENCE)
+        self.addCleanup(connection.close)
+        return connection
+
+    def send(self, path, body, headers="", key=CALLER_KEY):
+        """A request on a connection of its own, which nobody reads yet."""
+        connection = self.raw()
+        connection.sendall(f"POST {path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {key}\r\n"
+                           f"content-length: {len(body)}\r\n{headers}\r\n{body}".encode())
+        return connection
+
+    def answer_of(self, connection):
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return Answer(response)
+
+    def metric(self, name):
+        for line in self.ask("GET", "/metrics").body.decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[1])
+        raise AssertionError(f"there is no metric {name}")
+
+    def when_metric(self, name, value):
+        harness.wait_until(lambda: self.metric(name) == value, f"{name} of {value}")
+
+    def calls(self):
+        """What the upstream has logged: calls that are over."""
+        with open(self.log) as lines:
+            return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def when_called(self, count):
+        harness.wait_until(lambda: len(self.calls()) >= count, f"{count} calls")
+        return self.calls()
+
+    def when_running(self, count):
+        """Waits until so many jobs are at the worker."""
+        self.room.stats_when(lambda stats: sum(lane["running"] for lane in stats["lanes"].values()) == count, f"{count} jobs that run")
+
+
+class Answers(GatewayCase):
+    def test_answers_are_the_upstreams_byte_for_byte(self):
+        for path, body, headers in (
+                (CHAT, chat(), {}),
+                (CHAT, chat(stream=True, stream_options={"include_usage": True}), {}),
+                (CHAT, chat("gpt-x+crlf", stream=True, stream_options={"include_usage": True}), {}),
+                ("/v1/completions", json.dumps({"model": "gpt-x", "prompt": "Say"}), {}),
+                ("/v1/embeddings", json.dumps({"model": "emb", "input": ["a", "b"]}), {}),
+                ("/v1/responses", json.dumps({"model": "gpt-x", "input": "Say"}), {}),
+                ("/v1/responses", json.dumps({"model": "gpt-x", "input": "Say", "stream": True}), {}),
+                (MESSAGES, messages(), VERSION),
+                (MESSAGES, messages(stream=True), VERSION),
+                ("/v1/messages/count_tokens", chat("claude-x"), VERSION)):
+            with self.subTest(path=path, body=body):
+                expected = self.directly("POST", path, body, headers)
+                got = self.ask("POST", path, body, headers)
+                # Pings are the gateway's own affair: it makes them where they are needed.
+                self.assertEqual((got.status, got.body), (200, expected.body.replace(PING, b"")))
+                self.assertEqual(got.headers["content-type"].split(";")[0], expected.headers["content-type"].split(";")[0])
+
+    def test_every_reply_says_what_became_of_it(self):
+        answer = self.ask("POST", CHAT, chat(), {"x-request-id": "mine-1"})
+        self.assertEqual(answer.headers["x-request-id"], "mine-1")
+        self.assertEqual((answer.headers["x-lanemq-lane"], answer.headers["x-lanemq-attempts"]), ("normal", "1"))
+        self.assertRegex(answer.headers["server-timing"], r"^queue;dur=\d+, upstream;dur=\d+, total;dur=\d+$")
+        self.assertEqual(self.when_called(1)[0]["job"], answer.headers["x-lanemq-job"])
+        self.assertIn("request-id", self.ask("POST", MESSAGES, messages(), VERSION).headers)
+
+    def test_models_are_the_upstreams_in_each_apis_form(self):
+        listed = self.ask("GET", "/v1/models").json()
+        self.assertEqual(listed["object"], "list")
+        name = listed["data"][0]["id"]
+        self.assertEqual(self.ask("GET", "/v1/models/" + name).json()["id"], name)
+        self.assertIn("has_more", self.ask("GET", "/v1/models", headers=VERSION).json())
+        self.assertEqual(self.ask("GET", "/anthropic/v1/models", headers=VERSION).status, 200)
+
+    def test_the_lane_is_taken_from_header_path_model_and_tier_in_that_order(self):
+        tier, suffix = {"service_tier": "flex"}, "gpt-x@batch"
+        for path, body, headers, lane in (
+                ("/lane/high" + CHAT, chat(suffix, **tier), {"x-lanemq-lane": "critical"}, "critical"),
+                ("/lane/high" + CHAT, chat(suffix, **tier), {}, "high"),
+                (CHAT, chat(suffix, **tier), {}, "batch"),
+                (CHAT, chat(**tier), {}, "low"),
+                (CHAT, chat(), {"x-priority": "high"}, "high"),
+                ("/lane/low/anthropic" + MESSAGES, messages(), VERSION, "low")):
+            with self.subTest(path=path, lane=lane):
+                answer = self.ask("POST", path, body, headers)
+                self.assertEqual((answer.status, answer.headers["x-lanemq-lane"]), (200, lane), answer.body)
+        # The upstream refuses an @ in a model's name and header fields of ours; it has seen none.
+        self.assertTrue(all(call["status"] == 200 for call in self.when_called(6)))
+
+    def test_errors_have_the_shape_of_the_api_and_name_the_field(self):
+        for path, body, headers, status, param in (
+                (CHAT, "{", {}, 400, None),
+                (CHAT, "[]", {}, 400, None),
+                (CHAT, "", {}, 400, None),
+                (CHAT, '{"messages":[]}', {}, 400, "model"),
+                (CHAT, '{"model":"a","model":"b"}', {}, 400, "model"),
+                (CHAT, chat(stream="yes"), {}, 400, "stream"),
+                (CHAT, chat(), {"x-lanemq-lane": "fast"}, 400, "x-lanemq-lane"),
+                (CHAT, chat(), {"x-lanemq-timeout-ms": "soon"}, 400, "x-lanemq-timeout-ms"),
+                ("/v1/nothing", chat(), {}, 404, None),
+                ("/lane/nowhere" + CHAT, chat(), {}, 400, "x-lanemq-lane")):
+            with self.subTest(path=path, body=body):
+                answer = self.ask("POST", path, body, headers)
+                self.assertEqual((answer.status, answer.json()["error"]["param"]), (status, param), answer.body)
+                self.assertEqual(answer.headers["x-should-retry"], "false")
+        answer = self.ask("POST", MESSAGES, "{", VERSION)
+        self.assertEqual((answer.status, answer.json()["type"], answer.json()["error"]["type"]), (400, "error", "invalid_request_error"))
+        self.assertEqual(self.ask("GET", CHAT).status, 405)
+        self.assertEqual(self.calls(), [])
+
+    def test_what_the_upstream_refuses_is_passed_on(self):
+        for path, make, headers in ((CHAT, chat, {}), (MESSAGES, messages, VERSION)):
+            for stream in (False, True):
+                expected = self.directly("POST", path, make("x+status=404", stream=stream), headers)
+                got = self.ask("POST", path, make("x+status=404", stream=stream), headers)
+                self.assertEqual(got.status, 404)
+                self.assertEqual(set(got.json()["error"]), set(expected.json()["error"]))
+                self.assertEqual(got.json()["error"]["message"], expected.json()["error"]["message"])
+
+    def test_a_timeout_is_never_408(self):
+        for headers in ({"x-lanemq-timeout-ms": "50"}, {"x-stainless-timeout": "1"}, {"x-stainless-read-timeout": "1.05"}):
+            for stream in (False, True):
+                answer = self.ask("POST", CHAT, chat("x" + FOREVER, stream=stream), headers)
+                self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "queue_timeout"))
+                self.assertEqual(answer.headers["x-should-retry"], "false")
+        self.assertEqual(self.ask("POST", MESSAGES, messages("x" + FOREVER), {**VERSION, "x-lanemq-timeout-ms": "50"}).status, 504)
+
+
+class Failures(GatewayCase):
+    settings = ("attempts_max=1",)
+
+    def test_an_upstream_that_fails_is_a_bad_gateway_which_sdks_do_not_ask_again(self):
+        for path, make, headers in ((CHAT, chat, {}), (MESSAGES, messages, VERSION)):
+            answer = self.ask("POST", path, make("x+status=500"), headers)
+            self.assertEqual((answer.status, answer.headers["x-should-retry"]), (502, "false"), answer.body)
+            self.assertEqual(answer.json()["error"]["upstream"]["status"], 500)
+
+    def test_a_stream_that_breaks_after_content_ends_in_an_error_event(self):
+        for path, make, headers, sign in ((CHAT, chat, {}, b'data: {"error":'), (MESSAGES, messages, VERSION, b"event: error\ndata: {")):
+            answer = self.ask("POST", path, make("x+tokens=9+eof=3", stream=True), headers)
+            self.assertEqual(answer.status, 200)
+            self.assertEqual(answer.body.count(sign), 1, answer.body)
+            self.assertTrue(answer.body.endswith(b"}\n\n"))
+
+
+class Streams(GatewayCase):
+    flags = ("--commit-ms", "50", "--keep-alive-ms", "50")
+
+    def test_silence_is_filled_with_what_sdks_survive(self):
+        for path, make, headers, ping in ((CHAT, chat, {}, b": ka\n"),
+                                          (MESSAGES, messages, VERSION, PING)):
+            for model in ("x+tokens=3+delay=400", "x+tokens=3+gap=200"):
+                with self.subTest(path=path, model=model):
+                    options = {} if headers else {"stream_options": {"include_usage": True}}
+                    body = make(model, stream=True, **options)
+                    plain = self.directly("POST", path, body, headers).body
+                    got = self.ask("POST", path, body, headers).body
+                    self.assertGreaterEqual(got.count(ping), 2)
+                    # Only between events.
+                    self.assertEqual(got.replace(ping, b""), plain.replace(PING, b""))
+
+    def test_an_error_after_the_commit_comes_inside_the_stream(self):
+        answer = self.ask("POST", CHAT, chat("x+status=400+delay=300", stream=True))
+        self.assertEqual(answer.status, 200)
+        event = answer.body.replace(b": ka\n", b"")
+        self.assertEqual(json.loads(event.removeprefix(b"data: "))["error"]["type"] != "", True)
+
+    def test_a_reader_that_is_slow_loses_nothing(self):
+        with self.connection() as connection:
+            connection.connect()
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+            body = chat("x+tokens=1500", stream=True, max_tokens=2000, stream_options={"include_usage": True})
+            connection.request("POST", CHAT, body, {})
+            response = connection.getresponse()
+            pieces = []
+            while piece := response.read1(20000):
+                pieces.append(piece)
+        self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
+
+
+class HangUps(GatewayCase):
+    def hung_up(self, count):
+        return [call for call in self.when_called(count) if call["end"] == "hung_up"]
+
+    def test_a_caller_that_leaves_ends_its_upstream_call(self):
+        for number, (path, body, headers) in enumerate((
+                (CHAT, chat("x" + FOREVER), ""),
+                (CHAT, chat("x+tokens=10000+gap=50", stream=True, max_tokens=20000), ""),
+                (MESSAGES, messages("x" + FOREVER, stream=True), "anthropic-version: 2023-06-01\r\n")), 1):
+            with self.subTest(path=path, number=number):
+                connection = self.send(path, body, headers)
+                if "gap" in body:
+                    self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200"))
+                else:
+                    self.when_running(1)
+                left = time.time() * 1000
+                connection.close()
+                calls = self.hung_up(number)
+                self.assertEqual(len(calls), number)
+                self.assertLess(calls[-1]["ended_unix_ms"] - left, 1000 * harness.PATIENCE)
+                self.when_running(0)
+        self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 3)
+
+    def test_a_caller_that_leaves_while_its_job_waits_costs_no_call(self):
+        client = self.room.client()
+        fillers = [self.send(CHAT, chat("x" + FOREVER)) for _ in range(64)]
+        self.when_running(64)
+        waiting = self.send(CHAT, chat("never"))
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 1, "the job that waits")
+        waiting.close()
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 0, "its end")
+        for filler in fillers:
+            filler.close()
+        self.when_running(0)
+        self.assertNotIn("never", [call["model"] for call in self.when_called(64)])
+        client.close()
+
+
+KEYS = f'''
+[[key]]
+name = "team"
+secret = "env:CALLER_SECRET"
+lane = "low"
+lanes = ["normal", "low", "batch"]
+models = ["gpt-*"]
+requests_per_minute = 3
+[[key]]
+name = "narrow"
+sha256 = "{hashlib.sha256(b"narrow-secret").hexdigest()}"
+concurrency = 1
+tokens_per_minute = 10
+'''
+
+
+class Keys(GatewayCase):
+    config = KEYS
+
+    def test_who_has_no_key_is_not_served(self):
+        for headers in ({"authorization": "Bearer wrong"}, {"authorization": ""}, {"authorization": "", "x-api-key": "wrong"}):
+            answer = self.ask("POST", CHAT, chat(), headers)
+            self.assertEqual(answer.status, 401)
+        self.assertEqual(self.ask("POST", MESSAGES, messages(), {"authorization": "", "x-api-key": "wrong"}).json()["error"]["type"],
+                         "authentication_error")
+        self.assertEqual(self.ask("GET", "/healthz", headers={"authorization": ""}).status, 200)
+
+    def test_a_key_bounds_lanes_models_and_requests(self):
+        self.assertEqual(self.ask("POST", CHAT, chat(), {"x-lanemq-lane": "critical"}).status, 403)
+        self.assertEqual(self.ask("POST", CHAT, chat("o4")).status, 403)
+        first = self.ask("POST", CHAT, chat())
+        self.assertEqual((first.status, first.headers["x-lanemq-lane"]), (200, "low"))
+        self.assertEqual((first.headers["x-ratelimit-limit-requests"], first.headers["x-ratelimit-remaining-requests"]), ("3", "2"))
+        # A tier is no demand: what is too high for the key is lowered.
+        self.assertEqual(self.ask("POST", CHAT, chat(service_tier="priority")).headers["x-lanemq-lane"], "normal")
+        self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
+        refused = self.ask("POST", CHAT, chat())
+        self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_rpm"))
+        self.assertEqual(refused.headers["x-should-retry"], "true")
+        self.assertGreater(int(refused.headers["retry-after-ms"]), 1000)
+        self.assertEqual(len(self.when_called(3)), 3)
+
+    def test_a_key_bounds_what_runs_at_once_and_tokens(self):
+        narrow = {"authorization": "Bearer narrow-secret"}
+        running = self.send(CHAT, chat("x" + FOREVER), key="narrow-secret")
+        self.when_running(1)
+        self.assertEqual(self.ask("POST", CHAT, chat(), narrow).json()["error"]["code"], "tenant_concurrency")
+        running.close()
+        self.when_running(0)
+        self.assertEqual(self.ask("POST", CHAT, chat("x+tokens=60", max_tokens=100), narrow).status, 200)
+        self.assertEqual(self.ask("POST", CHAT, chat(), narrow).json()["error"]["code"], "tenant_tpm")
+
+
+MODELS = '''
+[[model]]
+name = "fast"
+model = "gpt-x+status=500"
+[[model.fallback]]
+model = "gpt-y+status=400"
+[[model.fallback]]
+model = "gpt-z"
+
+[[model]]
+name = "patient"
+model = "gpt-x+delay=600000"
+max_wait_ms = 50
+on = ["timeout"]
+[[model.fallback]]
+model = "gpt-z"
+
+[[model]]
+name = "ours"
+model = "claude-x"
+api = "anthropic"
+'''
+
+
+class Models(GatewayCase):
+    config, settings = MODELS, ("attempts_max=1",)
+
+    def test_names_lead_to_models_and_their_fall_backs(self):
+        for stream in (False, True):
+            # A 400 is no reason to go on.
+            failed = self.ask("POST", CHAT, chat("fast", stream=stream))
+            self.assertEqual((failed.status, failed.headers["x-lanemq-served-by"]), (400, "gpt-y+status=400"))
+            served = self.ask("POST", CHAT, chat("patient", stream=stream))
+            self.assertEqual((served.status, served.headers["x-lanemq-served-by"]), (200, "gpt-z"))
+            alone = self.ask("POST", CHAT, chat("fast", stream=stream), {"x-lanemq-no-fallback": "1"})
+            self.assertEqual(alone.status, 502)
+        self.assertEqual(self.ask("POST", MESSAGES, messages("ours"), VERSION).headers["x-lanemq-served-by"], "claude-x")
+
+    def test_one_api_is_not_translated_into_the_other(self):
+        answer = self.ask("POST", CHAT, chat("ours"))
+        self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, "model"))
+
+    def test_those_that_are_configured_are_listed(self):
+        self.assertEqual([model["id"] for model in self.ask("GET", "/v1/models").json()["data"]], ["fast", "patient"])
+        self.assertEqual([model["id"] for model in self.ask("GET", "/v1/models", headers=VERSION).json()["data"]], ["ours"])
+        self.assertEqual(self.ask("GET", "/v1/models/nothing").json()["error"]["code"], "model_not_found")
+
+
+class AskedAgain(GatewayCase):
+    def test_a_request_with_a_key_of_its_own_runs_once(self):
+        for stream in (False, True):
+            key = {"idempotency-key": f"order-{stream}"}
+            body = chat(stream=stream)
+            first, second = self.ask("POST", CHAT, body, key), self.ask("POST", CHAT, body, key)
+            self.assertEqual((first.status, second.status), (200, 200), second.body)
+            self.assertEqual(first.body, second.body)
+            self.assertEqual((first.headers.get("idempotency-replayed"), second.headers["idempotency-replayed"]), (None, "true"))
+            conflict = self.ask("POST", CHAT, chat(stream=stream, user="other"), key)
+            self.assertEqual((conflict.status, conflict.headers["x-should-retry"]), (409, "false"))
+        self.assertEqual(len(self.when_called(2)), 2)
+
+    def test_a_failure_is_not_what_a_key_brings_back(self):
+        key = {"idempotency-key": "k", "x-lanemq-timeout-ms": "200"}
+        body = chat("x+delay=600000+first=1")
+        self.assertEqual(self.ask("POST", CHAT, body, key).status, 503)
+        again = self.ask("POST", CHAT, body, {"idempotency-key": "k"})
+        self.assertEqual((again.status, again.headers.get("idempotency-replayed")), (200, None))
+
+    def test_an_sdk_that_asks_again_joins_the_job_that_runs(self):
+        for stream in (False, True):
+            body = chat("x+delay=1000", stream=stream)
+            calls = len(self.calls())
+            joined = self.metric("lanemq_gateway_joined_total")
+            first = self.send(CHAT, body, "x-stainless-retry-count: 0\r\n")
+            self.when_running(1)
+            second = self.send(CHAT, body, "x-stainless-retry-count: 1\r\n")
+            self.when_metric("lanemq_gateway_joined_total", joined + 1)
+            one, other = self.answer_of(first), self.answer_of(second)
+            self.assertEqual((one.status, one.body), (200, other.body))
+            self.assertEqual(len(self.when_called(calls + 1)), calls + 1)
+
+
+class Detached(GatewayCase):
+    flags = ("--detach-ms", "60000")
+
+    def test_the_next_try_gets_what_the_first_one_ran_for(self):
+        for stream in (False, True):
+            body = chat("x+delay=300", stream=stream, **({"stream_options": {"include_usage": True}} if stream else {}))
+            joined, jobs = (self.metric(f"lanemq_gateway_{name}_total") for name in ("joined", "jobs"))
+            first = self.send(CHAT, body, "x-stainless-retry-count: 0\r\n")
+            self.when_running(1)
+            first.close()
+            self.when_running(0)
+            answer = self.ask("POST", CHAT, body, {"x-stainless-retry-count": "1"})
+            self.assertEqual((answer.status, answer.body), (200, self.directly("POST", CHAT, body).body))
+            self.assertEqual(self.metric("lanemq_gateway_joined_total"), joined + 1)
+            self.assertEqual(self.metric("lanemq_gateway_jobs_total"), jobs + 1)
+
+
+class Http(GatewayCase):
+    flags = ("--body-bytes-max", "5000", "--header-bytes-max", "2000", "--header-timeout-ms", "700", "--connections-max", "400")
+
+    def test_requests_that_are_sent_ahead_are_answered_in_turn(self):
+        connection = self.raw()
+        bodies = [chat("gpt-x", user=f"caller-{number}") for number in range(5)]
+        connection.sendall(b"".join(
+            f"POST {CHAT} HTTP/1.1\r\nhost: g\r\nx-request-id: r{number}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+            for number, body in enumerate(bodies)))
+        file = connection.makefile("rb")
+        for number in range(5):
+            length = None
+            self.assertEqual(file.readline(), b"HTTP/1.1 200 OK\r\n")
+            while (line := file.readline()) != b"\r\n":
+                name, value = line.decode().split(": ", 1)
+                length = int(value) if name == "content-length" else length
+                if name == "x-request-id":
+                    self.assertEqual(value.strip(), f"r{number}")
+            file.read(length)
+
+    def test_bodies_come_in_chunks_and_after_a_continue(self):
+        body = chat()
+        connection = self.raw()
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ntransfer-encoding: chunked\r\nexpect: 100-continue\r\n\r\n".encode())
+        self.assertEqual(connection.recv(25, socket.MSG_WAITALL), b"HTTP/1.1 100 Continue\r\n\r\n")
+        for at in range(0, len(body), 7):
+            piece = body[at:at + 7]
+            connection.sendall(f"{len(piece):x}\r\n{piece}\r\n".encode())
+        connection.sendall(b"0\r\n\r\n")
+        self.assertEqual(self.answer_of(connection).status, 200)
+
+    def test_what_is_too_large_is_refused_before_it_is_read(self):
+        self.assertEqual(self.ask("POST", CHAT, chat(user="x" * 5000)).json()["error"]["code"], "too_large")
+        # Without a length it is known while it is read.
+        connection = self.raw()
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ntransfer-encoding: chunked\r\n\r\n".encode() + b"1388\r\n" + b"x" * 5000 + b"\r\n1\r\nx\r\n")
+        self.assertEqual(self.answer_of(connection).status, 413)
+        self.assertEqual(self.ask("GET", "/healthz", headers={"x-long": "x" * 3000}).status, 431)
+
+    def test_methods_and_prefixes_of_plain_http(self):
+        head = self.ask("HEAD", "/healthz")
+        self.assertEqual((head.status, head.body, head.headers["content-length"]), (200, b"", "3"))
+        options = self.ask("OPTIONS", CHAT)
+        self.assertEqual((options.status, options.headers["allow"]), (204, "POST, OPTIONS"))
+        self.assertEqual(self.ask("DELETE", CHAT).status, 405)
+        old = self.raw()
+        old.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        self.assertEqual(self.answer_of(old).headers["connection"], "close")
+
+    def test_what_is_no_http_is_refused(self):
+        for noise in (b"NONSENSE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/messages HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+                      b"POST /v1/messages HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+                      b"GET / HTTP/1.1\r\nbroken header\r\n\r\n"):
+            connection = self.raw()
+            connection.sendall(noise)
+            answer = self.answer_of(connection)
+            self.assertEqual((answer.status, answer.headers["connection"]), (400, "close"), noise)
+
+    def test_requests_cut_anywhere_leave_nothing_behind(self):
+        chance, body = random.Random(11), chat(user="caf\u00e9")
+        whole = (f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ncontent-type: application/json\r\nx-lanemq-lane: batch\r\n"
+                 f"content-length: {len(body)}\r\n\r\n{body}").encode()
+        for _ in range(400):
+            cut = chance.randrange(len(whole))
+            noisy = bytearray(whole[:cut])
+            if noisy and chance.random() < 0.5:
+                noisy[chance.randrange(len(noisy))] = chance.randrange(256)
+            with socket.create_connection(self.address()) as connection:
+                connection.sendall(noisy)
+        self.when_metric("lanemq_gateway_connections", 1)
+        self.when_metric("lanemq_gateway_body_bytes", 0)
+        self.when_running(0)
+        self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
+
+    def test_slow_and_idle_callers_hold_up_nobody_and_are_closed(self):
+        slow = []
+        for number in range(300):
+            connection = self.raw()
+            connection.sendall(b"POST /v1/messages HTTP/1.1\r\nx-slow:"[:number % 38])
+            slow.append(connection)
+        with self.connection() as asker:
+            started = time.monotonic()
+            for _ in range(20):
+                asker.request("GET", "/healthz")
+                self.assertEqual(asker.getresponse().read(), b"ok\n")
+            self.assertLess(time.monotonic() - started, harness.PATIENCE / 4)
+        for connection in slow:
+            self.assertEqual(connection.recv(1), b"")
+        self.assertGreaterEqual(self.metric("lanemq_gateway_timeouts_total"), 300)
+
+
+class Ends(GatewayCase):
+    flags = ("--drain-timeout-ms", "60000")
+
+    def test_what_runs_is_finished_and_the_rest_refused(self):
+        running = self.send(CHAT, chat("x+delay=1000"))
+        kept = http.client.HTTPConnection(*self.address(), timeout=harness.PATIENCE)
+        self.addCleanup(kept.close)
+        kept.request("GET", "/readyz")
+        kept.getresponse().read()
+        self.when_running(1)
+        self.gateway.signal(signal.SIGTERM)
+        # A port that nobody listens on any more shows that the signal was taken.
+        def refused():
+            with contextlib.suppress(OSError), socket.create_connection(self.address(), timeout=1):
+                return False
+            return True
+        harness.wait_until(refused, "the end of listening")
+        kept.request("POST", CHAT, chat())
+        answer = Answer(kept.getresponse())
+        self.assertEqual((answer.status, answer.json()["error"]["code"], answer.headers["x-should-retry"]), (503, "draining", "true"))
+        self.assertEqual(self.answer_of(running).status, 200)
+        self.assertEqual(self.gateway.wait(), 0)
+
+    def test_readiness_is_the_brokers(self):
+        harness.wait_until(lambda: self.ask("GET", "/readyz").status == 200, "readiness")
+        self.room.broker.kill()
+        harness.wait_until(lambda: self.ask("GET", "/readyz").status == 503, "the broker's silence")
+        self.assertEqual(self.ask("GET", "/healthz").status, 200)
+
+
+class Usage(unittest.TestCase):
+    def run_gateway(self, *arguments, config=None):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(config or "")
+            file.flush()
+            process = harness.Process(harness.program("lanemq-gateway"), "--config", file.name, *arguments)
+            try:
+                return process.wait(), process.stderr()
+            finally:
+                process.close()
+
+    def test_mistakes_are_named(self):
+        for arguments, config, words in (
+                (("--listen", "0.0.0.0:0"), "", "without keys"),
+                (("--listen", "nowhere"), "", "ADDRESS:PORT"),
+                (("--commit-ms", "x"), "", "--commit-ms: must be a whole number"),
+                ((), '[[key]]\nname = "a"\n', "needs either secret or sha256"),
+                ((), '[[key]]\nname = "a"\nsecret = "plain"\n', "never the secret itself"),
+                ((), '[[key]]\nname = "a"\nsha256 = "00"\n', "64 hexadecimal digits"),
+                ((), '[[model]]\nname = "a"\non = ["rain"]\n', "there is no reason"),
+                ((), 'wrong = 1\n', "there is no such key")):
+            with self.subTest(words=words):
+                code, errors = self.run_gateway(*arguments, config=config)
+                self.assertEqual(code, 2, errors)
+                self.assertIn(words, errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files, batches and jobs at the front door: the gateway is killed in the middle, and every line is answered once."""
+
+import json
+import os
+import signal
+import tempfile
+import unittest
+from unittest import mock
+
+import harness
+from test_gateway import VERSION, GatewayCase
+
+CHAT = "/v1/chat/completions"
+OVER = ("completed", "failed", "expired", "cancelled")
+
+
+def line(name, model="gpt-x", url=CHAT):
+    body = {"model": model, "messages": [{"role": "user", "content": f"Say {name}."}], "max_tokens": 8}
+    return json.dumps({"custom_id": name, "method": "POST", "url": url, "body": body})
+
+
+class BatchCase(GatewayCase):
+    @property
+    def flags(self):
+        return ("--state", os.path.join(self.folder, "state"), "--batch-in-flight-max", "32")
+
+    def restart(self):
+        """Kills the gateway and starts another one on what it left."""
+        self.gateway.signal(signal.SIGKILL)
+        self.gateway.wait()
+        self.gateway = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", *self.flags))
+        self.base = self.ready(self.gateway)
+
+    def upload(self, content, purpose="batch", name="in.jsonl"):
+        form = (f'--XX\r\ncontent-disposition: form-data; name="purpose"\r\n\r\n{purpose}\r\n'
+                f'--XX\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
+                f'content-type: application/octet-stream\r\n\r\n{content}\r\n--XX--\r\n')
+        return self.ask("POST", "/v1/files", form, {"content-type": "multipart/form-data; boundary=XX"})
+
+    def create(self, lines, **fields):
+        file = self.upload("\n".join(lines)).json()
+        answer = self.ask("POST", "/v1/batches", json.dumps(
+            {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h", **fields}))
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()["id"]
+
+    def batch(self, batch_id):
+        return self.ask("GET", f"/v1/batches/{batch_id}").json()
+
+    def when_batch(self, batch_id, happened, what):
+        def look():
+            self.batch_now = self.batch(batch_id)
+            return happened(self.batch_now)
+        harness.wait_until(look, what, pause=0.02)
+        return self.batch_now
+
+    def when_over(self, batch_id):
+        return self.when_batch(batch_id, lambda batch: batch["status"] in OVER, "the batch's end")
+
+    def content(self, file_id):
+        answer = self.ask("GET", f"/v1/files/{file_id}/content")
+        self.assertEqual(answer.status, 200)
+        return [json.loads(row) for row in answer.body.splitlines()]
+
+
+class Batches(BatchCase):
+    def test_every_line_has_its_answer_and_what_failed_is_apart(self):
+        names = [f"line-{number}" for number in range(40)]
+        batch = self.when_over(self.create([line(name, "gpt-x+status=400" if name == "line-7" else "gpt-x@low") for name in names]))
+
+        self.assertEqual((batch["status"], batch["request_counts"]), ("completed", {"total": 40, "completed": 39, "failed": 1}))
+        output = self.content(batch["output_file_id"])
+        self.assertEqual([row["custom_id"] for row in output], [name for name in names if name != "line-7"])
+        for row in output:
+            self.assertEqual((row["response"]["status_code"], row["error"]), (200, None))
+            self.assertEqual(row["response"]["body"]["object"], "chat.completion")
+        failed, = self.content(batch["error_file_id"])
+        self.assertEqual((failed["custom_id"], failed["response"]["status_code"]), ("line-7", 400))
+        calls = self.when_called(40)
+        self.assertEqual(len(calls), 40)
+        self.assertEqual({call["status"] for call in calls}, {200, 400})
+        self.assertFalse(any("leaks" in call for call in calls), "nothing that is meant for the gateway went upstream")
+
+    def test_what_is_wrong_with_a_file_is_named_by_line(self):
+        batch = self.when_over(self.create([line("a"), line("b", url="/v1/embeddings"), "nonsense", line("a")]))
+
+        self.assertEqual(batch["status"], "failed")
+        self.assertEqual([(error["line"], error["code"]) for error in batch["errors"]["data"]],
+                         [(2, "invalid_url"), (3, "invalid_json_line"), (4, "duplicate_custom_id")])
+        self.assertEqual(self.calls(), [])
+
+    def test_a_batch_goes_on_after_the_gateway_was_killed(self):
+        names = [f"line-{number}" for number in range(300)]
+        batch_id = self.create([line(name, "gpt-x+delay=30") for name in names])
+        for share in (20, 120, 200):
+            self.when_batch(batch_id, lambda batch: batch["request_counts"]["completed"] >= share, f"{share} answers")
+            self.restart()
+        batch = self.when_over(batch_id)
+
+        self.assertEqual((batch["status"], batch["request_counts"]), ("completed", {"total": 300, "completed": 300, "failed": 0}))
+        self.assertEqual([row["custom_id"] for row in self.content(batch["output_file_id"])], names)
+        self.assertEqual(len(self.when_called(300)), 300, "no line was paid for twice")
+        self.room.stats_when(lambda stats: (stats["lanes"]["batch"]["accepted"], stats["lanes"]["batch"]["succeeded"]) == (300, 300),
+                             "300 jobs, each of them once")
+
+    def test_a_cancelled_batch_keeps_what_is_done_and_costs_no_more(self):
+        batch_id = self.create([line("quick"), *(line(f"slow-{number}", "gpt-x+delay=600000") for number in range(100))])
+        self.when_batch(batch_id, lambda batch: batch["request_counts"]["completed"] == 1, "the first answer")
+        self.when_running(32)
+        self.assertEqual(self.ask("POST", f"/v1/batches/{batch_id}/cancel").json()["status"], "cancelling")
+        batch = self.when_over(batch_id)
+
+        self.assertEqual((batch["status"], batch["request_counts"]), ("cancelled", {"total": 101, "completed": 1, "failed": 100}))
+        self.assertEqual([row["custom_id"] for row in self.content(batch["output_file_id"])], ["quick"])
+        self.when_running(0)
+        self.assertEqual(self.ask("POST", f"/v1/batches/{batch_id}/cancel").status, 409)
+
+    def test_batches_of_messages(self):
+        requests = [{"custom_id": f"r{number}", "params": {"model": "claude-x+status=400" if number == 3 else "claude-x", "max_tokens": 8,
+                                                            "messages": [{"role": "user", "content": "Hello."}]}} for number in range(20)]
+        made = self.ask("POST", "/v1/messages/batches", json.dumps({"requests": requests}), VERSION).json()
+        self.assertEqual((made["processing_status"], made["results_url"]), ("in_progress", None))
+        path = f"/v1/messages/batches/{made['id']}"
+        def over():
+            self.ended = self.ask("GET", path, headers=VERSION).json()
+            return self.ended["processing_status"] == "ended"
+        harness.wait_until(over, "the end of the batch", pause=0.02)
+
+        self.assertEqual(self.ended["request_counts"], {"processing": 0, "succeeded": 19, "errored": 1, "canceled": 0, "expired": 0})
+        self.assertEqual(self.ended["results_url"], f"{self.base}{path}/results")
+        results = [json.loads(row) for row in self.ask("GET", path + "/results", headers=VERSION).body.splitlines()]
+        self.assertEqual([row["custom_id"] for row in results], [request["custom_id"] for request in requests])
+        self.assertEqual(results[0]["result"]["message"]["type"], "message")
+        self.assertEqual(results[3]["result"]["error"]["error"]["type"], "invalid_request_error")
+        self.assertEqual(self.ask("DELETE", path, headers=VERSION).json(), {"id": made["id"], "type": "message_batch_deleted"})
+        self.assertEqual(self.ask("GET", path, headers=VERSION).json()["error"]["type"], "not_found_error")
+
+    def test_files(self):
+        file = self.upload("hello", name="a.jsonl").json()
+        self.assertEqual((file["object"], file["bytes"], file["filename"], file["purpose"]), ("file", 5, "a.jsonl", "batch"))
+        other = self.upload("x" * 1_000_000).json()
+        listed = self.ask("GET", "/v1/files?limit=1").json()
+        self.assertEqual(([item["id"] for item in listed["data"]], listed["has_more"]), ([other["id"]], True))
+        listed = self.ask("GET", f"/v1/files?limit=1&after={other['id']}").json()
+        self.assertEqual(([item["id"] for item in listed["data"]], listed["has_more"]), ([file["id"]], False))
+        self.restart()
+        self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}/content").body, b"x" * 1_000_000)
+        self.assertTrue(self.ask("DELETE", f"/v1/files/{file['id']}").json()["deleted"])
+        self.assertEqual(self.ask("GET", f"/v1/files/{file['id']}").status, 404)
+
+        self.assertIn("purpose", self.upload("x", purpose="vision").json()["error"]["message"])
+        self.assertEqual(self.ask("POST", "/v1/files", "no form", {"content-type": "multipart/form-data; boundary=XX"}).status, 400)
+        stranger = {"authorization": "Bearer somebody-else"}
+        self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}", headers=stranger).status, 404)
+
+
+class Jobs(BatchCase):
+    def leave(self, **fields):
+        answer = self.ask("POST", "/v1/jobs", json.dumps(fields))
+        self.assertEqual(answer.status, 202, answer.body)
+        return answer.json()
+
+    def chat_job(self, model, **fields):
+        body = {"model": model, "messages": [{"role": "user", "content": "Hello."}]}
+        return self.leave(request={"endpoint": CHAT, "body": body}, **fields)
+
+    def test_a_job_is_left_and_asked_for_later_at_another_gateway(self):
+        left = self.chat_job("gpt-x@high", id="mine")
+        self.assertEqual((left["id"], left["lane"], left["duplicate"]), ("mine", "high", False))
+        self.restart()
+        job = self.ask("GET", "/v1/jobs/mine?wait_ms=20000").json()
+
+        self.assertEqual((job["state"], job["result"]["object"]), ("succeeded", "chat.completion"))
+        self.assertTrue(self.chat_job("gpt-x@high", id="mine")["duplicate"])
+        self.assertEqual(self.ask("GET", "/v1/jobs/mine", headers={"authorization": "Bearer somebody-else"}).status, 404)
+        self.assertEqual(len(self.when_called(1)), 1)
+
+    def test_a_job_that_failed_says_what_the_upstream_said(self):
+        job_id = self.chat_job("gpt-x+status=400")["id"]
+        job = self.ask("GET", f"/v1/jobs/{job_id}?wait_ms=20000").json()
+
+        self.assertEqual((job["state"], job["error"]["code"], job["error"]["upstream_status"]), ("failed", "upstream_rejected", 400))
+        self.assertIn("error", job["error"]["body"])
+
+    def test_events_tell_the_states_until_the_end_and_delete_cancels(self):
+        self.leave(id="waits", service="nobody", body={"a": 1})
+        connection = self.raw()
+        connection.sendall(b"GET /v1/jobs/waits/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret\r\n"
+                           b"connection: close\r\n\r\n")
+        seen = b""
+        while b"event: state" not in seen:
+            seen += connection.recv(4096)
+        self.assertIn(b"text/event-stream", seen)
+        self.assertEqual(self.ask("DELETE", "/v1/jobs/waits").json()["state"], "cancelled")
+        while piece := connection.recv(4096):
+            seen += piece
+        self.assertIn(b"event: done", seen)
+        self.assertIn(b'"state":"cancelled"', seen)
+        self.assertEqual(self.ask("GET", "/v1/jobs/nothing").status, 404)
+
+
+class DurableLane(BatchCase):
+    settings = ("lane.batch.durable=true",)
+
+    def setUp(self):
+        store = tempfile.TemporaryDirectory()
+        self.addCleanup(store.cleanup)
+        self.kept = {"store": f"sqlite:{store.name}/jobs.db", **harness.fixed_endpoints()}
+        start = harness.Room.start_broker
+        with mock.patch.object(harness.Room, "start_broker", lambda room, *arguments: start(room, *arguments, **self.kept)):
+            super().setUp()
+
+    def test_a_batch_goes_on_after_the_broker_and_the_gateway_were_killed(self):
+        names = [f"line-{number}" for number in range(200)]
+        batch_id = self.create([line(name, "gpt-x+delay=50") for name in names])
+        for share in (20, 100):
+            self.when_batch(batch_id, lambda batch: batch["request_counts"]["completed"] >= share, f"{share} answers")
+            self.room.broker.kill()
+            self.restart()
+            self.room.start_broker(*self.arguments, **self.kept)
+        batch = self.when_over(batch_id)
+
+        self.assertEqual((batch["status"], batch["request_counts"]), ("completed", {"total": 200, "completed": 200, "failed": 0}))
+        self.assertEqual([row["custom_id"] for row in self.content(batch["output_file_id"])], names)
+        self.assertEqual(len(self.when_called(200)), 200, "no line was paid for twice")
+
+
+class Folder(BatchCase):
+    def test_a_second_gateway_says_that_the_folder_is_taken(self):
+        second = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.room.broker.clients,
+                                                 "--listen", "127.0.0.1:0", *self.flags))
+        self.assertEqual(second.wait(), 3)
+        self.assertIn("--state", second.stderr())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/access.hpp"
+
+#include <gtest/gtest.h>
+
+#include "client/gateway/secret.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+HttpRequest request_with(std::initializer_list<std::pair<std::string, std::string>> headers,
+                         std::string path = "/v1/chat/completions") {
+  HttpRequest request;
+  request.path = std::move(path);
+  request.headers = Headers(headers);
+  return request;
+}
+
+KeySettings key(std::string name, std::string_view secret) {
+  KeySettings settings{.name = std::move(name)};
+  settings.sha256 = sha256_hex(secret);
+  return settings;
+}
+
+TEST(Secrets, are_hashed_as_everybody_hashes_them) {
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_TRUE(equal_in_constant_time("same", "same"));
+  EXPECT_FALSE(equal_in_constant_time("same", "sane"));
+  EXPECT_FALSE(equal_in_constant_time("same", "sam"));
+}
+
+TEST(Secrets, are_read_where_they_stand_and_never_written_down) {
+  const Environment environment = [](const std::string& name) { return name == "KEY" ? "value" : nullptr; };
+
+  EXPECT_EQ(read_secret("env:KEY", environment), "value");
+  EXPECT_THROW(read_secret("env:OTHER", environment), UsageError);
+  EXPECT_THROW(read_secret("file:/nowhere/at/all", environment), UsageError);
+  EXPECT_THROW(read_secret("credential:../up", environment), UsageError);
+  try {
+    read_secret("sk-in-the-wrong-place", environment);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()).find("sk-in"), std::string::npos);
+  }
+}
+
+TEST(Access, knows_a_caller_by_its_key_in_either_header) {
+  KeySettings shared = key("team", "secret-1");
+  shared.client = "research";
+  const Access access({std::move(shared), key("other", "secret-2")});
+
+  const auto bearer = access.caller_of(request_with({{"authorization", "bearer secret-1"}}));
+  const auto plain = access.caller_of(request_with({{"x-api-key", "secret-2"}}));
+
+  ASSERT_TRUE(bearer && plain);
+  EXPECT_EQ(bearer->name, "team");
+  EXPECT_EQ(bearer->client, "research");
+  EXPECT_EQ(plain->client, "other");
+}
+
+TEST(Access, refuses_a_key_that_is_absent_or_unknown) {
+  const Access access({key("team", "secret-1")});
+
+  for (const auto& request : {request_with({}), request_with({{"authorization", "Bearer secret-"}}),
+                              request_with({{"authorization", "secret-1"}})}) {
+    const auto caller = access.caller_of(request);
+    ASSERT_FALSE(caller);
+    EXPECT_EQ(caller.error().name, "unauthorized");
+    EXPECT_EQ(caller.error().message.find("secret-"), std::string::npos);
+  }
+}
+
+TEST(Access, without_keys_tells_callers_apart_by_what_they_send) {
+  const Access access({});
+
+  const auto one = access.caller_of(request_with({{"authorization", "Bearer a"}}));
+  const auto other = access.caller_of(request_with({{"authorization", "Bearer b"}}));
+  const auto nobody = access.caller_of(request_with({}));
+
+  EXPECT_NE(one->client, other->client);
+  EXPECT_EQ(nobody->client, "anonymous");
+  EXPECT_TRUE(one->may_use_model("anything"));
+}
+
+TEST(Access, bounds_models_by_patterns) {
+  KeySettings settings = key("team", "s");
+  settings.models = {"gpt-*", "o4"};
+  const Caller caller{.key = &settings};
+
+  EXPECT_TRUE(caller.may_use_model("gpt-4.1"));
+  EXPECT_TRUE(caller.may_use_model("o4"));
+  EXPECT_FALSE(caller.may_use_model("o4-mini"));
+}
+
+TEST(Access, tells_the_api_by_what_its_sdks_send) {
+  EXPECT_EQ(api_of(request_with({{"authorization", "Bearer x"}})), Api::openai);
+  EXPECT_EQ(api_of(request_with({{"x-api-key", "x"}})), Api::anthropic);
+  EXPECT_EQ(api_of(request_with({{"authorization", "Bearer x"}, {"anthropic-version", "1"}})),
+            Api::anthropic);
+  EXPECT_EQ(api_of(request_with({}, "/v1/messages")), Api::anthropic);
+}
+
+}  // namespace
+}  // namespace lanemq::gateway

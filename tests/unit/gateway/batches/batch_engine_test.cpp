@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/batches/batch_engine.hpp"
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "client/gateway/batches/batch_desk.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using nlohmann::json;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+/// A broker that remembers jobs by their ids, as the real one does, and outlives the gateway's process.
+class PlayedBroker : public LineBroker {
+ public:
+  LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body) override {
+    return {.request = {.model = std::string(model)}, .body = std::string(body)};
+  }
+  void submit(BatchLine line, LineJob job) override {
+    ++submits[job.request.id];
+    timeouts[job.request.id] = *job.request.timeout;
+    asked.push_back({line, job.request.id});
+    if (!jobs.contains(job.request.id)) order.push_back(job.request.id);
+    jobs.emplace(job.request.id, job.body);
+  }
+  void cancel(const std::string& id) override { cancelled.push_back(id); }
+
+  struct Asked {
+    BatchLine line;
+    std::string id;
+  };
+  std::vector<Asked> asked{};  ///< without an answer, in the order of the submits
+  std::map<std::string, std::string> jobs{};
+  std::vector<std::string> order{}, cancelled{};
+  std::map<std::string, int> submits{};
+  std::map<std::string, milliseconds> timeouts{};
+};
+
+class Batches : public testing::Test {
+ protected:
+  Batches() { start(); }
+
+  void start() {
+    engine_.reset();
+    store_.reset();
+    store_ = std::make_unique<BatchStore>(folder_.path("state"));
+    engine_ = std::make_unique<BatchEngine>(settings_, *store_, broker_);
+    desk_ = std::make_unique<BatchDesk>(settings_, *store_, *engine_);
+  }
+  /// The process dies: nothing that is not on the disk is there any more, and nobody waits for answers.
+  void crash() {
+    broker_.asked.clear();
+    start();
+  }
+  void turns() {
+    for (int i = 0; engine_->turn(now_); ++i)
+      ASSERT_LT(i, 10'000) << "there is always more to do";
+  }
+
+  static std::string line(int number, const std::string& model = "gpt-x") {
+    return R"({"custom_id":"c)" + std::to_string(number) +
+           R"(","method":"POST","url":"/v1/chat/completions","body":{"model":")" + model + R"(","n":)" +
+           std::to_string(number) + "}}\n";
+  }
+  static std::string lines(int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += line(i);
+    return text;
+  }
+  std::string upload(const std::string& content) {
+    const std::string form =
+        "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+        "--XX\r\ncontent-disposition: form-data; name=file; filename=in.jsonl\r\n\r\n" +
+        content + "\r\n--XX--";
+    const auto file = desk_->create_file(acme_, "multipart/form-data; boundary=XX", form, now_);
+    EXPECT_TRUE(file) << file.error().message;
+    return file ? json::parse(*file)["id"].get<std::string>() : "";
+  }
+  std::string create(const std::string& content) {
+    const auto batch = desk_->create_batch(acme_,
+                                           json{{"input_file_id", upload(content)},
+                                                {"endpoint", "/v1/chat/completions"},
+                                                {"completion_window", "24h"}}
+                                               .dump(),
+                                           now_);
+    EXPECT_TRUE(batch) << batch.error().message;
+    return batch ? json::parse(*batch)["id"].get<std::string>() : "";
+  }
+  json batch(const std::string& id, Api api = Api::openai) {
+    const auto document = desk_->batch(acme_, api, id);
+    EXPECT_TRUE(document) << document.error().message;
+    return document ? json::parse(*document) : json();
+  }
+  void answer(std::size_t count) {
+    count = std::min(count, broker_.asked.size());
+    const std::vector<PlayedBroker::Asked> answered(broker_.asked.begin(), broker_.asked.begin() + count);
+    broker_.asked.erase(broker_.asked.begin(), broker_.asked.begin() + count);
+    for (const auto& [line, id] : answered)
+      engine_->answered(line, JobDone{.usage = wire::Usage{.input_tokens = 2, .output_tokens = 3},
+                                      .body = Blob::copy(R"({"answer":)" + broker_.jobs.at(id) + "}")});
+  }
+  void answer_with(const ClientError& error) {
+    for (const auto& [line, id] : std::exchange(broker_.asked, {}))
+      engine_->answered(line, tl::unexpected(error));
+  }
+  std::vector<json> content(const tl::expected<OpenFile, ApiError>& file) {
+    EXPECT_TRUE(file) << file.error().message;
+    std::vector<json> result;
+    if (!file) return result;
+    std::string text(static_cast<std::size_t>(file->bytes), '\0');
+    EXPECT_EQ(::pread(file->fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    ::close(file->fd);
+    std::istringstream stream(text);
+    for (std::string row; std::getline(stream, row);)
+      result.push_back(json::parse(row));
+    return result;
+  }
+
+  test::TemporaryDirectory folder_;
+  BatchSettings settings_{.in_flight_max = 4};
+  BatchCaller acme_{.owner = "acme", .client = "acme", .base_url = "http://here"};
+  WallTime now_{milliseconds(1'700'000'000'000)};
+  PlayedBroker broker_;
+  std::unique_ptr<BatchStore> store_;
+  std::unique_ptr<BatchEngine> engine_;
+  std::unique_ptr<BatchDesk> desk_;
+};
+
+TEST_F(Batches, runs_every_line_and_writes_the_answers_in_order) {
+  const std::string id = create(lines(10));
+  EXPECT_EQ(batch(id)["status"], "validating");
+
+  turns();
+  EXPECT_EQ(broker_.asked.size(), 4u);
+  EXPECT_EQ(batch(id)["status"], "in_progress");
+  while (!broker_.asked.empty()) {
+    std::reverse(broker_.asked.begin(), broker_.asked.end());
+    answer(2);
+    turns();
+  }
+
+  const json done = batch(id);
+  EXPECT_EQ(done["status"], "completed");
+  EXPECT_EQ(done["request_counts"], (json{{"total", 10}, {"completed", 10}, {"failed", 0}}));
+  EXPECT_EQ(done["usage"]["total_tokens"], 50);
+  EXPECT_EQ(done["error_file_id"], json());
+  const std::vector<json> output = content(desk_->open_file(acme_, done["output_file_id"]));
+  ASSERT_EQ(output.size(), 10u);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(output[i]["custom_id"], "c" + std::to_string(i));
+    EXPECT_EQ(output[i]["response"]["body"]["answer"]["n"], i);
+  }
+}
+
+TEST_F(Batches, puts_lines_that_failed_into_the_error_file) {
+  const std::string id = create(lines(3));
+  turns();
+  answer(1);
+  answer_with({.code = "upstream_rejected", .upstream_status = 400, .body = Blob::copy(R"({"error":1})")});
+  turns();
+
+  const json done = batch(id);
+  EXPECT_EQ(done["request_counts"], (json{{"total", 3}, {"completed", 1}, {"failed", 2}}));
+  EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"])).size(), 1u);
+  const std::vector<json> errors = content(desk_->open_file(acme_, done["error_file_id"]));
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0]["custom_id"], "c1");
+  EXPECT_EQ(errors[0]["response"]["status_code"], 400);
+}
+
+TEST_F(Batches, names_the_lines_that_are_wrong) {
+  const std::string id = create(line(0) + "\n" + line(0) + "nonsense\n" + line(1, ""));
+  turns();
+
+  const json failed = batch(id);
+  EXPECT_EQ(failed["status"], "failed");
+  std::vector<std::pair<std::string, int>> errors;
+  for (const json& error : failed["errors"]["data"])
+    errors.emplace_back(error["code"], error["line"]);
+  EXPECT_THAT(errors,
+              testing::ElementsAre(std::pair("duplicate_custom_id", 3), std::pair("invalid_json_line", 4),
+                                   std::pair("missing_required_parameter", 5)));
+  EXPECT_TRUE(broker_.jobs.empty());
+}
+
+TEST_F(Batches, refuse_an_empty_file_and_too_many_lines) {
+  const std::string empty = create("\n\n");
+  settings_.lines_max = 3;
+  const std::string long_one = create(lines(4));
+  turns();
+
+  EXPECT_EQ(batch(empty)["errors"]["data"][0]["code"], "empty_file");
+  EXPECT_EQ(batch(long_one)["errors"]["data"][0]["code"], "too_many_requests");
+}
+
+TEST_F(Batches, wait_out_refusals_under_the_same_id) {
+  create(lines(1));
+  turns();
+  const std::string id = broker_.asked[0].id;
+
+  answer_with({.code = "lane_full", .retry_after = milliseconds(500)});
+  turns();
+  EXPECT_TRUE(broker_.asked.empty());
+  now_ += milliseconds(500);
+  turns();
+  ASSERT_EQ(broker_.asked.size(), 1u);
+  EXPECT_EQ(broker_.asked[0].id, id);
+}
+
+TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
+  std::mt19937_64 random(3);
+  const int count = 60;
+  const std::string id = create(lines(count));
+  for (int round = 0; round < 200 && batch(id)["status"] != "completed"; ++round) {
+    // A crash at any point: before the turn, after it, with answers on their way.
+    turns();
+    answer(random() % 4);
+    if (random() % 2 == 0) engine_->turn(now_);
+    if (random() % 3 == 0) crash();
+  }
+  turns();
+
+  const json done = batch(id);
+  EXPECT_EQ(done["status"], "completed");
+  EXPECT_EQ(done["request_counts"], (json{{"total", count}, {"completed", count}, {"failed", 0}}));
+  EXPECT_EQ(done["usage"]["input_tokens"], 2 * count) << "tokens of a line count once";
+  const std::vector<json> output = content(desk_->open_file(acme_, done["output_file_id"]));
+  ASSERT_EQ(output.size(), static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    EXPECT_EQ(output[i]["response"]["body"]["answer"]["n"], i);
+  EXPECT_EQ(broker_.order.size(), static_cast<std::size_t>(count)) << "no line has two ids";
+}
+
+TEST_F(Batches, finish_their_output_after_a_crash_while_it_was_written) {
+  const std::string id = create(lines(2));
+  turns();
+  answer(2);
+  // The answers are kept, and the batch is over but for its output.
+  engine_->turn(now_);
+  crash();
+  turns();
+
+  EXPECT_EQ(batch(id)["status"], "completed");
+  EXPECT_EQ(content(desk_->open_file(acme_, batch(id)["output_file_id"])).size(), 2u);
+  const test::TemporaryDirectory& folder = folder_;
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path("state/files")))
+    ++files;
+  EXPECT_EQ(files, 2u) << "the input and one output, and nothing half written";
+}
+
+TEST_F(Batches, are_cancelled_with_what_is_done_kept) {
+  const std::string id = create(lines(10));
+  turns();
+  answer(1);
+  turns();
+
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  turns();
+  EXPECT_EQ(batch(id)["status"], "cancelling");
+  EXPECT_EQ(broker_.cancelled.size(), 4u);
+  answer_with({.code = "cancelled"});
+  turns();
+
+  const json done = batch(id);
+  EXPECT_EQ(done["status"], "cancelled");
+  EXPECT_EQ(done["request_counts"], (json{{"total", 10}, {"completed", 1}, {"failed", 9}}));
+  EXPECT_EQ(content(desk_->open_file(acme_, done["output_file_id"])).size(), 1u);
+  EXPECT_EQ(content(desk_->open_file(acme_, done["error_file_id"]))[8]["error"]["code"], "batch_cancelled");
+  EXPECT_EQ(desk_->cancel_batch(acme_, Api::openai, id, now_).error().name, "conflict");
+}
+
+TEST_F(Batches, cancel_after_a_crash_what_the_earlier_life_left_at_the_broker) {
+  const std::string id = create(lines(10));
+  turns();
+  const std::vector<std::string> left = broker_.order;
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  crash();
+  turns();
+
+  EXPECT_EQ(batch(id)["status"], "cancelled");
+  EXPECT_EQ(broker_.cancelled, left);
+}
+
+TEST_F(Batches, expire_after_their_window) {
+  const std::string id = create(lines(6));
+  turns();
+  EXPECT_GT(broker_.timeouts.begin()->second, hours(24)) << "the batch expires before its jobs";
+  now_ += hours(24);
+  turns();
+  answer_with({.code = "cancelled"});
+  turns();
+
+  EXPECT_EQ(batch(id)["status"], "expired");
+  EXPECT_EQ(content(desk_->open_file(acme_, batch(id)["error_file_id"]))[0]["error"]["code"],
+            "batch_expired");
+}
+
+TEST_F(Batches, of_messages_have_one_file_of_results) {
+  json requests = json::array();
+  for (int i = 0; i < 3; ++i)
+    requests.push_back(
+        {{"custom_id", "r" + std::to_string(i)}, {"params", {{"model", "claude-x"}, {"n", i}}}});
+  const auto made = desk_->create_message_batch(acme_, json{{"requests", requests}}.dump(1), now_);
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string id = json::parse(*made)["id"];
+  EXPECT_EQ(json::parse(*made)["request_counts"]["processing"], 3);
+  EXPECT_EQ(json::parse(*made)["created_at"], "2023-11-14T22:13:20.000Z");
+  EXPECT_FALSE(desk_->open_results(acme_, id));
+
+  turns();
+  answer(1);
+  turns();
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::anthropic, id, now_));
+  EXPECT_EQ(batch(id, Api::anthropic)["processing_status"], "canceling");
+  turns();
+  answer_with({.code = "cancelled"});
+  turns();
+
+  const json done = batch(id, Api::anthropic);
+  EXPECT_EQ(done["processing_status"], "ended");
+  EXPECT_EQ(done["request_counts"],
+            (json{{"processing", 0}, {"succeeded", 1}, {"errored", 0}, {"canceled", 2}, {"expired", 0}}));
+  EXPECT_EQ(done["results_url"], "http://here/v1/messages/batches/" + id + "/results");
+  const std::vector<json> results = content(desk_->open_results(acme_, id));
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0]["result"]["message"]["answer"]["n"], 0);
+  EXPECT_EQ(results[2]["result"], (json{{"type", "canceled"}}));
+  EXPECT_EQ(json::parse(*desk_->files(acme_, {}))["data"].size(), 0u) << "its files are nobody's";
+
+  EXPECT_TRUE(desk_->delete_message_batch(acme_, id));
+  EXPECT_FALSE(desk_->batch(acme_, Api::anthropic, id));
+}
+
+TEST_F(Batches, of_messages_are_refused_as_a_whole) {
+  const auto refusal_of = [&](const std::string& body) {
+    const auto made = desk_->create_message_batch(acme_, body, now_);
+    return made ? "" : made.error().message;
+  };
+  EXPECT_THAT(refusal_of("{"), HasSubstr("no JSON"));
+  EXPECT_THAT(refusal_of(R"({"requests":[]})"), HasSubstr("at least one"));
+  EXPECT_THAT(
+      refusal_of(
+          R"({"requests":[{"custom_id":"a","params":{"model":"c"}},{"custom_id":"a","params":{"model":"c"}}]})"),
+      HasSubstr("requests.1.custom_id"));
+  EXPECT_THAT(refusal_of(R"({"requests":[{"custom_id":"a","params":{"model":"c","stream":true}}]})"),
+              HasSubstr("requests.0"));
+}
+
+TEST_F(Batches, are_seen_by_their_owner_alone) {
+  const std::string id = create(lines(1));
+  const BatchCaller other{.owner = "other"};
+
+  EXPECT_EQ(desk_->batch(other, Api::openai, id).error().name, "not_found");
+  EXPECT_EQ(desk_->batch(acme_, Api::anthropic, id).error().name, "not_found");
+  EXPECT_EQ(desk_->file(other, batch(id)["input_file_id"]).error().name, "not_found");
+  EXPECT_EQ(json::parse(*desk_->batches(other, Api::openai, {}))["data"].size(), 0u);
+}
+
+TEST_F(Batches, are_listed_in_pages) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 5; ++i)
+    ids.push_back(create(lines(1)));
+  const auto page = [&](const ListRequest& list, Api api = Api::openai) {
+    const json document = json::parse(*desk_->batches(acme_, api, list));
+    std::vector<std::string> found;
+    for (const json& item : document["data"])
+      found.push_back(item["id"]);
+    return std::pair(found, document["has_more"].get<bool>());
+  };
+  using Page = std::pair<std::vector<std::string>, bool>;
+
+  EXPECT_EQ(page({.limit = "2"}), (Page{{ids[4], ids[3]}, true}));
+  EXPECT_EQ(page({.after = ids[3], .limit = "2"}), (Page{{ids[2], ids[1]}, true}));
+  EXPECT_EQ(page({.after = ids[1], .limit = "2"}), (Page{{ids[0]}, false}));
+  EXPECT_EQ(page({.before = ids[1], .limit = "2"}), (Page{{ids[3], ids[2]}, true}));
+  EXPECT_EQ(page({.before = ids[3], .limit = "2"}), (Page{{ids[4]}, false}));
+  EXPECT_EQ(desk_->batches(acme_, Api::openai, {.limit = "0"}).error().param, "limit");
+}
+
+TEST_F(Batches, keep_their_bounds) {
+  settings_.batches_max = 1;
+  settings_.files_max = 2;
+  create(lines(1));
+  const std::string file = upload(lines(1));
+
+  const auto second = desk_->create_batch(
+      acme_,
+      json{{"input_file_id", file}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+          .dump(),
+      now_);
+  EXPECT_EQ(second.error().name, "caller_limit");
+  const auto third =
+      desk_->create_file(acme_, "multipart/form-data; boundary=XX",
+                         "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+                         "--XX\r\ncontent-disposition: form-data; name=file; filename=f\r\n\r\n{}\r\n--XX--",
+                         now_);
+  EXPECT_THAT(third.error().message, HasSubstr("files_per_caller_max"));
+}
+
+TEST_F(Batches, and_files_go_when_their_time_is_over) {
+  const std::string id = create(lines(1));
+  turns();
+  answer(1);
+  turns();
+  const std::string output = batch(id)["output_file_id"];
+
+  now_ += settings_.keep + hours(1);
+  turns();
+
+  EXPECT_FALSE(desk_->batch(acme_, Api::openai, id));
+  EXPECT_FALSE(desk_->file(acme_, output));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path("state/files")));
+}
+
+TEST_F(Batches, do_not_lose_their_input_before_they_are_over) {
+  const std::string id = create(lines(1));
+  const std::string input = batch(id)["input_file_id"];
+
+  EXPECT_EQ(desk_->delete_file(acme_, input).error().name, "conflict");
+  turns();
+  answer(1);
+  turns();
+  EXPECT_TRUE(desk_->delete_file(acme_, input));
+}
+
+TEST_F(Batches, have_their_folder_alone) {
+  EXPECT_THROW(BatchStore(folder_.path("state")), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace lanemq::gateway

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/left_jobs.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace lanemq::gateway {
+namespace {
+
+class ReadLeftJob : public testing::Test {
+ protected:
+  tl::expected<LeftJob, ApiError> read(const std::string& text) {
+    http_.body = Blob::copy(text);
+    return read_left_job(settings_, caller_, http_);
+  }
+  std::string refusal_of(const std::string& text) {
+    const auto job = read(text);
+    return job ? "" : job.error().name + " " + job.error().param;
+  }
+
+  Settings settings_{};
+  Caller caller_{.name = "acme", .client = "acme"};
+  HttpRequest http_{.method = "POST", .path = "/v1/jobs"};
+};
+
+TEST_F(ReadLeftJob, takes_a_request_of_an_api) {
+  const auto job = read(
+      R"({"id":"j.1","delay_ms":5,"request":{"endpoint":"/v1/messages","body":{"model":"claude-x@low","service_tier":"auto","a":[ 1 ]}}})");
+
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->request.service, "anthropic");
+  EXPECT_EQ(job->request.model, "claude-x");
+  EXPECT_EQ(job->request.lane, "low");
+  EXPECT_EQ(job->request.client, "acme");
+  EXPECT_EQ(job->request.delay, std::chrono::milliseconds(5));
+  EXPECT_EQ(job->body, R"({"model":"claude-x","a":[ 1 ]})");
+  EXPECT_NE(job->request.meta.find("/v1/messages"), std::string::npos);
+}
+
+TEST_F(ReadLeftJob, takes_a_body_for_any_service) {
+  const auto job = read(R"({"service":"echo","lane":"batch","model":"m","body":[1, 2]})");
+
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->request.service, "echo");
+  EXPECT_EQ(job->request.lane, "batch");
+  EXPECT_EQ(job->request.model, "m");
+  EXPECT_EQ(job->body, "[1, 2]");
+}
+
+TEST_F(ReadLeftJob, says_what_is_wrong) {
+  EXPECT_EQ(refusal_of("{"), "bad_request ");
+  EXPECT_EQ(refusal_of("{}"), "bad_request request");
+  EXPECT_EQ(refusal_of(R"({"body":1})"), "bad_request service");
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"id":"a b"})"), "bad_request id");
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"timeout_ms":-1})"), "bad_request timeout_ms");
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"lane":"nowhere"})"), "bad_request x-lanemq-lane");
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/models","body":{"model":"x"}}})"),
+            "bad_request request.endpoint");
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/messages","body":{"model":"x","stream":true}}})"),
+            "bad_request request.body.stream");
+}
+
+TEST_F(ReadLeftJob, keeps_to_the_models_of_a_key) {
+  const KeySettings key{.name = "acme", .models = {"gpt-*"}};
+  caller_.key = &key;
+
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/messages","body":{"model":"claude-x"}}})"),
+            "forbidden request.body.model");
+  EXPECT_EQ(refusal_of(R"({"service":"openai","model":"gpt-x","body":{"model":"other"}})"), "forbidden body");
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/embeddings","body":{"model":"gpt-x"}}})"), "");
+}
+
+TEST(JobDocument, says_how_a_job_ended) {
+  EXPECT_EQ(
+      job_document("j", ClientError{.code = "deadline", .message = "late", .attempts = 1}),
+      R"({"id":"j","object":"job","state":"expired","attempts":1,"error":{"code":"deadline","message":"late"}})");
+  EXPECT_FALSE(is_end_of_job({.code = "not_found"}));
+  EXPECT_FALSE(is_end_of_job({.code = "deadline", .local = true}));
+  EXPECT_TRUE(is_end_of_job({.code = "upstream_failed"}));
+}
+
+}  // namespace
+}  // namespace lanemq::gateway

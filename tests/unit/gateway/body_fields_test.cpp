@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/body_fields.hpp"
+
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace lanemq::gateway {
+namespace {
+
+TEST(BodyFields, are_those_of_the_top_level) {
+  const auto fields = read_body_fields(
+      R"( {"messages":[{"model":"inner","stream":true,"content":"a \"quoted\\\" brace } ]"}],
+          "metadata":{"model":"inner","x":[[],{}]} , "stream" : true,"model":"gpt-x@high","service_tier":"flex","n":1e3} )");
+
+  ASSERT_TRUE(fields) << fields.error().message;
+  EXPECT_EQ(fields->model, "gpt-x@high");
+  EXPECT_EQ(fields->service_tier, "flex");
+  EXPECT_TRUE(fields->stream);
+}
+
+TEST(BodyFields, may_be_absent_or_null) {
+  for (const char* body :
+       {"{}", R"({"model":null,"stream":null,"service_tier":null})", R"({"stream":false})"}) {
+    const auto fields = read_body_fields(body);
+    ASSERT_TRUE(fields) << body;
+    EXPECT_TRUE(fields->model.empty());
+    EXPECT_FALSE(fields->stream);
+  }
+}
+
+TEST(BodyFields, cannot_be_hidden_behind_an_escape_or_a_second_one) {
+  EXPECT_EQ(read_body_fields(R"({"mod\u0065l":"a"})")->model, "a");
+  EXPECT_EQ(read_body_fields(R"({"model":"\u0061"})")->model, "a");
+  EXPECT_EQ(read_body_fields(R"({"model":"a","mod\u0065l":"b"})").error().param, "model");
+  EXPECT_EQ(read_body_fields(R"({"stream":true,"stream":false})").error().param, "stream");
+}
+
+TEST(BodyFields, of_the_wrong_kind_are_named) {
+  EXPECT_EQ(read_body_fields(R"({"model":1})").error().param, "model");
+  EXPECT_EQ(read_body_fields(R"({"model":")" + std::string(200, 'x') + "\"}").error().param, "model");
+  EXPECT_EQ(read_body_fields(R"({"stream":"true"})").error().param, "stream");
+  EXPECT_EQ(read_body_fields(R"({"service_tier":[]})").error().param, "service_tier");
+}
+
+TEST(BodyFields, broken_bodies_are_refused) {
+  for (const char* body :
+       {"", " ", "[]", "null", "\"model\"", "{", R"({"model")", R"({"model":)", R"({"model":})",
+        R"({"model":"a)", R"({"model":"a\)",
+        R"({"model":"a"})"
+        "x",
+        R"({"model":"a",})", R"({,"model":"a"})", R"({"a":[1,2})", R"({"a":{"b":"})", R"({a:1})"})
+    EXPECT_FALSE(read_body_fields(body)) << body;
+}
+
+TEST(BodyFields, deep_nesting_costs_no_stack) {
+  const std::size_t depth = 1'000'000;
+  const std::string body =
+      R"({"a":)" + std::string(depth, '[') + std::string(depth, ']') + R"(,"model":"m"})";
+
+  EXPECT_EQ(read_body_fields(body)->model, "m");
+}
+
+/// What a real parser takes for an object, is read; and nothing makes it read outside.
+TEST(BodyFields, agree_with_a_parser_on_bodies_cut_and_changed_anywhere) {
+  const std::string whole =
+      R"({"model":"gpt-x","messages":[{"role":"user","content":"caf\u00e9 \"x\" \\"}],"stream":true,"n":[1,{"a":null}]})";
+  std::mt19937 chance(3);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string body = whole.substr(0, chance() % (whole.size() + 1));
+    for (unsigned changes = chance() % 3; changes > 0 && !body.empty(); --changes)
+      body[chance() % body.size()] = "{}[]\",:\\ atr0\x01\xFF"[chance() % 15];
+
+    const auto fields = read_body_fields(body);
+    const auto parsed = nlohmann::json::parse(body, nullptr, false);
+
+    if (!parsed.is_object()) continue;
+    if (fields)
+      EXPECT_EQ(fields->model, parsed.value("model", nlohmann::json()).is_string() ? parsed["model"] : "")
+          << body;
+    else
+      EXPECT_FALSE(fields.error().param.empty()) << body;  // it is JSON: a field is to blame
+  }
+}
+
+}  // namespace
+}  // namespace lanemq::gateway

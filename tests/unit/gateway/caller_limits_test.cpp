@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/caller_limits.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct CallerLimitsTest : testing::Test {
+  KeySettings key{.name = "team"};
+  CallerLimits limits;
+  Loop::TimePoint now{seconds(1'000)};
+
+  Caller caller(Api api = Api::openai) { return {.name = "team", .client = "team", .api = api, .key = &key}; }
+};
+
+TEST_F(CallerLimitsTest, let_everybody_in_where_there_are_none) {
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_FALSE(limits.take(Caller{}, now));
+  EXPECT_FALSE(limits.take(caller(), now));
+}
+
+TEST_F(CallerLimitsTest, refill_evenly_and_say_when_to_come_again) {
+  key.requests_per_minute = 2;
+  EXPECT_FALSE(limits.take(caller(), now));
+  EXPECT_FALSE(limits.take(caller(), now));
+
+  const auto refused = limits.take(caller(), now);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, "tenant_rpm");
+  EXPECT_EQ(refused->retry_after, milliseconds(30'000));
+
+  EXPECT_TRUE(limits.take(caller(), now + milliseconds(29'900)));
+  EXPECT_FALSE(limits.take(caller(), now + milliseconds(30'000)));
+}
+
+TEST_F(CallerLimitsTest, tokens_may_run_into_debt_that_is_paid_first) {
+  key.tokens_per_minute = 600;
+  EXPECT_FALSE(limits.take(caller(), now));
+  limits.spend_tokens(caller(), 1'200, now);
+
+  EXPECT_EQ(limits.take(caller(), now)->code, "tenant_tpm");
+  EXPECT_TRUE(limits.take(caller(), now + seconds(60)));
+  EXPECT_FALSE(limits.take(caller(), now + seconds(61)));
+}
+
+TEST_F(CallerLimitsTest, bound_what_runs_at_once) {
+  key.concurrency = 1;
+  EXPECT_FALSE(limits.take(caller(), now));
+  EXPECT_EQ(limits.take(caller(), now)->code, "tenant_concurrency");
+
+  limits.give_back(caller());
+
+  EXPECT_FALSE(limits.take(caller(), now));
+}
+
+TEST_F(CallerLimitsTest, are_described_in_the_callers_own_words) {
+  key.requests_per_minute = 60;
+  limits.take(caller(), now);
+  Headers openai, anthropic;
+
+  limits.describe(caller(), now, openai);
+  limits.describe(caller(Api::anthropic), now, anthropic);
+
+  EXPECT_EQ(openai.get("x-ratelimit-limit-requests"), "60");
+  EXPECT_EQ(openai.get("x-ratelimit-remaining-requests"), "59");
+  EXPECT_EQ(openai.get("x-ratelimit-reset-requests"), "1s");
+  EXPECT_EQ(openai.find("x-ratelimit-limit-tokens"), nullptr);
+  EXPECT_EQ(anthropic.get("anthropic-ratelimit-requests-remaining"), "59");
+  EXPECT_EQ(anthropic.get("anthropic-ratelimit-requests-reset").size(),
+            std::string("2026-01-01T00:00:00Z").size());
+}
+
+}  // namespace
+}  // namespace lanemq::gateway

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "client/gateway/flights.hpp"
+#include "client/gateway/job_routes.hpp"
+#include "client/gateway/keep_alive.hpp"
+#include "client/gateway/lane_choice.hpp"
+#include "client/gateway/models.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+const std::vector<std::string> kRanking{"critical", "high", "normal", "low", "batch"};
+
+TEST(LaneChoice, takes_the_first_that_is_named) {
+  LaneWish wish{.header = "critical", .prefix = "high", .suffix = "batch", .service_tier = "flex"};
+  EXPECT_EQ(choose_lane(wish, {}, kRanking), "critical");
+  wish.header = {};
+  EXPECT_EQ(choose_lane(wish, {}, kRanking), "high");
+  wish.prefix = {};
+  EXPECT_EQ(choose_lane(wish, {}, kRanking), "batch");
+  wish.suffix = {};
+  EXPECT_EQ(choose_lane(wish, {}, kRanking), "low");
+  wish.service_tier = {};
+  EXPECT_EQ(choose_lane(wish, {}, kRanking), "normal");
+  EXPECT_EQ(choose_lane(wish, {.fallback = "low"}, kRanking), "low");
+}
+
+TEST(LaneChoice, knows_the_tiers_of_both_providers) {
+  for (const auto& [tier, lane] : {std::pair("priority", "high"),
+                                   {"fast", "high"},
+                                   {"flex", "low"},
+                                   {"default", "normal"},
+                                   {"auto", "normal"},
+                                   {"standard_only", "normal"},
+                                   {"another", "normal"}})
+    EXPECT_EQ(choose_lane({.service_tier = tier}, {}, kRanking), lane) << tier;
+}
+
+TEST(LaneChoice, refuses_what_is_named_and_not_allowed_and_lowers_what_is_meant) {
+  const LaneRules rules{.allowed = {"normal", "batch"}};
+
+  const auto refused = choose_lane({.header = "high"}, rules, kRanking);
+
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().name, "forbidden");
+  EXPECT_NE(refused.error().message.find("normal, batch"), std::string::npos);
+  EXPECT_EQ(choose_lane({.service_tier = "priority"}, rules, kRanking), "normal");
+  EXPECT_EQ(choose_lane({.service_tier = "flex"}, rules, kRanking), "batch");
+  EXPECT_EQ(choose_lane({}, {.allowed = {"high"}}, kRanking), "high");
+}
+
+TEST(LaneChoice, names_the_lanes_that_there_are) {
+  const auto refused = choose_lane({.prefix = "fast"}, {}, kRanking);
+
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().name, "bad_request");
+  EXPECT_NE(refused.error().message.find("critical, high, normal, low, batch"), std::string::npos);
+}
+
+TEST(LaneChoice, leaves_an_at_sign_to_models_that_have_one) {
+  EXPECT_EQ(split_model("gpt-x@high", kRanking).model, "gpt-x");
+  EXPECT_EQ(split_model("gpt-x@high", kRanking).lane, "high");
+  EXPECT_EQ(split_model("claude@20240620", kRanking).model, "claude@20240620");
+  EXPECT_EQ(split_model("claude@20240620@low", kRanking).model, "claude@20240620");
+  EXPECT_EQ(split_model("@high", kRanking).model, "@high");
+}
+
+ClientError failure(std::string code, std::optional<int> status = {}, std::string_view body = {}) {
+  return {.code = std::move(code), .upstream_status = status, .body = Blob::copy(body)};
+}
+
+TEST(FallBacks, are_taken_for_their_reasons) {
+  EXPECT_TRUE(is_reason(failure("upstream_failed", 429), FallBackOn::rate));
+  EXPECT_TRUE(is_reason(failure("lane_full"), FallBackOn::rate));
+  EXPECT_TRUE(is_reason(failure("deadline"), FallBackOn::timeout));
+  EXPECT_TRUE(is_reason(failure("upstream_failed", 503), FallBackOn::server_error));
+  EXPECT_TRUE(is_reason(failure("worker_lost"), FallBackOn::server_error));
+  EXPECT_FALSE(is_reason(failure("upstream_failed", 429), FallBackOn::server_error));
+  EXPECT_TRUE(is_reason(failure("upstream_rejected", 400, R"({"error":{"code":"context_length_exceeded"}})"),
+                        FallBackOn::context));
+  EXPECT_FALSE(is_reason(failure("upstream_rejected", 400, "{}"), FallBackOn::context));
+  EXPECT_TRUE(is_reason(failure("upstream_quota"), FallBackOn::quota));
+
+  ModelSettings route;
+  EXPECT_TRUE(falls_back(route, failure("deadline")));
+  EXPECT_FALSE(falls_back(route, failure("upstream_rejected", 400, "{}")));
+  route.falls_back_on[static_cast<std::size_t>(FallBackOn::timeout)] = false;
+  EXPECT_FALSE(falls_back(route, failure("deadline")));
+}
+
+TEST(KeepAlives, are_what_sdks_survive) {
+  // A blank line behind the comment would be an empty event to some of them.
+  EXPECT_EQ(keep_alive(Api::openai), ": ka\n");
+  EXPECT_EQ(keep_alive(Api::anthropic), "event: ping\ndata: {\"type\": \"ping\"}\n\n");
+}
+
+TEST(Fingerprints, tell_parts_apart_and_nothing_else) {
+  EXPECT_EQ(fingerprint_of("a", "b", "c"), fingerprint_of("a", "b", "c"));
+  EXPECT_NE(fingerprint_of("a", "b", "c"), fingerprint_of("ab", "", "c"));
+  EXPECT_NE(fingerprint_of("a", "b", "c"), fingerprint_of("a", "", "bc"));
+  EXPECT_EQ(fingerprint_of("a", "b", "c").size(), 32u);
+}
+
+TEST(Patience, is_a_second_less_than_the_sdks) {
+  EXPECT_EQ(patience_of({{"x-stainless-timeout", "600"}})->sdk, milliseconds(599'000));
+  EXPECT_EQ(patience_of({{"x-stainless-timeout", "600"}, {"x-stainless-read-timeout", "2.5"}})->sdk,
+            milliseconds(1'500));
+  EXPECT_EQ(patience_of({{"x-stainless-read-timeout", "0.5"}})->sdk, milliseconds(100));
+  EXPECT_FALSE(patience_of({{"x-stainless-read-timeout", "NaN"}})->sdk);
+  EXPECT_EQ(patience_of({{"x-lanemq-timeout-ms", "50"}})->asked, milliseconds(50));
+  for (const char* wrong : {"", "0", "-1", "1.5", "99999999999999999999"})
+    EXPECT_FALSE(patience_of({{"x-lanemq-timeout-ms", wrong}})) << wrong;
+}
+
+TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) {
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/v1/chat/completions";
+  request.headers = {{"openai-beta", "x"}, {"authorization", "Bearer secret"}, {"x-stainless-lang", "js"}};
+
+  const std::string openai = upstream_meta(Api::openai, request);
+  request.method = "GET";
+  request.path = "/v1/models";
+  request.query = "limit=5";
+  const std::string anthropic = upstream_meta(Api::anthropic, request);
+
+  EXPECT_NE(openai.find("\xB1/chat/completions"), std::string::npos);
+  EXPECT_NE(openai.find("openai-beta"), std::string::npos);
+  EXPECT_EQ(openai.find("secret"), std::string::npos);
+  EXPECT_EQ(openai.find("stainless"), std::string::npos);
+  EXPECT_NE(anthropic.find("/v1/models?limit=5"), std::string::npos);
+  EXPECT_NE(anthropic.find("GET"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lanemq::gateway
