@@ -204,11 +204,13 @@ void Auditor::heard_window(const std::string& address, const wire::Window& windo
   if (job == nullptr || job->place == nullptr || job->place->address != address ||
       job->attempt != window.attempt || !job->streams)
     violated("a window of what its worker does not hold");
-  if (window.seq != job->parts.taken || window.seq <= job->parts.said)
+  // Before the chunk of this step was taken, who was let go may have left less.
+  if (window.seq > job->parts.taken || window.seq <= job->parts.said)
     violated(job->name() + ": a window of " + std::to_string(window.seq) + " where " +
              std::to_string(job->parts.taken) + " are taken");
   job->parts.said = window.seq;
-  job->parts.said_bytes = job->parts.taken_bytes;
+  job->parts.said_bytes =
+      window.seq == job->parts.taken ? job->parts.taken_bytes : job->parts.bytes_until(window.seq);
 }
 
 /// How many chunks an end says, and that who read got all of them.
