@@ -441,6 +441,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   }
   app.footer(
       "Each option is also read from the environment, as LANEMQ_WORKER_CAPACITY and so on.\n"
+      "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
       "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
       "Exit codes: 0 done, 2 usage, 3 no broker within connect-timeout-ms.");
   try {
