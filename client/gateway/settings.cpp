@@ -145,7 +145,7 @@ constexpr Row kRows[] = {
      [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
     {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
      [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
-    {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway",
+    {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway/BROKER",
      "where files and batches are kept; one gateway at a time has it",
      [](Settings& s, const std::string& v) {
        s.batches.folder = v;
@@ -421,8 +421,9 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-/// Where files and batches are kept when nobody says it; empty: nobody knows.
-std::string usual_state_folder(const Environment& environment) {
+/// Where files and batches are kept when nobody says it; empty: nobody knows. Batches are jobs of one broker, so
+/// that another one has a folder of its own.
+std::string usual_state_folder(const Environment& environment, const std::string& broker) {
   const auto folder = [&](const char* variable) {
     const char* const value = environment(variable);
     return std::string(value != nullptr ? value : "");
@@ -430,9 +431,13 @@ std::string usual_state_folder(const Environment& environment) {
   // The service manager's may be several, with colons.
   if (const std::string given = folder("STATE_DIRECTORY"); !given.empty())
     return given.substr(0, given.find(':'));
-  if (const std::string state = folder("XDG_STATE_HOME"); !state.empty()) return state + "/lanemq/gateway";
-  const std::string home = folder("HOME");
-  return home.empty() ? home : home + "/.local/state/lanemq/gateway";
+  std::string base = folder("XDG_STATE_HOME");
+  if (base.empty()) base = folder("HOME").empty() ? "" : folder("HOME") + "/.local/state";
+  if (base.empty()) return base;
+  std::string name = broker;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ':' || c == '*'; }, '-');
+  return base + "/lanemq/gateway/" + name;
 }
 
 void check_lanes(const Settings& settings, const KeySettings& key) {
@@ -496,13 +501,14 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   }
   Request request;
   request.settings.server.port = 8080;
-  request.settings.batches.folder = usual_state_folder(environment);
   if (!path.empty()) read_file(path, environment, request.settings);
   for (const Row& row : kRows)
     if (const char* value = environment(variable_of(row)))
       apply(row, variable_of(row), value, request.settings);
   for (const Row& row : kRows)
     if (!flags[row.key].empty()) apply(row, flag_of(row), flags[row.key], request.settings);
+  BatchSettings& batches = request.settings.batches;
+  if (!batches.folder_named) batches.folder = usual_state_folder(environment, request.settings.broker);
   check(request.settings);
   return request;
 }

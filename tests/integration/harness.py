@@ -22,6 +22,10 @@ import unittest
 import zmq
 from msgpack import packb, unpackb
 
+# What programs keep where nobody says: not in the home of whoever runs the tests.
+STATE = tempfile.TemporaryDirectory()
+os.environ["XDG_STATE_HOME"] = STATE.name
+os.environ.pop("STATE_DIRECTORY", None)
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 # How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
