@@ -91,8 +91,8 @@ class Sdk(unittest.TestCase):
         if not os.path.isdir(os.path.join(FOLDER, "node_modules")):
             self.fail(f"{FOLDER}/node_modules is missing: run `npm ci --ignore-scripts` in {FOLDER}")
         # One file after the other: some tests wait until any call is in flight.
-        done = subprocess.run([node, "--test", "--test-concurrency=1", *files], cwd=FOLDER, env={**os.environ, **variables}, capture_output=True,
-                              text=True, timeout=RUN_SECONDS)
+        done = subprocess.run([node, "--test", "--test-concurrency=1", *files], cwd=FOLDER,
+                              env={**os.environ, **variables}, capture_output=True, text=True, timeout=RUN_SECONDS)
         told = [line for line in done.stdout.splitlines() if "hang-up" in line or line.startswith(("# tests", "# pass"))]
         print("\n".join(told), file=sys.stderr)
         if done.returncode != 0:
