@@ -49,6 +49,7 @@ struct Options {
   double token_ms = 0;
   double stall_ms = 30'000;
   std::vector<std::string> keys;
+  bool allow_sdk_headers = false;
   std::string log;
   std::string check;
 };
@@ -138,7 +139,7 @@ void add_options(CLI::App& app, Options& options) {
                  "Keys that calls must carry, else 401: SECRET or NAME=SECRET, separate by comma; each has "
                  "--rpm and --tpm for itself; absent: none needed")
       ->delimiter(',');
-  app.add_flag("--allow-sdk-headers", options.upstream.allow_sdk_headers,
+  app.add_flag("--allow-sdk-headers", options.allow_sdk_headers,
                "x-stainless-* are no violation: for SDKs that call the double itself");
   app.add_option("--max-connections", options.server.connections_max,
                  "Open connections; further ones are closed")
@@ -213,6 +214,7 @@ int main(int argc, char** argv) {
     options.upstream.latency = parse_latency(options.latency_ms);
     options.upstream.keys = parse_keys(options.keys);
     options.upstream.stall = milliseconds(options.stall_ms);
+    if (options.allow_sdk_headers) options.upstream.sdk_headers = SdkHeaders::allowed;
     options.upstream.token_gap = milliseconds(options.token_ms);
     options.upstream.started_unix = std::chrono::system_clock::now().time_since_epoch();
   } catch (const CLI::ParseError& error) {

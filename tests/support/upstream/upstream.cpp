@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 
+#include "tests/support/upstream/break_off.hpp"
 #include "tests/support/upstream/errors.hpp"
 #include "tests/support/upstream/models.hpp"
 
@@ -14,51 +14,6 @@ namespace {
 
 constexpr std::string_view kKeyPath = "/admin/keys/";
 constexpr std::string_view kModelsPath = "/v1/models";
-constexpr std::string_view kVersion = "anthropic-version";
-/// The most names that a record tells of what should not be there.
-constexpr std::size_t kLeaksMax = 16;
-
-std::string_view path_of(std::string_view target) {
-  return target.substr(0, target.find('?'));
-}
-
-bool equal_names(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-std::string in_small_letters(std::string_view name) {
-  std::string small(name);
-  std::transform(small.begin(), small.end(), small.begin(),
-                 [](unsigned char byte) { return std::tolower(byte); });
-  return small;
-}
-
-Dialect dialect_of(const Request& request) {
-  return request.header(kVersion).empty() ? Dialect::openai : Dialect::anthropic;
-}
-
-Reply refusal(const Request& request, unsigned status, const ApiError& error) {
-  return {.status = status, .body = error_body(dialect_of(request), status, error, "")};
-}
-
-Reply not_found(const Request& request) {
-  return refusal(request, 404,
-                 {.message = "Unknown request URL: " + std::string(request.method) + " " +
-                             std::string(request.target.substr(0, 200)) +
-                             ". lanemq-upstream --help tells what there is.",
-                  .code = "unknown_url"});
-}
-
-Reply wrong_method(const Request& request, std::string_view method) {
-  Reply reply =
-      refusal(request, 405,
-              {.message = "Not allowed to " + std::string(request.method) + " on " +
-                          std::string(path_of(request.target)) + "; use " + std::string(method) + ".",
-               .code = "method_not_allowed"});
-  reply.headers.emplace_back("allow", method);
-  return reply;
-}
 
 std::string digits_of(std::uint64_t number) {
   char digits[17];
@@ -84,53 +39,7 @@ ApiError rate_limited(const Verdict& verdict, const std::string& model) {
   return error;
 }
 
-// What chance breaks off ends in its middle.
-void break_off(Fault fault, std::uint64_t middle, std::optional<std::uint64_t>& place, Delivery& delivery) {
-  if (fault != Fault::reset && fault != Fault::half) return;
-  delivery.broken_off = fault == Fault::reset ? Finish::reset : Finish::closed;
-  place = middle;
-}
-
-// Where the faults that the model's name asks for break an answer off; the first that is asked for wins.
-Fault break_off_as_asked(const ModelFaults& faults, bool stream, Delivery& delivery) {
-  const auto behind_deltas = [&](const std::optional<std::uint64_t>& deltas, Finish finish) {
-    if (deltas) delivery.deltas_max = deltas;
-    if (deltas) delivery.broken_off = finish;
-    return deltas.has_value();
-  };
-  const auto behind_bytes = [&](const std::optional<std::uint64_t>& bytes, Finish finish) {
-    if (bytes) delivery.bytes_max = bytes;
-    if (bytes) delivery.broken_off = finish;
-    return bytes.has_value();
-  };
-  if (faults.no_answer || behind_bytes(faults.reset_bytes, Finish::reset)) return Fault::reset;
-  if (behind_bytes(faults.half_bytes, Finish::closed)) return Fault::half;
-  if (!stream) return faults.stall_deltas ? Fault::stall : Fault::none;
-  if (behind_deltas(faults.eof_deltas, Finish::done)) return Fault::eof;
-  if (behind_deltas(faults.stall_deltas, Finish::silent)) return Fault::stall;
-  if (behind_deltas(faults.error_deltas, Finish::done)) {
-    delivery.error = error_of_status(529);
-    return Fault::error_event;
-  }
-  return Fault::none;
-}
-
-// Why what the model's name asks for is impossible here; empty if it is not.
-std::string misfit(const Api& api, const ModelRequest& asked, const ModelFaults& faults) {
-  if (!asked.stream && (faults.eof_deltas || faults.error_deltas || faults.stamps || faults.comments))
-    return "The model's name asks for something that only streams do; ask with stream: true.";
-  if (faults.pings && (!asked.stream || api.dialect() != Dialect::anthropic))
-    return "Only the streams of messages have pings.";
-  return {};
-}
-
 }  // namespace
-
-std::string_view Request::header(std::string_view name) const {
-  for (const auto& [field, value] : headers)
-    if (equal_names(field, name)) return value;
-  return {};
-}
 
 Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
     : options_(options), started_(now), log_(std::move(log)) {
@@ -141,7 +50,7 @@ Upstream::Upstream(const UpstreamOptions& options, TimePoint now, Log log)
 
 Call Upstream::receive(const Request& request, TimePoint now) {
   Call call{.arrived = now};
-  const std::string_view path = path_of(request.target);
+  const std::string_view path = request.path();
   if (const Api* const api = find_api(path); api && request.method == "POST") {
     Work work{.api = *api, .request = request, .call = call};
     receive_work(work);
@@ -169,7 +78,7 @@ Call Upstream::receive_oversized(const Request& request, std::uint64_t body_byte
   const ApiError error{.message = "The body is larger than " + std::to_string(body_bytes_max) +
                                   " bytes (body-limit); send less.",
                        .code = "request_too_large"};
-  if (const Api* const api = find_api(path_of(request.target))) {
+  if (const Api* const api = find_api(request.path())) {
     ++stats_.calls;
     ++stats_.bad_requests;
     Work work{.api = *api, .request = request, .call = call, .account = account_of(request)};
@@ -224,10 +133,10 @@ void Upstream::check(Work& work) {
   };
   const auto body = parse_object(work.request.body);
   if (!body) return refuse_bad(body.error());
-  if (work.api.dialect() == Dialect::anthropic && work.request.header(kVersion).empty())
+  if (work.api.dialect() == Dialect::anthropic && work.request.header(kVersionHeader).empty())
     return refuse_bad({.message = "anthropic-version: header is required"});
   CallRecord& record = *work.call.record;
-  record.leaks = leaks_of(work, *body);
+  record.leaks = leaks_of(work.request, work.api, *body, options_.sdk_headers);
   if (!record.leaks.empty()) {
     ++stats_.violations;
     return refuse_bad({.message = "Unrecognized request argument supplied: " + record.leaks.front(),
@@ -244,26 +153,6 @@ void Upstream::check(Work& work) {
   } catch (const Refusal& refused) {
     refuse_bad(refused.error);
   }
-}
-
-std::vector<std::string> Upstream::leaks_of(const Work& work, const Json& body) const {
-  std::vector<std::string> leaks;
-  const auto leak = [&](std::string name) {
-    if (leaks.size() < kLeaksMax) leaks.push_back(std::move(name));
-  };
-  for (const auto& [field, value] : work.request.headers) {
-    const std::string name = in_small_letters(field);
-    const bool own = name.starts_with("x-lanemq-") && name != "x-lanemq-job" && name != "x-lanemq-attempt";
-    const bool sdk = name.starts_with("x-stainless-") && !options_.allow_sdk_headers;
-    if (own || sdk || name == "x-priority") leak(name);
-  }
-  const auto known = work.api.parameters();
-  for (const auto& [name, value] : body.items())
-    if (std::find(known.begin(), known.end(), name) == known.end()) leak(name);
-  if (const Json& model = member(body, "model");
-      model.is_string() && model.get_ref<const std::string&>().find('@') != std::string::npos)
-    leak("model " + model.get<std::string>());
-  return leaks;
 }
 
 Reply Upstream::set_key(std::string_view name, std::string_view body) {
@@ -291,7 +180,7 @@ Reply Upstream::set_key(std::string_view name, std::string_view body) {
 }
 
 Reply Upstream::models(const Request& request, std::string_view id) const {
-  const Dialect dialect = dialect_of(request);
+  const Dialect dialect = request.dialect();
   if (id.empty() || id == "/") return {.body = models_body(dialect, created_s())};
   Reply reply;
   if (id.starts_with("/")) reply.body = model_body(dialect, id.substr(1), created_s());

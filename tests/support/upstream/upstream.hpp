@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/upstream/api.hpp"
 #include "tests/support/upstream/call_log.hpp"
 #include "tests/support/upstream/draws.hpp"
-#include "tests/support/upstream/limit_headers.hpp"
+#include "tests/support/upstream/exchange.hpp"
+#include "tests/support/upstream/leaks.hpp"
 #include "tests/support/upstream/limiter.hpp"
 #include "tests/support/upstream/model_faults.hpp"
 #include "tests/support/upstream/peak.hpp"
@@ -37,26 +37,9 @@ struct UpstreamOptions {
   FaultRates faults{};
   Duration stall = std::chrono::seconds(30);
   std::uint64_t seed = 1;
-  std::vector<ApiKey> keys{};      ///< Empty: any key, or none, is welcome, and all calls are one account.
-  bool allow_sdk_headers = false;  ///< x-stainless-* are no violation.
-  Duration started_unix{};         ///< The wall clock at the start, since 1970.
-};
-
-/// A request as it arrived. The views must live through receive() only.
-struct Request {
-  std::string_view method;
-  std::string_view target;  ///< The path, perhaps with a query, which is ignored.
-  std::vector<std::pair<std::string_view, std::string_view>> headers{};
-  std::string_view body;
-
-  /// The value of the first header field with that name, in small letters; empty where there is none.
-  std::string_view header(std::string_view name) const;
-};
-
-struct Reply {
-  unsigned status = 200;
-  std::string body{};      ///< Unless the call has a script.
-  HeaderFields headers{};  ///< Beside content-type and content-length.
+  std::vector<ApiKey> keys{};  ///< Empty: any key, or none, is welcome, and all calls are one account.
+  SdkHeaders sdk_headers = SdkHeaders::refused;
+  Duration started_unix{};  ///< The wall clock at the start, since 1970.
 };
 
 /// One request on its way: what to answer, when, and what to do wrong about it.
@@ -152,7 +135,6 @@ class Upstream {
   void receive_work(Work& work);
   void refuse(Work& work, unsigned status, const ApiError& error);
   void check(Work& work);
-  std::vector<std::string> leaks_of(const Work& work, const Json& body) const;
   Reply set_key(std::string_view name, std::string_view body);
   Reply models(const Request& request, std::string_view id) const;
   void limit(Work& work, const ModelRequest& asked, const ModelFaults& faults);

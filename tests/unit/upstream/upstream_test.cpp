@@ -321,7 +321,7 @@ TEST_F(UpstreamTest, refuses_and_logs_what_a_gateway_must_not_pass_on) {
 
 TEST_F(UpstreamTest, lets_sdks_call_it_themselves_when_it_is_told_to) {
   Upstream strict = make({});
-  Upstream lenient = make({.allow_sdk_headers = true});
+  Upstream lenient = make({.sdk_headers = SdkHeaders::allowed});
   Request request = chat();
   request.headers = {{"x-stainless-os", "Linux"}};
 
