@@ -69,7 +69,7 @@ TEST(BodyFields, agree_with_a_parser_on_bodies_cut_and_changed_anywhere) {
   std::mt19937 chance(3);
   for (int round = 0; round < 20'000; ++round) {
     std::string body = whole.substr(0, chance() % (whole.size() + 1));
-    for (unsigned changes = chance() % 3; changes > 0 && !body.empty(); --changes)
+    for (auto changes = chance() % 3; changes > 0 && !body.empty(); --changes)
       body[chance() % body.size()] = "{}[]\",:\\ atr0\x01\xFF"[chance() % 15];
 
     const auto fields = read_body_fields(body);
