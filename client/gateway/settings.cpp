@@ -421,8 +421,8 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-/// Where files and batches are kept when nobody says it; empty: nobody knows. Batches are jobs of one broker, so
-/// that another one has a folder of its own.
+/// Where files and batches are kept when nobody says it; empty: nobody knows. Batches are jobs of one broker,
+/// so that another one has a folder of its own.
 std::string usual_state_folder(const Environment& environment, const std::string& broker) {
   const auto folder = [&](const char* variable) {
     const char* const value = environment(variable);
