@@ -507,6 +507,7 @@ bool Client::Core::tell() {
   session_.take_arrived(arrived_);
   session_.take_finished(finished_);
   for (client::Arrived& arrived : arrived_) {
+    pending_bytes_.fetch_sub(arrived.freed_bytes, std::memory_order_relaxed);
     const std::int64_t seq = arrived.chunk.seq;
     if (*arrived.on_chunk) call_back([&] { (*arrived.on_chunk)(std::move(arrived.chunk)); });
     if (arrived.takes_at_once) session_.seen(arrived.ref, seq, steady_now());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <lanemq/codec.hpp>
 
@@ -134,6 +135,9 @@ void Session::finish(Table::iterator at, Outcome outcome) {
       ++named;
     if (named != end) streams_by_id_.erase(named);
   }
+  // Whoever ends it may know of none: a broker that has forgotten the job, or this client.
+  if (at->second.stream && !outcome)
+    outcome.error().chunks = std::max(outcome.error().chunks, at->second.stream->next);
   const std::size_t body_bytes = request.body_bytes;
   finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
   pending_.erase(at);
@@ -186,6 +190,7 @@ void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now)
     stream.by_fetch = true;  // from now on, should it have to be asked for again
     request.header = {};
     request.body = {};
+    arrived.freed_bytes = std::exchange(request.body_bytes, 0);
   }
   ++stream.next;
   stream.sizes.push_back(body.size());

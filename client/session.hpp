@@ -58,6 +58,7 @@ struct Arrived {
   bool takes_at_once = true;
   std::shared_ptr<const ChunkHandler> on_chunk{};
   JobChunk chunk{};
+  std::size_t freed_bytes = 0;  ///< of the request's body, which is not needed any more
 };
 
 /// A request that is over, and what is to be told to whom.

@@ -395,6 +395,10 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   document.text("reply", name_of(job.reply)).integer("retain_ms", job.retain_ms);
   if (job.extra && !job.extra->waiters.empty())
     document.integer("waiters", signed_of(job.extra->waiters.size()));
+  if (const AnswerStream* const answer = job.answer()) {
+    document.integer("readers", signed_of(answer->readers.size()));
+    document.integer("chunks", answer->next());
+  }
   const BudgetSet set = job.stream().budgets();
   std::vector<std::string_view> budgets;
   for (const std::size_t i : budgets_.members(set))

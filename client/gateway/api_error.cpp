@@ -41,7 +41,7 @@ constexpr ErrorRow kRows[] = {
     {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes},
     {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes},
     {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes},
-    {"slow_reader", 500, "server_error", "slow_reader", 500, "api_error", Retry::no},
+    {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no},
     {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no},
     // The gateway's own.
     {"method_not_allowed", 405, "invalid_request_error", "method_not_allowed", 405, "invalid_request_error",

@@ -27,8 +27,7 @@ struct ErrorRow {
   Retry retry;
 };
 
-/// All rows: the broker's codes, then the gateway's own. docs/gateway.md is generated from none of it but
-/// checked against it.
+/// All rows: the broker's codes, then the gateway's own.
 std::span<const ErrorRow> api_error_table();
 /// The row of that name; an unknown one is `internal`.
 const ErrorRow& api_error_row(std::string_view name);

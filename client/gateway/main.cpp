@@ -27,6 +27,9 @@ namespace {
 
 constexpr int kExitDone = 0, kExitUsage = 2, kExitRefused = 3;
 constexpr std::chrono::milliseconds kDrainLookEvery{20};
+/// Requests to the broker that may have no answer yet: for each caller a job and its cancellation; beside
+/// them the lines of batches.
+constexpr std::size_t kPendingPerCaller = 2, kPendingBeside = 10'000;
 
 const char* environment(const std::string& name) {
   return std::getenv(name.c_str());
@@ -119,8 +122,10 @@ int run(const Settings& settings) {
   const Access access(settings.keys);
   Router router;
   HttpServer server(settings.server, router, refusal_answer);
-  Client broker(
-      {.endpoint = settings.broker, .log = [log](std::string_view line) { log->warn("{}", line); }});
+  Client broker({.endpoint = settings.broker,
+                 .pending_max = settings.server.connections_max * kPendingPerCaller + kPendingBeside,
+                 .pending_bytes_max = settings.server.bodies_bytes_max * 2,
+                 .log = [log](std::string_view line) { log->warn("{}", line); }});
   Gateway gateway{
       .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
   Health health(gateway, server);

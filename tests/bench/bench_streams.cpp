@@ -15,7 +15,8 @@
 //             after the next one of their stream was due (late), and what the way adds then.
 //
 // The bare loop runs before and after lanemq; `added` is lanemq's figure less the mean of the two. What
-// others used of the machine meanwhile is said below the table: the figures need both cores.
+// others used of the machine meanwhile is said below the table: the times need both cores, the CPU time less
+// so.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -220,9 +221,10 @@ void run_bare_reader(const Load& load, Control& control) {
 struct Figures {
   double p50 = 0, p99 = 0, max = 0;
   std::size_t lost = 0, late = 0;
+  double broker_cpu = 0;  ///< of the one between the ends, for each piece
 };
 
-Figures figures_of(const Load& load, const Control& control) {
+Figures figures_of(const Load& load, const Control& control, pid_t broker) {
   const std::size_t count = control.received;
   std::vector<std::uint32_t> samples(control.samples_ns.begin(), control.samples_ns.begin() + count);
   std::sort(samples.begin(), samples.end());
@@ -235,7 +237,8 @@ Figures figures_of(const Load& load, const Control& control) {
           .p99 = at(0.99),
           .max = at(1),
           .lost = load.all() - std::min(count, load.all()),
-          .late = static_cast<std::size_t>(samples.end() - in_time)};
+          .late = static_cast<std::size_t>(samples.end() - in_time),
+          .broker_cpu = cpu_seconds_of(broker) * 1e6 / static_cast<double>(load.all())};
 }
 
 Figures run_lanemq(const Load& load, const std::string& program) {
@@ -250,24 +253,25 @@ Figures run_lanemq(const Load& load, const std::string& program) {
   const pid_t reader =
       children.fork_end("lanemq reader", [&] { run_reader(broker.clients, load, *control); });
   children.wait_for_end(reader, kPatience + load.cadence * static_cast<std::int64_t>(load.pieces));
-  return figures_of(load, *control);
+  return figures_of(load, *control, broker.pid);
 }
 
 Figures run_bare(const Load& load) {
   Shared<Control> control;
   Children children;
-  children.fork_end("bare loop", [&] { run_bare_loop(*control); });
+  const pid_t loop = children.fork_end("bare loop", [&] { run_bare_loop(*control); });
   children.wait_until(
       "the bare loop is bound", [&] { return control->bound.load(); }, kPreparation);
   const pid_t reader = children.fork_end("bare reader", [&] { run_bare_reader(load, *control); });
   children.fork_end("bare worker", [&] { run_bare_worker(load, *control); });
   children.wait_for_end(reader, kPatience + load.cadence * static_cast<std::int64_t>(load.pieces));
-  return figures_of(load, *control);
+  return figures_of(load, *control, loop);
 }
 
 void print_row(const char* name, const Figures& figures) {
-  std::printf("  %-18s p50 %8.0f µs   p99 %8.0f µs   max %8.0f µs   lost %zu   late %zu\n", name, figures.p50,
-              figures.p99, figures.max, figures.lost, figures.late);
+  std::printf(
+      "  %-16s p50 %7.0f µs  p99 %7.0f µs  max %7.0f µs  lost %zu  late %zu  broker's CPU %.1f µs a piece\n",
+      name, figures.p50, figures.p99, figures.max, figures.lost, figures.late, figures.broker_cpu);
 }
 
 /// Whether nothing was lost.
@@ -281,7 +285,7 @@ bool measure(const Load& load, const std::string& program) {
   print_row("bare loop", before);
   print_row("lanemq", lanemq);
   print_row("bare loop again", after);
-  std::printf("  added              p50 %8.0f µs   p99 %8.0f µs\n", lanemq.p50 - (before.p50 + after.p50) / 2,
+  std::printf("  added            p50 %7.0f µs  p99 %7.0f µs\n", lanemq.p50 - (before.p50 + after.p50) / 2,
               lanemq.p99 - (before.p99 + after.p99) / 2);
   std::printf("  others used %.2f cores meanwhile\n", others.cores());
   std::fflush(stdout);

@@ -419,3 +419,87 @@ def a_stream_that_breaks_says_how_much_was_sent(room):
     answer = client.get("error")
     expect(answer.fields.get("chunks"), 2, "chunks")
     worker.jobs(0)
+
+
+@rule("Streams", feature="stream")
+def a_worker_is_a_window_ahead_at_most(room):
+    """A worker sends at most 64 chunks beyond the last window; one more is refused and may come again. The broker says
+    window when half of it has been taken."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, stream=True, id=room.id("a"))
+    for seq in range(64):
+        chunk(worker, job, seq, b"x")
+    expect([client.get("chunk").fields["seq"] for _ in range(64)], list(range(64)), "the chunks")
+    chunk(worker, job, 64, b"early")
+    refused = expect_error(worker.get("error"), "bad_request")
+    expect((refused.fields.get("job"), refused.fields.get("attempt")), (job.fields["job"], 1), "which chunk's job")
+    client.send("seen", {"id": room.id("a"), "seq": 40})
+    expect(worker.get("window").fields["seq"], 40, "the window")
+    chunk(worker, job, 64, b"late")
+    expect(client.get("chunk").body, b"late", "the chunk that was refused before")
+    worker.hand_in(job)
+    expect(client.get("result").fields.get("chunks"), 65, "chunks")
+
+
+@rule("Streams", feature="stream")
+def chunks_that_leave_a_gap_are_refused(room):
+    """A chunk that leaves a gap, or is of a job without stream, gets bad_request and changes nothing."""
+    client, worker = room.client(), room.worker(capacity=2)
+    job, whole = room.running(worker, client, stream=True, id=room.id("a")), room.running(worker, client)
+    for of, seq in ((job, 1), (whole, 0)):
+        chunk(worker, of, seq, b"wrong")
+        expect_error(worker.get("error"), "bad_request")
+    chunk(worker, job, 0, b"right")
+    expect(client.get("chunk").body, b"right", "the first chunk")
+    worker.hand_in(job)
+    expect(client.get("result").fields.get("chunks"), 1, "chunks")
+
+
+@rule("Streams", feature="stream")
+def who_comes_late_gets_all_of_it(room):
+    """A second submit with stream gets the chunks from the first on, a fetch from from_seq on, and then what comes; who
+    does not ask for chunks gets the terminal message alone."""
+    client, late, follower, waiter, worker = *(room.client() for _ in range(4)), room.worker()
+    job = room.running(worker, client, stream=True, id=room.id("a"), body=b"q")
+    chunk(worker, job, 0, b"0")
+    client.get("chunk")
+    late.submit(b"q", stream=True, id=room.id("a"), reply="both")
+    expect(late.get("accepted").fields.get("duplicate"), True, "duplicate")
+    expect(late.get("chunk").body, b"0", "what was there")
+    follower.send("fetch", {"id": room.id("a"), "from_seq": 1, "wait_ms": 60000})
+    waiter.send("fetch", {"id": room.id("a"), "wait_ms": 60000})
+    for peer in (follower, waiter):
+        peer.status(room.id("a"))
+    chunk(worker, job, 1, b"1")
+    for reader in (client, late, follower):
+        expect(reader.get("chunk").body, b"1", "what came")
+    worker.hand_in(job)
+    for reader in (client, late, follower, waiter):
+        expect(reader.get("result").fields.get("chunks"), 2, "chunks")
+
+
+@rule("Streams", feature="stream")
+def before_the_first_chunk_a_stream_is_tried_again(room):
+    """Before the first chunk everything is tried again, unseen by the client; the first chunk says the attempts."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, stream=True)
+    worker.hand_in(job, "error", **{"class": "released"})
+    again = worker.get("job")
+    expect((again.fields["job"], again.fields["attempt"]), (job.fields["job"], 2), "the second hand-over")
+    chunk(worker, again, 0, b"x")
+    first = client.get("chunk")
+    expect((first.fields["seq"], first.fields.get("attempts", 1)), (0, 1), "the first chunk")
+    chunk(worker, job, 1, b"of the first attempt")
+    chunk(worker, again, 1, b"y")
+    expect(client.get("chunk").body, b"y", "the second chunk")
+    worker.hand_in(again)
+    client.get("result")
+
+
+@rule("Client to broker: seen", feature="stream")
+def seen_names_a_stream(room):
+    """seen without id and ref is bad_request; one for no stream is not answered."""
+    client = room.client()
+    expect_error(client.ask("seen", {"seq": 1}), "bad_request")
+    client.send("seen", {"id": room.id("nothing"), "seq": 1})
+    expect(client.fence(), [], "the answer to seen")

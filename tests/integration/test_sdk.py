@@ -8,6 +8,7 @@ gateway with the double behind it.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
+import urllib.request
 
 import harness
 
@@ -64,18 +66,23 @@ class Sdk(unittest.TestCase):
     def start_double(self, *arguments):
         return self.serve("lanemq-upstream", "--latency-ms", "1", "--log", self.log, *arguments)
 
-    def start_gateway(self, openai, anthropic, keys=""):
-        """A broker, a worker that calls these base URLs with the keys of the environment, and the gateway before them."""
-        # No service is given up for what the tests make it do wrong.
-        self.room.start_broker("--set", "breaker=false")
-        self.room.start(harness.Process(
+    def start_gateway(self, openai, anthropic, *arguments, keys=""):
+        """A worker that calls these base URLs with the keys of the environment, and the gateway before the broker."""
+        worker = self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--capacity", "256", "--service",
             f"openai=openai:{openai}", "--service", f"anthropic=anthropic:{anthropic}"))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
         settings = os.path.join(self.folder, "gateway.toml")
         with open(settings, "w") as file:
             file.write(keys)
         return self.serve("lanemq-gateway", "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", "--config",
-                          settings, cwd=self.folder)
+                          settings, "--state", os.path.join(self.folder, "state"), *arguments)
+
+    def start_all(self, *arguments, keys="", limits=()):
+        """The same with the double behind it. Returns the URLs of both."""
+        upstream = self.start_double("--keys", "sk-upstream", *limits)
+        with unittest.mock.patch.dict(os.environ, OPENAI_API_KEY="sk-upstream", ANTHROPIC_API_KEY="sk-upstream"):
+            return self.start_gateway(f"{upstream}/v1", upstream, *arguments, keys=keys), upstream
 
     def run_tests(self, files, **variables):
         node = shutil.which("node")
@@ -116,12 +123,28 @@ class Double(Sdk):
 
 class Gateway(Sdk):
     def test_the_sdks_take_the_gateway_for_the_real_service(self):
-        upstream = self.start_double("--keys", "sk-upstream")
-        with unittest.mock.patch.dict(os.environ, OPENAI_API_KEY="sk-upstream", ANTHROPIC_API_KEY="sk-upstream"):
-            url = self.start_gateway(f"{upstream}/v1", upstream, KEYS.format(
-                caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited")))
+        # No service is given up for what the tests make it do wrong.
+        self.room.start_broker("--set", "breaker=false")
+        url, upstream = self.start_all(keys=KEYS.format(
+            caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited")))
         self.run_all([*FILES, "gateway.test.mjs"], url, upstream, "gateway")
         self.check_log()
+
+    def test_the_sdks_survive_silence(self):
+        self.room.start_broker()
+        url, upstream = self.start_all("--commit-ms", "200", "--keep-alive-ms", "200")
+        self.run_all(["keep_alive.test.mjs"], url, upstream, "gateway")
+        self.check_log()
+
+    def test_limits_are_kept_while_streaming(self):
+        limits = ("requests_per_minute=600", "tokens_per_minute=100000", "window=bucket", "output=max_tokens")
+        self.room.start_broker(*(word for limit in limits for word in ("--set", f"budget.api.{limit}")))
+        url, upstream = self.start_all(limits=("--rpm", "600", "--tpm", "100000", "--window", "bucket"))
+        self.run_all(["limits.test.mjs"], url, upstream, "gateway")
+        self.check_log()
+        with urllib.request.urlopen(upstream + "/stats", timeout=harness.PATIENCE) as answer:
+            stats = json.load(answer)
+        self.assertEqual((stats["rejected_429"], stats["duplicate_jobs"]), (0, 0), stats)
 
 
 class Real(Sdk):
@@ -130,6 +153,7 @@ class Real(Sdk):
     ones, if need be (LANEMQ_OPENAI_URL, LANEMQ_ANTHROPIC_URL)."""
 
     def test_the_sdks_reach_a_real_provider_through_the_gateway(self):
+        self.room.start_broker()
         url = self.start_gateway(os.environ.get("LANEMQ_OPENAI_URL", "https://api.openai.com/v1"),
                                  os.environ.get("LANEMQ_ANTHROPIC_URL", "https://api.anthropic.com"))
         self.run_tests(["real.test.mjs"], LANEMQ_SDK_URL=url)

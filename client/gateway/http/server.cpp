@@ -495,8 +495,8 @@ void HttpServer::Core::Connection::on_header(error_code error) {
 }
 
 void HttpServer::Core::Connection::read_body() {
-  const auto left = parser_->content_length_remaining();
-  buffer_.reserve(left ? std::min<std::size_t>(*left + kReadBytes, kBodyReadBytes) : kBodyReadBytes);
+  const auto length = parser_->content_length();
+  buffer_.reserve(length ? std::min<std::size_t>(*length + kReadBytes, kBodyReadBytes) : kBodyReadBytes);
   http::async_read_some(
       socket_, buffer_, *parser_,
       [self = shared_from_this()](error_code error, std::size_t) { self->on_body_part(error); });

@@ -28,7 +28,8 @@ struct ClientOptions {
 
   /// Requests without an answer, of all kinds. One more is refused at once with `client_full`.
   std::size_t pending_max = 10'000;
-  /// Bodies of those requests together. A single body may be larger when nothing else is pending.
+  /// Bodies of those requests together; that of a stream counts until its first piece is there. A single body
+  /// may be larger when nothing else is pending.
   std::size_t pending_bytes_max = std::size_t{256} * 1024 * 1024;
   /// One body. A larger one is refused at once with `too_large`.
   std::size_t body_bytes_max = limits::body_bytes_max;
@@ -59,7 +60,7 @@ struct JobRequest {
   std::optional<int> attempts_max{};
   std::optional<bool> durable{};
   bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
-  /// A msgpack value that goes to the worker as it is; empty: none. docs/handlers.md says what handlers read.
+  /// A msgpack value that goes to the worker as it is; empty: none. docs/workers.md says what handlers read.
   std::string meta{};
   bool stream = false;  ///< of leave(): the answer is made in pieces, for follow()
 };
@@ -82,7 +83,7 @@ struct ClientError {
   std::optional<std::chrono::milliseconds> retry_after{};
   std::int64_t attempts = 0;
   std::string limiter{};
-  std::int64_t chunks = 0;               ///< of a streamed answer: what was sent of it before it broke
+  std::int64_t chunks = 0;               ///< of a streamed answer: so many of it came before it broke
   std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
   Blob body{};                           ///< what the upstream said, where it said something; owns its bytes
   bool local = false;  ///< said by this library: whether the broker ran the job is not known

@@ -286,6 +286,18 @@ TEST(Client, a_stream_goes_on_with_a_broker_that_comes_back) {
   EXPECT_EQ(again.pieces_sent(), 100);
 }
 
+TEST(Client, the_body_of_a_stream_that_has_begun_takes_no_place) {
+  FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 100, .sent_max = 10});
+  Reading reading;
+  Client client({.endpoint = broker.endpoint(), .pending_bytes_max = 1'000});
+  const std::string body(900, 'b');
+  client.stream({.service = "echo"}, Blob::borrow(body), reading.reader());
+
+  ASSERT_TRUE(comes_true([&] { return reading.count() == 10; }));
+
+  EXPECT_TRUE(get(client.submit({.service = "echo"}, body)));
+}
+
 TEST(Client, follows_the_stream_of_another) {
   FakeBroker broker(kAnyPort, FakeBroker::Manner::echo, {.pieces = 150});
   std::atomic<std::int64_t> first{-1}, count{0};

@@ -986,6 +986,19 @@ TEST_F(StreamTest, ends_when_the_client_is_closed) {
   session_.seen("job-2", 0, now_);
 }
 
+TEST_F(StreamTest, an_error_says_how_many_pieces_came) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_chunk(1, 1);
+  hear_error(1, "not_found", 0);
+
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].outcome.error().chunks, 2);
+}
+
 TEST_F(StreamTest, counts_what_comes_twice_or_to_nobody) {
   submit(1);
   stream(2);

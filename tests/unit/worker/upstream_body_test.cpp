@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/http/upstream_body.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -24,10 +26,11 @@ TEST(ReadBody, reads_usage_in_the_words_of_openai) {
 
 TEST(ReadBody, reads_usage_in_the_words_of_anthropic) {
   const BodyFacts facts = read_body(
-      R"({"type":"message","usage":{"input_tokens":7,"cache_read_input_tokens":3,"output_tokens":9}})");
+      R"({"type":"message","usage":{"cache_creation_input_tokens":2,"input_tokens":7,"cache_read_input_tokens":3,
+      "output_tokens":9}})");
 
   ASSERT_TRUE(facts.usage);
-  EXPECT_EQ(facts.usage->input_tokens, 7);
+  EXPECT_EQ(facts.usage->input_tokens, 9) << "what is put into the cache counts, what is read does not";
   EXPECT_EQ(facts.usage->output_tokens, 9);
   EXPECT_EQ(facts.usage->cached_tokens, 3);
 }
@@ -40,6 +43,9 @@ TEST(ReadBody, looks_for_usage_at_the_top_only) {
 }
 
 TEST(ReadBody, takes_no_count_that_is_none) {
+  EXPECT_EQ(read_body(R"({"usage":{"input_tokens":9223372036854775807,"cache_creation_input_tokens":1}})")
+                .usage->input_tokens,
+            std::numeric_limits<std::int64_t>::max());
   EXPECT_FALSE(read_body(R"({"usage":{"prompt_tokens":-1,"completion_tokens":1.5}})").usage);
   EXPECT_FALSE(read_body(R"({"usage":{"prompt_tokens":99999999999999999999}})").usage);
   EXPECT_FALSE(read_body(R"({"usage":{"prompt_tokens":"7","completion_tokens":null}})").usage);

@@ -132,6 +132,51 @@ TEST(StatusFailure, passes_the_limits_on) {
   EXPECT_EQ(failure_of(429, "", {"x-ratelimit-limit-requests: 60"}).limits->limit_requests, 60);
 }
 
+TEST(StatusFailure, says_the_upstreams_status) {
+  EXPECT_EQ(failure_of(429).upstream_status, 429);
+  EXPECT_EQ(failure_of(529).upstream_status, 529);
+}
+
+TEST(StatusFailure, more_tokens_than_the_model_takes_are_told_apart) {
+  const JobFailure of_openai =
+      failure_of(400, R"({"error":{"code":"context_length_exceeded","message":"x"}})");
+  const JobFailure of_anthropic = failure_of(
+      400,
+      R"({"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}})");
+
+  EXPECT_EQ(of_openai.code, "context_length_exceeded");
+  EXPECT_EQ(of_anthropic.code, "context_length_exceeded");
+  EXPECT_EQ(of_openai.error_class, ErrorClass::permanent);
+  EXPECT_EQ(failure_of(400, R"({"error":{"message":"the prompt is too long"}})").code, "upstream_400");
+}
+
+TEST(ErrorEventFailure, has_the_status_that_such_an_error_has_elsewhere) {
+  const auto of = [](std::string_view error) { return error_event_failure(error, UpstreamHeaders()); };
+  const struct {
+    std::string_view error;
+    int status;
+    ErrorClass error_class;
+  } known[] = {
+      {R"({"type":"overloaded_error","message":"x"})", 529, ErrorClass::overloaded},
+      {R"({"type":"rate_limit_error"})", 429, ErrorClass::limited},
+      {R"({"type":"tokens","code":"rate_limit_exceeded"})", 429, ErrorClass::limited},
+      {R"({"type":"insufficient_quota","code":"insufficient_quota"})", 429, ErrorClass::quota},
+      {R"({"type":"billing_error"})", 402, ErrorClass::quota},
+      {R"({"type":"authentication_error"})", 401, ErrorClass::quota},
+      {R"({"type":"invalid_request_error"})", 400, ErrorClass::permanent},
+      {R"({"type":"api_error"})", 500, ErrorClass::retry},
+      {R"({"code":503,"message":"x"})", 503, ErrorClass::overloaded},
+      {R"({"code":"of their own"})", 500, ErrorClass::retry},
+      {R"("broken)", 500, ErrorClass::retry},
+  };
+  for (const auto& [error, status, error_class] : known) {
+    EXPECT_EQ(of(error).upstream_status, status) << error;
+    EXPECT_EQ(of(error).error_class, error_class) << error;
+  }
+  EXPECT_EQ(of(R"({"type":"rate_limit_error","message":"Please retry in 3s."})").retry_after,
+            std::chrono::milliseconds(3000));
+}
+
 TEST(TransportFailure, a_broken_call_is_tried_again) {
   const auto code_of = [](CURLcode error) { return transport_failure(error, {}).code; };
   EXPECT_EQ(code_of(CURLE_COULDNT_RESOLVE_HOST), "resolve");

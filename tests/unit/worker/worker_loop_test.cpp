@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -234,7 +235,8 @@ class StreamingHandler final : public Handler {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable resumes_;
-  int stops_ = 0, resumed_ = 0;
+  std::atomic<int> stops_{0};
+  int resumed_ = 0;
 };
 
 TEST(Worker, streams_from_other_threads_no_faster_than_its_reader_takes) {

@@ -22,6 +22,7 @@ enum class Place : unsigned char { elsewhere, top, usage, input_details, output_
 class FactReader final : public nlohmann::json_sax<Json> {
  public:
   BodyFacts facts;
+  Count cache_creation;
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -92,6 +93,7 @@ class FactReader final : public nlohmann::json_sax<Json> {
         if (key_ == "prompt_tokens" || key_ == "input_tokens") return &usage().input_tokens;
         if (key_ == "completion_tokens" || key_ == "output_tokens") return &usage().output_tokens;
         if (key_ == "cache_read_input_tokens") return &usage().cached_tokens;
+        if (key_ == "cache_creation_input_tokens") return &cache_creation;
         return nullptr;
       case Place::input_details:
         return key_ == "cached_tokens" ? &usage().cached_tokens : nullptr;
@@ -130,7 +132,12 @@ BodyFacts read_body(std::string_view json) {
   if (json.size() > kReadBytesMax) return {};
   FactReader reader;
   static_cast<void>(Json::sax_parse(json.begin(), json.end(), &reader));
-  return std::move(reader.facts);
+  BodyFacts& facts = reader.facts;
+  // Where they are told apart they count against the limit of input together; what is read does not.
+  if (reader.cache_creation && facts.usage && facts.usage->input_tokens &&
+      *reader.cache_creation <= std::numeric_limits<std::int64_t>::max() - *facts.usage->input_tokens)
+    *facts.usage->input_tokens += *reader.cache_creation;
+  return std::move(facts);
 }
 
 }  // namespace lanemq::worker

@@ -17,7 +17,8 @@ inline constexpr std::size_t kReadBytesMax = std::size_t{8} * 1024 * 1024;
 struct BodyFacts {
   /// From `usage`, in the words of OpenAI (`prompt_tokens`, `completion_tokens`, their `_details`) or of
   /// Anthropic
-  /// (`input_tokens`, `output_tokens`, `cache_read_input_tokens`). `requests` is not set.
+  /// (`input_tokens` with `cache_creation_input_tokens`, `output_tokens`, `cache_read_input_tokens`).
+  /// `requests` is not set.
   std::optional<wire::Usage> usage;
   std::string error_code, error_type, error_message;  ///< from `error`, or from the top
   std::optional<long> error_status;  ///< `code` of `error` where it is an HTTP status of an error

@@ -114,6 +114,7 @@ EventFacts read_openai_event(const SseEvent& event) {
   // Broken JSON is the caller's to see.
   if (cursor.failed()) return {};
   if (!type.empty()) facts.kind = kind_of_type(type);
+  if (event.name == "error") facts.kind = EventKind::error;
   if (facts.kind == EventKind::error && facts.error.empty()) facts.error = event.data;
   if (!facts.error.empty()) {
     facts.kind = EventKind::error;
