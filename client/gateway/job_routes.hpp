@@ -20,6 +20,8 @@ class JobRoutes {
   explicit JobRoutes(Gateway& gateway) : gateway_(gateway), flights_(gateway, limits_) {}
 
   void add_to(Router& router);
+  /// What the callers' keys allow; for other routes that take work from them.
+  CallerLimits& limits() { return limits_; }
 
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };

@@ -379,6 +379,11 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
                           .retry_after = milliseconds(1'000)}));
   auto job = read_left_job(gateway_.settings, *caller, request);
   if (!job) return responder->answer(refusal(request, job.error()));
+  if (const std::optional<ApiError> over = limits_.take(*caller, gateway_.loop.now())) {
+    ++gateway_.metrics.caller_limits_hit;
+    return responder->answer(refusal(request, *over));
+  }
+  limits_.give_back(*caller);
   const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));

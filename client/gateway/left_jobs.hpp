@@ -8,6 +8,7 @@
 
 #include <lanemq/client.hpp>
 
+#include "client/gateway/caller_limits.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http/router.hpp"
 
@@ -38,7 +39,8 @@ bool is_end_of_job(const ClientError& error);
 /// their ids begin with a hash of the caller's name.
 class LeftJobRoutes {
  public:
-  explicit LeftJobRoutes(Gateway& gateway) : gateway_(gateway) {}
+  /// A job that is left counts as one of the caller's requests; what it costs in tokens does not count.
+  LeftJobRoutes(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
 
   void add_to(Router& router);
 
@@ -49,6 +51,7 @@ class LeftJobRoutes {
   void cancel(const HttpRequest& request, const ResponderPtr& responder);
 
   Gateway& gateway_;
+  CallerLimits& limits_;
 };
 
 }  // namespace lanemq::gateway

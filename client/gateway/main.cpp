@@ -132,7 +132,7 @@ int run(const Settings& settings) {
   health.add_routes(router);
   JobRoutes job_routes(gateway);
   job_routes.add_to(router);
-  LeftJobRoutes left_job_routes(gateway);
+  LeftJobRoutes left_job_routes(gateway, job_routes.limits());
   left_job_routes.add_to(router);
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <lanemq/text.hpp>
 
@@ -78,10 +79,6 @@ bool model_allowed(std::string_view models, std::string_view model) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> batch_endpoints() {
-  return {std::begin(kEndpoints), std::end(kEndpoints)};
-}
 
 // ---- what is whose, and what there is room for
 // -------------------------------------------------------------

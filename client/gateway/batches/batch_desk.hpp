@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -78,8 +77,5 @@ class BatchDesk {
   BatchStore& store_;
   BatchEngine& engine_;
 };
-
-/// The endpoints that an OpenAI batch may have.
-std::vector<std::string_view> batch_endpoints();
 
 }  // namespace lanemq::gateway

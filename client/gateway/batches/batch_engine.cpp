@@ -266,7 +266,7 @@ bool BatchEngine::turn(WallTime now) {
       more |= step(*active_.at(number), now);
     sweep(now);
     trouble_.clear();
-    return more || answers_left_;
+    return more || answers_left_ || !arrived_.empty();
   } catch (const std::exception& error) {
     trouble_ = error.what();
     not_before_ = now + kTroubleWait;

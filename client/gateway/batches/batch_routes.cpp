@@ -156,20 +156,23 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
   const auto caller = caller_of(request, api, takes);
   if (!caller) return responder->answer(refusal(request, caller.error()));
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
-  service_->ask([this, holder, api, ask, caller = *caller](BatchDesk& desk, WallTime now) {
-    Asked asked = std::move(*holder);
-    Reply reply;
-    try {
-      reply = ask(desk, caller, asked.request, now);
-    } catch (const std::exception& error) {
-      reply = tl::unexpected(error_of(error));
-    }
-    hand_back(gateway_.loop, std::move(asked), [api, reply = std::move(reply)](const Asked& back) {
-      HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(back.request, reply.error());
-      if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
-      back.responder->answer(std::move(answer));
-    });
-  });
+  service_->ask(
+      [this, holder, api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk, WallTime now) {
+        Asked asked = std::move(*holder);
+        Reply reply;
+        try {
+          reply = ask(desk, caller, asked.request, now);
+        } catch (const std::exception& error) {
+          reply = tl::unexpected(error_of(error));
+        }
+        hand_back(
+            gateway_.loop, std::move(asked), [this, api, began, reply = std::move(reply)](const Asked& back) {
+              HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(back.request, reply.error());
+              gateway_.metrics.answered(api, answer.status, gateway_.loop.now() - began);
+              if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
+              back.responder->answer(std::move(answer));
+            });
+      });
 }
 
 void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, Api api,

@@ -311,6 +311,18 @@ TEST_F(Batches, expire_after_their_window) {
             "batch_expired");
 }
 
+TEST_F(Batches, fail_the_lines_that_cannot_be_read_any_more) {
+  const std::string id = create(lines(10));
+  turns();
+  std::filesystem::resize_file(folder_.path("state/files/" + batch(id)["input_file_id"].get<std::string>()),
+                               0);
+  answer(4);
+  turns();
+
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 10}, {"completed", 4}, {"failed", 6}}));
+  EXPECT_EQ(batch(id)["status"], "completed");
+}
+
 TEST_F(Batches, of_messages_have_one_file_of_results) {
   json requests = json::array();
   for (int i = 0; i < 3; ++i)
