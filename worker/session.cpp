@@ -407,6 +407,13 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
   }
   refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
   effects.push_back(Refused{});
+  if (!refusal.job || *refusal.job < 0) return;
+  // A piece of an answer was not taken: what follows it would be an answer with a hole.
+  const auto place = table_.find({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)});
+  if (place == table_.end() || place->second.phase != Held::Phase::running || !place->second.stream) return;
+  fail(place,
+       {.error_class = ErrorClass::permanent, .code = "chunk_refused", .message = printable(refusal.message)},
+       now, effects);
 }
 
 void Session::on_stale(wire::Lease lease, Effects& effects) {

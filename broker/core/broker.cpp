@@ -352,9 +352,12 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                   .envelope = job.text.get(JobText::envelope),
                   .grouping = &job.connection->grouping},
                  {job.text.get(JobText::ref)});
-  if (job.answer() != nullptr)
-    for (const auto& reader : job.answer()->readers)
+  if (AnswerStream* const stream = job.answer(); stream != nullptr) {
+    // What an earlier life of the broker has sent is not known any more: that is no whole answer.
+    if (state == JobState::succeeded && !stream->placed()) refuse_readers_before(job, stream->next());
+    for (const auto& reader : stream->readers)
       say_terminal(how, origin_of(*reader), {reader->ref});
+  }
   if (job.extra)
     for (const auto& waiter : job.extra->waiters)
       say_terminal(how,

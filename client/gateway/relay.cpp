@@ -133,6 +133,9 @@ void Relay::on_failed(const ClientError& error) {
   HttpAnswer answer = error_answer(caller_.api, api_error, request_id_);
   for (const auto& [name, value] : headers())
     answer.headers.set(name, value);
+  // A job that was never handed over has waited all the time.
+  if (!flight_->facts().queued && flight_->facts().attempts == 0)
+    answer.headers.set("x-lanemq-queue-ms", ms_text(gateway_.loop.now() - arrived_));
   const int status = answer.status;
   responder_->answer(std::move(answer));
   over(status);

@@ -180,7 +180,6 @@ class Answers(harness.Case):
             "retain_ms": (-1, "at least 0"),
             "reply": ("maybe", "result, accepted or both"),
             "orphan": ("adopt", "keep"),
-            "stream": (True, "not in this version"),
             "durable": ("yes", "true or false"),
             "ref": ("r" * 65, "64"),
             "cost": ([1], "map"),

@@ -817,6 +817,16 @@ TEST_F(SessionTest, pieces_that_cannot_be_sent_end_the_job) {
   EXPECT_EQ(chunk({2, 1}, std::string(101, 'x')), (Lines{"> error 2.1 permanent too_large", "cancel 2.1"}));
 }
 
+TEST_F(SessionTest, a_piece_that_the_broker_refuses_ends_its_job_alone) {
+  serve();
+  hear(offer(1));
+  start_stream({2, 1});
+
+  EXPECT_EQ(hear(refusal("bad_request", wire::Lease{2, 1})),
+            (Lines{"> error 2.1 permanent chunk_refused", "refused", "cancel 2.1"}));
+  EXPECT_EQ(finish({1, 1}), Lines{"> result 1.1 ok"});
+}
+
 TEST_F(SessionTest, passes_the_status_of_the_upstream_on) {
   serve();
   hear(offer(1));
