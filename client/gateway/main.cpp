@@ -121,9 +121,16 @@ int run(const Settings& settings) {
   Metrics metrics;
   const Access access(settings.keys);
   Router router;
-  HttpServer server(settings.server, router, refusal_answer);
+  ServerOptions server_options = settings.server;
+  server_options.connections_max = reserve_connections(settings.server.connections_max);
+  if (server_options.connections_max < settings.server.connections_max)
+    log->warn(
+        "connections_max is {}, not {}: the system allows no more open files; raise the limit (ulimit -Hn, "
+        "LimitNOFILE=)",
+        server_options.connections_max, settings.server.connections_max);
+  HttpServer server(server_options, router, refusal_answer);
   Client broker({.endpoint = settings.broker,
-                 .pending_max = settings.server.connections_max * kPendingPerCaller + kPendingBeside,
+                 .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
                  .pending_bytes_max = settings.server.bodies_bytes_max * 2,
                  .log = [log](std::string_view line) { log->warn("{}", line); }});
   Gateway gateway{

@@ -82,20 +82,6 @@ void append_clean(std::string& out, std::string_view value) {
     if (c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F)) out += c;
 }
 
-void reserve_files(std::size_t connections_max) {
-  const rlim_t needed = connections_max + kFilesBeside;
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  if (files.rlim_cur >= needed) return;
-  if (files.rlim_max < needed)
-    throw std::runtime_error(std::to_string(connections_max) + " connections (connections-max) need " +
-                             std::to_string(needed) + " open files, but the system grants " +
-                             std::to_string(files.rlim_max) +
-                             "; lower connections-max or raise the limit (ulimit -Hn, LimitNOFILE=)");
-  files.rlim_cur = needed;
-  ::setrlimit(RLIMIT_NOFILE, &files);
-}
-
 /// Bytes of requests' bodies, shared with bodies that are let go of on other threads.
 using BodyBytes = std::shared_ptr<std::atomic<std::size_t>>;
 
@@ -738,9 +724,7 @@ void HttpServer::Core::Connection::sweep(TimePoint now) {
 // ---- the listener -------------------------------------------------------------------------------------
 
 HttpServer::Core::Core(ServerOptions server_options, const Router& routes, RefusalAnswer answer)
-    : options(std::move(server_options)), router(routes), refusal_answer(std::move(answer)) {
-  reserve_files(options.connections_max);
-}
+    : options(std::move(server_options)), router(routes), refusal_answer(std::move(answer)) {}
 
 void HttpServer::Core::listen() {
   error_code error;
@@ -839,6 +823,21 @@ std::vector<std::shared_ptr<HttpServer::Core::Connection>> HttpServer::Core::hel
 }
 
 // ---- the face -----------------------------------------------------------------------------------------
+
+std::size_t reserve_connections(std::size_t wanted) {
+  const rlim_t needed = wanted + kFilesBeside;
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur >= needed) return wanted;
+  const rlim_t granted = std::min(files.rlim_max, needed);
+  if (granted <= kFilesBeside)
+    throw std::runtime_error("the system grants " + std::to_string(files.rlim_max) +
+                             " open files, and this takes over " + std::to_string(kFilesBeside) +
+                             "; raise the limit (ulimit -Hn, LimitNOFILE=)");
+  files.rlim_cur = granted;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  return granted - kFilesBeside;
+}
 
 HttpServer::HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer)
     : core_(std::make_shared<Core>(std::move(options), router, std::move(refusal_answer))) {

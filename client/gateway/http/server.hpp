@@ -34,6 +34,10 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{30'000};  ///< without a byte taken by the reader
 };
 
+/// Raises the limit of open files of this process as far as so many connections need it. Returns how many of
+/// them the system then allows. Throws std::runtime_error when that is none.
+std::size_t reserve_connections(std::size_t wanted);
+
 /// What a server refuses by itself, before there is a handler.
 enum class Refusal : unsigned char {
   bad_request,  ///< no HTTP that can be read
