@@ -25,6 +25,8 @@
 namespace lanemq::gateway {
 namespace {
 
+/// Of a broker that does not answer, before a caller is told: within the second that an SDK is given ahead.
+constexpr std::chrono::milliseconds kBrokerGrace{500};
 constexpr int kExitDone = 0, kExitUsage = 2, kExitRefused = 3;
 constexpr std::chrono::milliseconds kDrainLookEvery{20};
 /// Requests to the broker that may have no answer yet: for each caller a job and its cancellation; beside
@@ -132,6 +134,7 @@ int run(const Settings& settings) {
   Client broker({.endpoint = settings.broker,
                  .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
                  .pending_bytes_max = settings.server.bodies_bytes_max * 2,
+                 .grace = kBrokerGrace,
                  .log = [log](std::string_view line) { log->warn("{}", line); }});
   Gateway gateway{
       .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
