@@ -57,6 +57,8 @@ class ModelHandlers(harness.Case):
         while (message := self.client.get()).op == "chunk":
             self.assertEqual(message.fields["seq"], len(chunks))
             chunks.append(message.body)
+            # Without this the stream stops at a window's end.
+            self.client.send("seen", {"id": message.fields["id"], "seq": message.fields["seq"]})
         self.assertEqual(message.fields.get("chunks", 0), len(chunks), message)
         return Answer(chunks, message)
 
