@@ -5,11 +5,15 @@
 //     LANEMQ_SDK_VIA       "double" or "gateway"
 //     LANEMQ_SDK_UPSTREAM  the double
 //     LANEMQ_SDK_LOG       its log
+import { File } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+
+// Debian's Node 18 keeps it in a module, and the SDKs say that it is to be set there.
+globalThis.File ??= File;
 
 export const url = process.env.LANEMQ_SDK_URL;
 export const throughGateway = process.env.LANEMQ_SDK_VIA === "gateway";
