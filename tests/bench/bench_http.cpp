@@ -320,12 +320,13 @@ class Load {
                 .substr(connection->body.size() - std::min<std::size_t>(connection->body.size(), 300))
                 .c_str());
       whole += good ? 1 : 0;
-      // The last events (finish, usage, end) come together and have no cadence.
+      // The first event, a role, comes with the second or before it; the last ones (finish, usage, end) come
+      // together. None of them has a cadence.
       const std::size_t timed = std::min(at.size(), static_cast<std::size_t>(arguments_.events));
-      if (timed == 0) continue;
+      if (timed < 2) continue;
       std::vector<double> offset;
-      for (std::size_t i = 0; i < timed; ++i)
-        offset.push_back(Microseconds(at[i] - at[0]).count() -
+      for (std::size_t i = 1; i < timed; ++i)
+        offset.push_back(Microseconds(at[i] - at[1]).count() -
                          static_cast<double>(i) * arguments_.cadence_ms * 1000);
       const double earliest = *std::min_element(offset.begin(), offset.end());
       for (const double o : offset)
