@@ -124,6 +124,7 @@ void CrashingHost::read_bodies() {
   core::Outbox& outbox = broker_->outbox();
   for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {})) {
     if (!wanted.awaited) continue;
+    witness_.awaits_body(wanted.number, scheduler_.now());
     const auto body = store_.rows().body(wanted.number);
     if (body && random_.percent(30))
       broker_->handle(core::BodyRead{wanted.number, body}, scheduler_.now());

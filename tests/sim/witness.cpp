@@ -70,6 +70,7 @@ void Witness::crashed(TimePoint noted_at) {
 
 void Witness::started(TimePoint now) {
   started_at_ = now;
+  handed_over_at_.clear();
 }
 
 // ---- what clients and operators say -------------------------------------------------------------------
@@ -331,6 +332,9 @@ void Witness::take_from_budgets(const wire::JobOffer& offer, const std::string& 
   const auto usual = std::find_if(options.lanes.begin(), options.lanes.end(),
                                   [](const core::LaneOptions& lane) { return lane.is_default; });
   const std::string_view lane = offer.lane.empty() ? std::string_view(usual->name) : offer.lane;
+  const auto earlier = handed_over_at_.find(offer.job);
+  const TimePoint at = earlier == handed_over_at_.end() ? decided_at_ : earlier->second;
+  if (earlier != handed_over_at_.end()) handed_over_at_.erase(earlier);
   const auto matches = [](const std::string& pattern, std::string_view name) {
     return pattern.empty() || glob_match(pattern, name);
   };
@@ -338,7 +342,7 @@ void Witness::take_from_budgets(const wire::JobOffer& offer, const std::string& 
     const core::BudgetOptions& budget = options.budgets[i];
     if (matches(budget.service, service) && matches(budget.model, offer.model) &&
         matches(budget.client, offer.client) && matches(budget.lane, lane))
-      taken_[i].push_back({.at = decided_at_, .lease = lease, .durable = waited_});
+      taken_[i].push_back({.at = at, .lease = lease, .durable = waited_});
   }
 }
 

@@ -31,6 +31,8 @@ class Witness final : public Watcher {
 
   // What it says, when that leaves. `waited`: for the disk.
   void releasing(TimePoint decided_at, TimePoint now, bool waited);
+  /// The job was handed over now, and its worker hears of it when its body has been read.
+  void awaits_body(std::uint64_t job, TimePoint now) { handed_over_at_[job] = now; }
   void sent_to_client(const std::string& address, const wire::ClientReply& reply,
                       std::string_view body) override;
   void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
@@ -119,6 +121,8 @@ class Witness final : public Watcher {
   std::map<std::uint64_t, std::string> job_of_number_;
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;
+  std::map<std::uint64_t, TimePoint>
+      handed_over_at_;                  // in this life, where that was before it was decided to say so
   std::map<Lease, std::string> taker_;  // at which address
   struct Attempt {
     std::int64_t attempt = 0;
