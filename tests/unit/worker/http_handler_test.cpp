@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/http/http_handler.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "tests/unit/worker/scripted_upstream.hpp"
 #include "worker/completion.hpp"
 
 namespace lanemq::worker {
@@ -23,72 +19,20 @@ namespace {
 using std::chrono::milliseconds;
 
 /// An upstream that gives every request the same bytes and then closes, or, given none, says nothing at all.
-/// One connection after the other; keeps the last request.
 class CannedUpstream {
  public:
-  explicit CannedUpstream(std::string answer) : answer_(std::move(answer)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 16), 0);
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { run(); });
-  }
-  ~CannedUpstream() {
-    shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    close(listener_);
-  }
-  CannedUpstream(const CannedUpstream&) = delete;
-  CannedUpstream& operator=(const CannedUpstream&) = delete;
+  explicit CannedUpstream(std::string answer)
+      : upstream_([answer = std::move(answer)](const ScriptedUpstream::Connection& connection) {
+          if (answer.empty()) return connection.wait_for_end();
+          connection.send(answer);
+        }) {}
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/v1"; }
-  /// Requires: its answer has arrived.
-  std::string request() const {
-    const std::lock_guard lock(mutex_);
-    return request_;
-  }
+  std::string url() const { return upstream_.url() + "/v1"; }
+  /// The last one. Requires: its answer has arrived.
+  std::string request() const { return upstream_.requests().back(); }
 
  private:
-  void run() {
-    for (;;) {
-      const int connection = accept(listener_, nullptr, nullptr);
-      if (connection < 0) return;
-      serve(connection);
-      close(connection);
-    }
-  }
-
-  void serve(int connection) {
-    std::array<char, 4096> buffer;
-    std::string request;
-    // The bodies of these tests end in a full stop.
-    while (!request.ends_with('.')) {
-      const ssize_t size = recv(connection, buffer.data(), buffer.size(), 0);
-      if (size <= 0) return;
-      request.append(buffer.data(), static_cast<std::size_t>(size));
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      request_ = std::move(request);
-    }
-    if (!answer_.empty()) {
-      static_cast<void>(send(connection, answer_.data(), answer_.size(), MSG_NOSIGNAL));
-      return;
-    }
-    static_cast<void>(recv(connection, buffer.data(), buffer.size(), 0));  // until the caller hangs up
-  }
-
-  const std::string answer_;
-  int listener_ = -1;
-  std::uint16_t port_ = 0;
-  mutable std::mutex mutex_;
-  std::string request_;  // guarded by mutex_
-  std::thread thread_;
+  ScriptedUpstream upstream_;
 };
 
 std::shared_ptr<const HttpHeaders> carrying(const std::vector<std::string>& lines,
