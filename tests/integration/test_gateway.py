@@ -125,6 +125,10 @@ class GatewayCase(harness.Case):
         harness.wait_until(lambda: len(self.calls()) >= count, f"{count} calls")
         return self.calls()
 
+    def when_at_upstream(self, count):
+        """Waits until so many calls are open at the upstream: a job that runs may still be on its way there."""
+        harness.wait_until(lambda: self.directly("GET", "/stats").json()["in_flight"] == count, f"{count} calls in flight")
+
     def when_running(self, count):
         """Waits until so many jobs are at the worker."""
         self.room.stats_when(lambda stats: sum(lane["running"] for lane in stats["lanes"].values()) == count, f"{count} jobs that run")
@@ -286,7 +290,7 @@ class HangUps(GatewayCase):
                 if "gap" in body:
                     self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200"))
                 else:
-                    self.when_running(1)
+                    self.when_at_upstream(1)
                 left = time.time() * 1000
                 connection.close()
                 calls = self.hung_up(number)
@@ -298,7 +302,7 @@ class HangUps(GatewayCase):
     def test_a_caller_that_leaves_while_its_job_waits_costs_no_call(self):
         client = self.room.client()
         fillers = [self.send(CHAT, chat("x" + FOREVER)) for _ in range(64)]
-        self.when_running(64)
+        self.when_at_upstream(64)
         waiting = self.send(CHAT, chat("never"))
         self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 1, "the job that waits")
         waiting.close()
