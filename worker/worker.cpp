@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -31,6 +30,7 @@ using worker::CancelJob;
 using worker::LogLine;
 
 constexpr int kMessagesPerTurn = 1000;       ///< read in one turn before completions and timers have theirs
+constexpr std::size_t kOwnDescriptors = 3;   ///< of the loop: socket, completions, monitor
 constexpr std::size_t kFramesMax = 7;        ///< of one message: envelope, header, body
 constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
 constexpr std::size_t kFailureLinesPerSecond = 10;
@@ -104,7 +104,7 @@ zmq::message_t lend(const Blob& body) {
 
 }  // namespace
 
-/// The thread of run(): one socket, the completions, the handlers' timers; turn by turn.
+/// The thread of run(): one socket, the completions, the handlers' descriptors and timers; turn by turn.
 class Worker::Loop {
  public:
   Loop(WorkerOptions options, std::vector<Service> services)
@@ -117,6 +117,8 @@ class Worker::Loop {
     for (const Service& service : services_)
       if (std::find(handlers_.begin(), handlers_.end(), service.handler.get()) == handlers_.end())
         handlers_.push_back(service.handler.get());
+    for (Handler* handler : handlers_)
+      watch(*handler);
   }
 
   WorkerEnd run() {
@@ -148,6 +150,8 @@ class Worker::Loop {
     const TimePoint now = Clock::now();
     obey_stops(now);
     read_broker(now);
+    for (std::size_t i = 0; i < watchers_.size(); ++i)
+      if (polled_[kOwnDescriptors + i].revents != 0) watchers_[i]->on_readable(now);
     for (Handler* handler : handlers_)
       handler->advance(now);
     take_finished(now);
@@ -157,18 +161,39 @@ class Worker::Loop {
     flush();
   }
 
+  /// Of handlers that share a descriptor, the first one is told.
+  void watch(Handler& handler) {
+    const int descriptor = handler.descriptor();
+    if (descriptor < 0) return;
+    for (std::size_t i = 0; i < watchers_.size(); ++i)
+      if (polled_[kOwnDescriptors + i].fd == descriptor) return;
+    watchers_.push_back(&handler);
+    polled_.push_back({descriptor, POLLIN, 0});
+  }
+
+  /// Until there is something to do. Handlers' descriptors are looked at in every turn, however much the
+  /// broker says.
   void wait() {
-    if (sink_->has_local() || has_input()) return;
-    if (monitor_.reconnected()) return introduce_again();
-    pollfd descriptors[] = {{socket_.get(zmq::sockopt::fd), POLLIN, 0},
-                            {sink_->wake_descriptor(), POLLIN, 0},
-                            {monitor_.descriptor(), POLLIN, 0}};
-    const nanoseconds left = next_wakeup() - Clock::now();
-    if (left <= nanoseconds(0)) return;
+    for (pollfd& one : polled_)
+      one.revents = 0;
+    nanoseconds left{0};
+    if (!sink_->has_local() && !has_input()) {
+      if (monitor_.reconnected()) return introduce_again();
+      left = std::max(next_wakeup() - Clock::now(), nanoseconds(0));
+    }
+    if (left == nanoseconds(0) && watchers_.empty()) return;
+    polled_[0].fd = socket_.get(zmq::sockopt::fd);
+    polled_[1].fd = sink_->wake_descriptor();
+    polled_[2].fd = monitor_.descriptor();
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
-    if (ppoll(descriptors, std::size(descriptors), &timeout, nullptr) <= 0) return;
-    if ((descriptors[1].revents & POLLIN) != 0) sink_->clear_wake();
+    if (ppoll(polled_.data(), polled_.size(), &timeout, nullptr) <= 0) {
+      // After an error, as that of a signal, nothing is said of the descriptors.
+      for (pollfd& one : polled_)
+        one.revents = 0;
+      return;
+    }
+    if ((polled_[1].revents & POLLIN) != 0) sink_->clear_wake();
   }
 
   /// The socket's descriptor tells only of changes, so its state is asked before sleeping.
@@ -489,6 +514,9 @@ class Worker::Loop {
   WorkerOptions options_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
+  std::vector<Handler*> watchers_;  ///< those with a descriptor to watch
+  std::vector<pollfd> polled_ =     ///< the loop's own descriptors, then those of watchers_
+      std::vector<pollfd>(kOwnDescriptors, pollfd{-1, POLLIN, 0});
   worker::Session session_;
   std::shared_ptr<CompletionSink> sink_;
   worker::Effects effects_;
