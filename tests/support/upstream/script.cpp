@@ -100,7 +100,11 @@ bool Script::fill(Duration now) {
   if (delivery_.pings) events += kPing;
   // Counted first, for the delta may be the last one that is sent.
   ++deltas_sent_;
-  add(events + events_->delta(*delta));
+  if (events.empty())
+    events = events_->delta(*delta);
+  else
+    events += events_->delta(*delta);
+  add(std::move(events));
   return true;
 }
 
@@ -118,7 +122,10 @@ void Script::add(std::string bytes) {
     finish_ = delivery_.broken_off;
   }
   bytes_made_ += bytes.size();
-  pending_ += bytes;
+  if (pending_.empty())
+    pending_ = std::move(bytes);
+  else
+    pending_ += bytes;
 }
 
 }  // namespace lanemq::upstream
