@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/upstream/connection.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 #include <vector>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
 namespace lanemq::upstream {
@@ -39,7 +41,7 @@ void Waits::add(TimePoint due, std::shared_ptr<Connection> connection) {
 /// A timer that is early costs one look.
 void Waits::set_timer() {
   if (waiting_.empty()) return;
-  const TimePoint due = waiting_.begin()->first.first;
+  const TimePoint due = std::max(waiting_.begin()->first.first, next_round_);
   if (timer_due_ && *timer_due_ <= due) return;
   timer_due_ = due;
   timer_.expires_at(due);
@@ -48,10 +50,11 @@ void Waits::set_timer() {
   });
 }
 
-/// Those that are due by now; what they make due comes later, when sockets have had their turn.
+/// Those that are due by now; what they make due comes with the next round.
 void Waits::call_due() {
   timer_due_.reset();
   const TimePoint now = Clock::now();
+  next_round_ = now + kRoundEvery;
   std::vector<std::shared_ptr<Connection>> due;
   while (!waiting_.empty() && waiting_.begin()->first.first <= now) {
     due.push_back(std::move(waiting_.begin()->second));
@@ -203,12 +206,14 @@ void Connection::play() {
   write(0, &Connection::end_script);
 }
 
-// What is due already waits too, until sockets and others have had their turn: a stream without gaps would
-// hold them up.
 void Connection::wait_for_piece() {
   const auto due = call_->script->due();
   if (!due) return play();
-  wait(call_->arrived + *due, &Connection::play);
+  if (call_->arrived + *due > Clock::now()) return wait(call_->arrived + *due, &Connection::play);
+  // What is due already comes behind the others' sockets: a stream without gaps would hold them up.
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->call_) self->play();
+  });
 }
 
 // Most of what is written fits into the socket and is there at once.

@@ -23,8 +23,13 @@ class Connection;
 
 /// The connections that wait until something is due, all by one timer of the system: with one for each, it
 /// would be set twice for every event of every stream. Keeps those that wait alive.
+///
+/// Who is due soon after others is called with the next ones, up to kRoundEvery late, and so all of them cost
+/// one waking; who is alone is called in time.
 class Waits {
  public:
+  static constexpr Duration kRoundEvery = std::chrono::microseconds(250);
+
   explicit Waits(boost::asio::io_context& context) : timer_(context) {}
 
   /// Calls `connection->on_due()` when the time is there, never before this call is over. Requires: it does
@@ -39,6 +44,7 @@ class Waits {
 
   boost::asio::steady_timer timer_;
   std::optional<TimePoint> timer_due_;  ///< What the timer is set to.
+  TimePoint next_round_{};              ///< Not earlier.
   std::map<std::pair<TimePoint, Connection*>, std::shared_ptr<Connection>> waiting_;
 };
 
