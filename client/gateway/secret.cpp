@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 
 namespace lanemq::gateway {
+
 std::string sha256_hex(std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
