@@ -65,7 +65,11 @@ void Connection::read_body() {
 
 void Connection::on_body(Error error) {
   if (error) return on_unreadable(error);
-  start(hall_.upstream.receive(request(), Clock::now()));
+  Call call = hall_.upstream.receive(request(), Clock::now());
+  if (call.releases)
+    for (Connection* const connection : hall_.connections)
+      connection->look_again();
+  start(std::move(call));
 }
 
 void Connection::on_unreadable(Error error) {
@@ -95,7 +99,7 @@ void Connection::start(Call call) {
   keep_alive_ = parser_->is_done() && parser_->get().keep_alive();
   chunked_ = parser_->get().version() >= 11;
   stream_.expires_never();
-  if (call_->delay > Duration::zero() || call_->script) watch_for_hang_up();
+  if (call_->delay > Duration::zero() || call_->script || call_->held) watch_for_hang_up();
   wait_until(call_->arrived + call_->delay, &Connection::answer);
 }
 
@@ -106,6 +110,20 @@ void Connection::wait_until(TimePoint due, void (Connection::*then)()) {
   timer_.async_wait([self = shared_from_this(), then](Error error) {
     if (!error && self->call_) ((*self).*then)();
   });
+}
+
+// Its timer is never due: it is cancelled when somebody was released, or by the end of the call.
+void Connection::wait_for_release(void (Connection::*then)()) {
+  waits_for_release_ = true;
+  timer_.expires_at(TimePoint::max());
+  timer_.async_wait([self = shared_from_this(), then](Error) {
+    self->waits_for_release_ = false;
+    if (self->call_) ((*self).*then)();
+  });
+}
+
+void Connection::look_again() {
+  if (waits_for_release_) timer_.cancel();
 }
 
 void Connection::watch_for_hang_up() {
@@ -132,6 +150,7 @@ void Connection::hang_up() {
 }
 
 void Connection::answer() {
+  if (call_->held && !hall_.upstream.released(*call_)) return wait_for_release(&Connection::answer);
   if (call_->script) {
     append_header(call_->script->content_length());
     return play();
@@ -151,6 +170,7 @@ void Connection::answer_whole() {
 
 // Sends what is due and waits for what is not.
 void Connection::play() {
+  if (call_->script->paused() && !hall_.upstream.released(*call_)) return wait_for_release(&Connection::play);
   const auto due = call_->script->due();
   if (!due) return write_piece();
   wait_until(call_->arrived + *due, &Connection::write_piece);
