@@ -293,6 +293,7 @@ void Broker::cut_off(StreamReader& reader, const std::string& why, TimePoint now
     reply.code = name_of(ErrorCode::slow_reader);
     reply.message = message;
     reply.attempts = job.attempts;
+    reply.queued_ms = waited_ms(job, now);
     reply.chunks = reader.next;
     reply.ref = {reader.ref};
     const Outbox::Waiting waiting(outbox_, reader.waits);

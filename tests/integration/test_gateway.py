@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import socket
 import tempfile
@@ -162,6 +163,15 @@ class Answers(GatewayCase):
         self.assertEqual(self.when_called(1)[0]["job"], answer.headers["x-lanemq-job"])
         self.assertIn("request-id", self.ask("POST", MESSAGES, messages(), VERSION).headers)
 
+    def test_errors_too_say_what_became_of_the_job(self):
+        answer = self.ask("POST", CHAT, chat("gpt-x+status=400+delay=300"))
+        self.assertEqual((answer.status, answer.headers["x-lanemq-lane"]), (400, "normal"), answer.body)
+        self.assertEqual(answer.headers["x-lanemq-attempts"], "1")
+        queued, whole = map(int, re.fullmatch(r"queue;dur=(\d+), total;dur=(\d+)", answer.headers["server-timing"]).groups())
+        self.assertEqual(queued, int(answer.headers["x-lanemq-queue-ms"]))
+        # What it waited for after its hand-over was its upstream.
+        self.assertLessEqual(queued, whole - 299)
+
     def test_models_are_the_upstreams_in_each_apis_form(self):
         listed = self.ask("GET", "/v1/models").json()
         self.assertEqual(listed["object"], "list")
@@ -260,6 +270,9 @@ class Streams(GatewayCase):
     def test_an_error_after_the_commit_comes_inside_the_stream(self):
         answer = self.ask("POST", CHAT, chat("x+status=400+delay=300", stream=True))
         self.assertEqual(answer.status, 200)
+        self.assertEqual((answer.headers["x-lanemq-lane"], answer.headers["x-lanemq-attempts"]), ("normal", "1"))
+        self.assertRegex(answer.headers["server-timing"], r"^queue;dur=\d+, total;dur=\d+$")
+        self.assertEqual(self.when_called(1)[0]["job"], answer.headers["x-lanemq-job"])
         event = answer.body.replace(b": ka\n", b"")
         self.assertEqual(json.loads(event.removeprefix(b"data: "))["error"]["type"] != "", True)
 
