@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "client/hex.hpp"
 #include "client/job_id.hpp"
 
 namespace lanemq::gateway {
@@ -20,14 +21,6 @@ constexpr milliseconds kSeenAfter{1'000};
 
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
-
-std::string hex(std::uint64_t value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out(16, '0');
-  for (std::size_t i = 16; i-- > 0; value >>= 4)
-    out[i] = kDigits[value & 15];
-  return out;
-}
 
 std::string new_job_id() {
   static const client::JobIds ids(client::system_entropy());
@@ -56,7 +49,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
     XXH3_128bits_update(state.get(), part.data(), part.size());
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return hex(hash.high64) + hex(hash.low64);
+  return client::hex(hash.high64) + client::hex(hash.low64);
 }
 
 // ---- a flight -----------------------------------------------------------------------------------------

@@ -620,7 +620,7 @@ class Usage(unittest.TestCase):
                 ((), '[[key]]\nname = "a"\nsecret = "plain"\n', "never the secret itself"),
                 ((), '[[key]]\nname = "a"\nsha256 = "00"\n', "64 hexadecimal digits"),
                 ((), '[[model]]\nname = "a"\non = ["rain"]\n', "there is no reason"),
-                ((), 'wrong = 1\n', "there is no such key")):
+                ((), 'wrong = 1\n', "no such key")):
             with self.subTest(words=words):
                 code, errors = self.run_gateway(*arguments, config=config)
                 self.assertEqual(code, 2, errors)
