@@ -287,6 +287,11 @@ void Broker::expire(Job& job, TimePoint now) {
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
+  if (job.has_content() && !job.timeout_stated)
+    return end_with(job, JobState::expired, ErrorCode::deadline,
+                    "nothing came of its stream for longer than lane \"" + lanes_[job.lane]->options().name +
+                        "\" allows (its timeout, and a minute at least)",
+                    now);
   end_with(job, JobState::expired, ErrorCode::deadline,
            "timeout_ms (" + std::to_string(to_ms(job.timeout())) + ") was over " + where, now);
 }

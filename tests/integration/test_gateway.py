@@ -289,6 +289,22 @@ class Streams(GatewayCase):
         self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
 
 
+class LongStreams(GatewayCase):
+    settings = ("lane.critical.timeout=1s",)
+
+    def test_a_stream_that_goes_well_outlives_its_lanes_timeout(self):
+        for path, body, headers in ((CHAT, chat("x+tokens=15+gap=100", stream=True), {}),
+                                    (MESSAGES, messages("x+tokens=15+gap=100", stream=True), VERSION)):
+            with self.subTest(path=path):
+                started = time.monotonic()
+                answer = self.ask("POST", "/lane/critical" + path, body, headers)
+                self.assertGreater(time.monotonic() - started, 1)
+                self.assertEqual((answer.status, b"error" in answer.body), (200, False), answer.body)
+        # Before its first piece, and without any, the lane's time counts.
+        answer = self.ask("POST", "/lane/critical" + CHAT, chat("x" + FOREVER, stream=True))
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "queue_timeout"))
+
+
 class HangUps(GatewayCase):
     def hung_up(self, count):
         return [call for call in self.when_called(count) if call["end"] == "hung_up"]
