@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import socket
 import tempfile
@@ -168,6 +169,15 @@ class Answers(GatewayCase):
         self.assertEqual(self.when_called(1)[0]["job"], answer.headers["x-lanemq-job"])
         self.assertIn("request-id", self.ask("POST", MESSAGES, messages(), VERSION).headers)
 
+    def test_errors_too_say_what_became_of_the_job(self):
+        answer = self.ask("POST", CHAT, chat("gpt-x+status=400+delay=300"))
+        self.assertEqual((answer.status, answer.headers["x-lanemq-lane"]), (400, "normal"), answer.body)
+        self.assertEqual(answer.headers["x-lanemq-attempts"], "1")
+        queued, whole = map(int, re.fullmatch(r"queue;dur=(\d+), total;dur=(\d+)", answer.headers["server-timing"]).groups())
+        self.assertEqual(queued, int(answer.headers["x-lanemq-queue-ms"]))
+        # What it waited for after its hand-over was its upstream.
+        self.assertLessEqual(queued, whole - 299)
+
     def test_models_are_the_upstreams_in_each_apis_form(self):
         listed = self.ask("GET", "/v1/models").json()
         self.assertEqual(listed["object"], "list")
@@ -284,12 +294,21 @@ class Streams(GatewayCase):
                     self.assertEqual(got.replace(ping, b""), plain.replace(PING, b""))
 
     def test_an_error_after_the_commit_comes_inside_the_stream(self):
+<<<<<<< HEAD
         connection = self.send(CHAT, chat("x+status=400+hold", stream=True))
         seen = self.read_until(connection, lambda seen: b"\r\n\r\n" in seen)
         self.assertTrue(seen.startswith(b"HTTP/1.1 200 "), seen)
         self.release("x+status=400+hold")
         self.read_until(connection, lambda seen: seen.endswith(b"0\r\n\r\n"), seen)
         event = self.body_of(seen).replace(b": ka\n", b"")
+=======
+        answer = self.ask("POST", CHAT, chat("x+status=400+delay=300", stream=True))
+        self.assertEqual(answer.status, 200)
+        self.assertEqual((answer.headers["x-lanemq-lane"], answer.headers["x-lanemq-attempts"]), ("normal", "1"))
+        self.assertRegex(answer.headers["server-timing"], r"^queue;dur=\d+, total;dur=\d+$")
+        self.assertEqual(self.when_called(1)[0]["job"], answer.headers["x-lanemq-job"])
+        event = answer.body.replace(b": ka\n", b"")
+>>>>>>> a73bf2a5f710c1d7e5cfefd2ff9b3f4885bba82f
         self.assertEqual(json.loads(event.removeprefix(b"data: "))["error"]["type"] != "", True)
 
     def test_a_reader_that_is_slow_loses_nothing(self):
@@ -303,6 +322,22 @@ class Streams(GatewayCase):
             while piece := response.read1(20000):
                 pieces.append(piece)
         self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
+
+
+class LongStreams(GatewayCase):
+    settings = ("lane.critical.timeout=1s",)
+
+    def test_a_stream_that_goes_well_outlives_its_lanes_timeout(self):
+        for path, body, headers in ((CHAT, chat("x+tokens=15+gap=100", stream=True), {}),
+                                    (MESSAGES, messages("x+tokens=15+gap=100", stream=True), VERSION)):
+            with self.subTest(path=path):
+                started = time.monotonic()
+                answer = self.ask("POST", "/lane/critical" + path, body, headers)
+                self.assertGreater(time.monotonic() - started, 1)
+                self.assertEqual((answer.status, b"error" in answer.body), (200, False), answer.body)
+        # Before its first piece, and without any, the lane's time counts.
+        answer = self.ask("POST", "/lane/critical" + CHAT, chat("x" + FOREVER, stream=True))
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "queue_timeout"))
 
 
 class HangUps(GatewayCase):
