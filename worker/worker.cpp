@@ -96,6 +96,17 @@ Blob adopt(zmq::message_t& message, std::string_view bytes) {
   return Blob::own(std::make_shared<zmq::message_t>(std::move(message)), bytes);
 }
 
+/// What the call returns when no signal has disturbed it.
+template <class Call>
+auto uninterrupted(Call call) {
+  for (;;)
+    try {
+      return call();
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
+}
+
 /// A message that lends the blob's bytes to ZeroMQ, which frees its share on a thread of its own.
 zmq::message_t lend(const Blob& body) {
   auto share = std::make_unique<Blob>(body);
@@ -219,7 +230,7 @@ class Worker::Loop {
 
   /// The socket's descriptor tells only of changes, so its state is asked before sleeping.
   bool asks_for_input() {
-    const int events = socket_.get(zmq::sockopt::events);
+    const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
     return (events & (stuck_ ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
   }
 
@@ -290,12 +301,7 @@ class Worker::Loop {
   }
 
   bool receive(zmq::message_t& frame, zmq::recv_flags flags) {
-    for (;;)
-      try {
-        return socket_.recv(frame, flags).has_value();
-      } catch (const zmq::error_t& error) {
-        if (error.num() != EINTR) throw;
-      }
+    return uninterrupted([&] { return socket_.recv(frame, flags).has_value(); });
   }
 
   /// Reads the rest of the message that begins with `header_` and acts on it.
@@ -356,12 +362,7 @@ class Worker::Loop {
   }
 
   bool send(zmq::message_t& frame, zmq::send_flags flags) {
-    for (;;)
-      try {
-        return socket_.send(frame, flags).has_value();
-      } catch (const zmq::error_t& error) {
-        if (error.num() != EINTR) throw;
-      }
+    return uninterrupted([&] { return socket_.send(frame, flags).has_value(); });
   }
 
   // ---- jobs -------------------------------------------------------------------------------------------

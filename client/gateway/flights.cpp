@@ -69,9 +69,13 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
 void Flight::start() {
   if (plan_.first_content) {
     content_timer_ = flights_.gateway_.loop.timer();
-    content_timer_->after(*plan_.first_content, [this] {
-      give_up("no content came within " + std::to_string(plan_.first_content->count()) +
-              " ms, which is all that the caller waits for");
+    const milliseconds look_time = std::min(kLookTime, *plan_.first_content / 2);
+    content_timer_->after(*plan_.first_content - look_time, [this, look_time] {
+      content_timer_->after(look_time, [this] {
+        give_up("no content came within " + std::to_string(plan_.first_content->count()) +
+                " ms, which is all that the caller waits for");
+      });
+      look();
     });
   }
   submit_step();
@@ -120,6 +124,24 @@ void Flight::submit_step() {
   reader.on_end = on_end_there;
   reader.takes_at_once = false;
   gateway.broker.stream(std::move(job), plan_.body, std::move(reader));
+}
+
+void Flight::look() {
+  if (over() || cancelled_ || last_seq_ >= 0) return;
+  Loop& loop = flights_.gateway_.loop;
+  flights_.gateway_.broker.status(
+      facts_.id, [weak = weak_from_this(), &loop, turn = step_](const Reply<JobStatus>& status) {
+        if (!status) return;
+        loop.post([weak, turn, status = *status] {
+          if (const std::shared_ptr<Flight> self = weak.lock()) self->on_status(turn, status);
+        });
+      });
+}
+
+void Flight::on_status(std::size_t step, const JobStatus& status) {
+  if (over() || cancelled_ || step != step_ || last_seq_ >= 0 || status.state == "unknown") return;
+  facts_.attempts = status.attempts;
+  facts_.queued = status.queued;
 }
 
 void Flight::on_chunk(std::size_t step, JobChunk chunk) {
@@ -180,7 +202,10 @@ void Flight::go_on(const ClientError& why) {
     ++step_;
     return submit_step();
   }
-  facts_.attempts = why.attempts;
+  if (!why.local) {
+    facts_.attempts = why.attempts;
+    facts_.queued = why.queued;
+  }
   error_ = why;
   finish();
 }

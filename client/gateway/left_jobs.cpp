@@ -323,6 +323,9 @@ bool is_end_of_job(const ClientError& error) {
 std::string job_document(std::string_view id, const JobStatus& status) {
   std::string text =
       head_of(id, status.state) + member("lane", status.lane) + member("attempts", status.attempts);
+  // Of a job that waits it is another number each time, and nothing that has happened.
+  if (status.state != "queued" && status.state != "delayed")
+    text += member("queued_ms", status.queued.count());
   if (status.position) text += member("position", *status.position);
   if (status.eta) text += member("eta_ms", status.eta->count());
   text += member("blocked_by", status.blocked_by);
@@ -346,6 +349,7 @@ std::string job_document(std::string_view id, const ClientError& error) {
                                  : code == ErrorCode::deadline ? "expired"
                                                                : "failed";
   std::string text = head_of(id, state) + member("attempts", error.attempts) +
+                     member("queued_ms", error.queued.count()) +
                      ",\"error\":{\"code\":" + json_text(error.code) + member("message", error.message);
   if (error.upstream_status) text += member("upstream_status", *error.upstream_status);
   if (!error.body.empty()) text += ",\"body\":" + as_json_value(error.body.bytes());

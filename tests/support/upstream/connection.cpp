@@ -102,7 +102,11 @@ void Connection::read_body() {
 
 void Connection::on_body(Error error) {
   if (error) return on_unreadable(error);
-  start(hall_.upstream.receive(request(), Clock::now()));
+  Call call = hall_.upstream.receive(request(), Clock::now());
+  if (call.releases)
+    for (Connection* const connection : hall_.connections)
+      connection->look_again();
+  start(std::move(call));
 }
 
 void Connection::on_unreadable(Error error) {
@@ -132,7 +136,7 @@ void Connection::start(Call call) {
   keep_alive_ = parser_->is_done() && parser_->get().keep_alive();
   chunked_ = parser_->get().version() >= 11;
   stream_.expires_never();
-  if (call_->delay > Duration::zero() || call_->script) watch_for_hang_up();
+  if (call_->delay > Duration::zero() || call_->script || call_->held) watch_for_hang_up();
   if (call_->delay > Duration::zero()) return wait(call_->arrived + call_->delay, &Connection::answer);
   answer();
 }
@@ -150,7 +154,20 @@ void Connection::on_due() {
 }
 
 void Connection::wait_no_longer() {
+  waits_for_release_ = false;
   if (due_) hall_.waits->remove(*std::exchange(due_, std::nullopt), this);
+}
+
+// Until look_again(), or the end of the call.
+void Connection::wait_for_release(void (Connection::*then)()) {
+  waits_for_release_ = true;
+  wait(TimePoint::max(), then);
+}
+
+void Connection::look_again() {
+  if (!waits_for_release_) return;
+  wait_no_longer();
+  wait(Clock::now(), then_);
 }
 
 void Connection::watch_for_hang_up() {
@@ -177,9 +194,10 @@ void Connection::hang_up() {
 }
 
 void Connection::answer() {
+  if (call_->held && !hall_.upstream.released(*call_)) return wait_for_release(&Connection::answer);
   if (call_->script) {
     append_header(call_->script->content_length());
-    return play();
+    return wait_for_piece();
   }
   if (call_->fault != Fault::stall && call_->fault != Fault::reset) return answer_whole();
   const bool resets = call_->fault == Fault::reset;
@@ -207,6 +225,8 @@ void Connection::play() {
 }
 
 void Connection::wait_for_piece() {
+  if (call_->script->paused() && !hall_.upstream.released(*call_))
+    return wait_for_release(&Connection::wait_for_piece);
   const auto due = call_->script->due();
   if (!due) return play();
   if (call_->arrived + *due > Clock::now()) return wait(call_->arrived + *due, &Connection::play);

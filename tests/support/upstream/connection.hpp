@@ -64,6 +64,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
 
   void read();
+  /// A model was released: the call in flight, if any, may have waited for that.
+  void look_again();
   /// The program ends: the call in flight, if any, ends as cut.
   void cut();
   /// What wait() waited for is due.
@@ -80,6 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start(Call call);
   void wait(TimePoint due, void (Connection::*then)());
   void wait_no_longer();
+  void wait_for_release(void (Connection::*then)());
   void watch_for_hang_up();
   void on_readable(Error error);
   void hang_up();
@@ -108,6 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string output_;        // What is being written.
   std::optional<Call> call_;  // From the arrival of a request to the end of its answer.
   bool watching_ = false;     // For the client to hang up, by a pending wait.
+  bool waits_for_release_ = false;
   bool keep_alive_ = false;
   bool chunked_ = false;
   std::uint64_t sent_ = 0;  // Bytes of the body.

@@ -51,6 +51,10 @@ std::optional<Duration> Script::due() {
   return delivery_.delay + static_cast<std::int64_t>(deltas_sent_) * delivery_.gap;
 }
 
+bool Script::paused() const {
+  return stage_ == Stage::deltas && pending_at_ == pending_.size() && deltas_sent_ == delivery_.pause_deltas;
+}
+
 std::optional<Script::Piece> Script::next(Duration now) {
   while (pending_at_ == pending_.size()) {
     if (!fill(now)) return std::nullopt;

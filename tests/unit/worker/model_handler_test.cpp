@@ -522,7 +522,8 @@ TEST_F(ModelHandlerTest, a_reader_that_is_behind_holds_up_the_upstream) {
 }
 
 TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
-  times_.set("normal", "between_tokens_ms", milliseconds(250));
+  // More than a busy machine may hold up what is on its way.
+  times_.set("normal", "between_tokens_ms", milliseconds(3000));
   const std::string event = "data: {\"choices\":[{\"delta\":{\"content\":\"" +
                             std::string(limits::stream_bytes_max, 'x') + "\"}}]}\n\n";
   std::promise<void> go_on;
@@ -537,7 +538,7 @@ TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
   EXPECT_EQ(received(event.size()).size(), event.size());
   go_on.set_value();
 
-  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(500)));
+  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(3500)));
   EXPECT_TRUE(gate_->taken(1, event.size()));
   served->resume(kLease);
 
@@ -546,21 +547,23 @@ TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
 }
 
 TEST_F(ModelHandlerTest, a_cancelled_stream_hangs_up_at_once) {
-  std::promise<std::chrono::steady_clock::time_point> hung_up;
+  // No timeout ends it.
+  times_.set("normal", "between_tokens_ms", std::chrono::hours(1));
+  times_.set("normal", "total_ms", std::chrono::hours(1));
+  std::promise<void> hung_up;
   ScriptedUpstream upstream([&](const ScriptedUpstream::Connection& caller) {
     caller.begin_events();
     caller.send(kHello);
     caller.wait_for_end();
-    hung_up.set_value(std::chrono::steady_clock::now());
+    hung_up.set_value();
   });
   const auto served = handler(kOpenaiApi, upstream.url());
   start(*served, {});
   ASSERT_EQ(received(1), kHello);
 
-  const auto begin = std::chrono::steady_clock::now();
   served->cancel(kLease);
 
-  EXPECT_LT(hung_up.get_future().get() - begin, milliseconds(5000)) << "not with the next timeout";
+  hung_up.get_future().wait();
   EXPECT_EQ(outcome().report->code, "cancelled");
 }
 
