@@ -39,7 +39,11 @@ struct JobPlan {
   bool is_retry = false;      ///< the SDK says that it has asked before
 };
 
-/// What is known of how a job went.
+/// How long before something is to be said of a job that has no content its state is asked for: the broker
+/// answers within a turn, and where it does not, there is nothing to say.
+inline constexpr std::chrono::milliseconds kLookTime{250};
+
+/// What is known of how a job went, or goes.
 struct JobFacts {
   std::string id{}, lane{}, served_by{};
   std::int64_t attempts = 0;
@@ -77,6 +81,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void taken(FlightWatcher& watcher, std::int64_t seq);
   /// From time to time: says to the broker what was taken, however little.
   void say_seen();
+  /// Asks the broker where the job is, so that the facts say how it goes before there is content. The answer
+  /// comes within kLookTime, or not at all.
+  void look();
 
   bool joinable() const { return joinable_ && !cancelled_; }
   bool over() const { return done_ || error_; }
@@ -91,6 +98,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
 
   void submit_step();
+  void on_status(std::size_t step, const JobStatus& status);
   void on_chunk(std::size_t step, JobChunk chunk);
   void on_end(std::size_t step, Answer answer);
   void go_on(const ClientError& why);
