@@ -30,6 +30,7 @@ struct JobPlan {
   std::string meta{};
   Blob body{};
   bool stream = false;
+  bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
   /// Of a stream: until its first content; one that runs is never ended by it.
   std::optional<std::chrono::milliseconds> first_content{};

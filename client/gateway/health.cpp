@@ -21,7 +21,7 @@ HttpAnswer text_answer(int status, std::string text) {
 }  // namespace
 
 Health::Health(Gateway& gateway, const HttpServer& server)
-    : gateway_(gateway), server_(server), timer_(gateway.loop.timer()) {}
+    : gateway_(gateway), server_(server), timer_(gateway.loop.timer()), began_(gateway.loop.now()) {}
 
 void Health::add_routes(Router& router) {
   router.add("GET", "/healthz", [](const HttpRequest&, const ResponderPtr& responder) {
@@ -43,6 +43,10 @@ void Health::watch() {
   }
   if (!ping_.valid()) ping_ = gateway_.broker.ping();
   timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
+}
+
+bool Health::broker_is_away() const {
+  return gateway_.loop.now() - answered_.value_or(began_) >= kSilenceMax;
 }
 
 bool Health::broker_answers() const {

@@ -16,6 +16,8 @@ class Health {
   Health(Gateway& gateway, const HttpServer& server);
 
   void add_routes(Router& router);
+  /// It has not answered for five seconds, or never since this was made so long ago.
+  bool broker_is_away() const;
   void watch();
 
  private:
@@ -26,6 +28,7 @@ class Health {
   const HttpServer& server_;
   std::unique_ptr<Loop::Timer> timer_;
   std::future<Reply<BrokerPong>> ping_;
+  const Loop::TimePoint began_;
   std::optional<Loop::TimePoint> answered_;
 };
 

@@ -140,6 +140,7 @@ int run(const Settings& settings) {
       .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
   Health health(gateway, server);
   health.add_routes(router);
+  gateway.broker_is_away = [&health] { return health.broker_is_away(); };
   JobRoutes job_routes(gateway);
   job_routes.add_to(router);
   LeftJobRoutes left_job_routes(gateway, job_routes.limits());

@@ -289,6 +289,22 @@ class Streams(GatewayCase):
         self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
 
 
+class BrokerAway(GatewayCase):
+    def test_models_are_answered_in_time_with_when_to_ask_again(self):
+        self.assertEqual(self.ask("GET", "/v1/models").status, 200)
+        self.room.broker.kill()
+        answer = self.ask("GET", "/v1/models", headers={"x-lanemq-timeout-ms": "300"})
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "unavailable"))
+        # From then on the broker counts as away, and nobody waits for it.
+        harness.wait_until(lambda: b"does not answer" in self.ask("GET", "/v1/models", headers={"x-lanemq-timeout-ms": "300"}).body,
+                           "an answer without the broker")
+        for headers, kind in (({}, "server_error"), (VERSION, "api_error")):
+            with self.subTest(headers=headers):
+                answer = self.ask("GET", "/v1/models", headers=headers)
+                self.assertEqual((answer.status, answer.json()["error"]["type"]), (503, kind))
+                self.assertEqual((answer.headers["retry-after"], answer.headers["x-should-retry"]), ("1", "true"))
+
+
 class LongStreams(GatewayCase):
     settings = ("lane.critical.timeout=1s",)
 
