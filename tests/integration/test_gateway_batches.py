@@ -156,6 +156,33 @@ class Batches(BatchCase):
         self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}", headers=stranger).status, 404)
 
 
+class FallBacks(BatchCase):
+    config = '''
+[[model]]
+name = "smart"
+model = "gpt-x+status=500"
+on = ["5xx"]
+[[model.fallback]]
+model = "gpt-y"
+[[model]]
+name = "strict"
+model = "gpt-x+status=400"
+on = ["5xx"]
+[[model.fallback]]
+model = "gpt-y"
+'''
+
+    def test_lines_take_the_fall_backs_of_their_models(self):
+        batch = self.when_over(self.create([line("falls-back", "smart"), line("stays", "strict"), line("plain")]))
+        self.assertEqual(batch["request_counts"], {"total": 3, "completed": 2, "failed": 1})
+        self.assertEqual([(row["custom_id"], row["response"]["body"]["model"]) for row in self.content(batch["output_file_id"])],
+                         [("falls-back", "gpt-y"), ("plain", "gpt-x")])
+        failed, = self.content(batch["error_file_id"])
+        self.assertEqual((failed["custom_id"], failed["response"]["status_code"]), ("stays", 400))
+        jobs = {call["job"] for call in self.calls() if call["model"] == "gpt-y"}
+        self.assertEqual(jobs, {batch["id"] + ".1-1"})
+
+
 class Jobs(BatchCase):
     def leave(self, **fields):
         answer = self.ask("POST", "/v1/jobs", json.dumps(fields))

@@ -35,8 +35,15 @@ class LineBroker {
   LineBroker& operator=(const LineBroker&) = delete;
 
   /// The job of a request in that batch: which service and model it goes to, and its body without what no
-  /// upstream shall see. Equal requests give equal jobs, in another life of the gateway, too.
-  virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body) = 0;
+  /// upstream shall see. `step`: of the model's route, 0 the first. Equal requests give equal jobs, in
+  /// another life of the gateway, too.
+  virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
+                         std::size_t step) = 0;
+  /// Whether the model's route goes on behind that step after that error.
+  virtual bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
+                          const ClientError& error) = 0;
+  /// Of the longest route.
+  virtual std::size_t steps_max() const = 0;
   /// Its answer goes to BatchEngine::answered(), later.
   virtual void submit(BatchLine line, LineJob job) = 0;
   virtual void cancel(const std::string& job_id) = 0;
@@ -101,6 +108,8 @@ class BatchEngine {
   void save();
   void act(WallTime now);
   void submit(BatchLine line, WallTime now);
+  void cancel_job(BatchLine line);
+  bool falls_back(const Active& active, BatchLine line, const ClientError& error);
   std::string_view read_line(const Active& active, std::uint32_t line);
   bool step(Active& active, WallTime now);
   void step_input(Active& active, WallTime now);

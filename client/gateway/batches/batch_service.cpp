@@ -97,8 +97,19 @@ class BatchService::Core : private LineBroker {
                        : "batches: waiting for the disk: " + told_);
   }
 
-  LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body) override {
-    return job_of_line(settings_, batch, model, body);
+  LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
+                 std::size_t step) override {
+    return job_of_line(settings_, batch, model, body, step);
+  }
+  bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
+                  const ClientError& error) override {
+    return line_falls_back(settings_, batch, model, step, error);
+  }
+  std::size_t steps_max() const override {
+    std::size_t most = 1;
+    for (const ModelSettings& route : settings_.models)
+      most = std::max(most, route.steps.size());
+    return most;
   }
   void submit(BatchLine line, LineJob job) override {
     client_.submit(std::move(job.request), std::move(job.body), [this, line](Answer answer) {

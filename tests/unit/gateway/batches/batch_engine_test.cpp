@@ -27,9 +27,15 @@ using testing::HasSubstr;
 /// A broker that remembers jobs by their ids, as the real one does, and outlives the gateway's process.
 class PlayedBroker : public LineBroker {
  public:
-  LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body) override {
+  LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body,
+                 std::size_t step) override {
+    models.push_back(std::string(model) + (step > 0 ? "/" + std::to_string(step) : ""));
     return {.request = {.model = std::string(model)}, .body = std::string(body)};
   }
+  bool falls_back(const StoredBatch&, std::string_view, std::size_t step, const ClientError& error) override {
+    return step + 1 < steps && error.code == "upstream_failed";
+  }
+  std::size_t steps_max() const override { return steps; }
   void submit(BatchLine line, LineJob job) override {
     ++submits[job.request.id];
     timeouts[job.request.id] = *job.request.timeout;
@@ -46,6 +52,8 @@ class PlayedBroker : public LineBroker {
   std::vector<Asked> asked{};  ///< without an answer, in the order of the submits
   std::map<std::string, std::string> jobs{};
   std::vector<std::string> order{}, cancelled{};
+  std::vector<std::string> models{};  ///< of the submits, with their step
+  std::size_t steps = 1;              ///< of every route
   std::map<std::string, int> submits{};
   std::map<std::string, milliseconds> timeouts{};
 };
@@ -220,6 +228,74 @@ TEST_F(Batches, wait_out_refusals_under_the_same_id) {
   turns();
   ASSERT_EQ(broker_.asked.size(), 1u);
   EXPECT_EQ(broker_.asked[0].id, id);
+}
+
+TEST_F(Batches, take_the_next_step_of_a_route_where_the_error_is_a_reason) {
+  broker_.steps = 3;
+  const std::string id = create(lines(2));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  EXPECT_EQ(broker_.order, (std::vector<std::string>{id + ".1", id + ".2", id + ".1-1", id + ".2-1"}));
+  answer(1);
+  answer_with({.code = "upstream_rejected", .upstream_status = 400});
+  turns();
+
+  EXPECT_EQ(broker_.models, (std::vector<std::string>{"gpt-x", "gpt-x", "gpt-x/1", "gpt-x/1"}));
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 2}, {"completed", 1}, {"failed", 1}}));
+  const std::vector<json> errors = content(desk_->open_file(acme_, batch(id)["error_file_id"]));
+  ASSERT_EQ(errors.size(), 1u) << "only the last answer of a line is kept";
+  EXPECT_EQ(errors[0]["custom_id"], "c1");
+}
+
+TEST_F(Batches, end_a_line_whose_last_step_failed) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 1}, {"completed", 0}, {"failed", 1}}));
+}
+
+TEST_F(Batches, wait_out_a_refusal_of_a_later_step_under_its_id) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  answer_with({.code = "lane_full", .retry_after = milliseconds(500)});
+  turns();
+  now_ += milliseconds(500);
+  turns();
+
+  ASSERT_EQ(broker_.asked.size(), 1u);
+  EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  turns();
+  EXPECT_EQ(broker_.cancelled, std::vector<std::string>{id + ".1-1"});
+}
+
+TEST_F(Batches, come_to_the_same_step_again_after_a_crash) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  crash();
+  turns();
+  ASSERT_EQ(broker_.asked.size(), 1u);
+  EXPECT_EQ(broker_.asked[0].id, id + ".1") << "the broker knows how it ended";
+  answer_with({.code = "upstream_failed"});
+  turns();
+  EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
+  crash();
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  turns();
+
+  EXPECT_EQ(broker_.cancelled, (std::vector<std::string>{id + ".1", id + ".1-1"}));
 }
 
 TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
