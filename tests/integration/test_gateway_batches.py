@@ -179,8 +179,9 @@ model = "gpt-y"
                          [("falls-back", "gpt-y"), ("plain", "gpt-x")])
         failed, = self.content(batch["error_file_id"])
         self.assertEqual((failed["custom_id"], failed["response"]["status_code"]), ("stays", 400))
-        jobs = {call["job"] for call in self.calls() if call["model"] == "gpt-y"}
-        self.assertEqual(jobs, {batch["id"] + ".1-1"})
+        jobs = lambda: {call["job"] for call in self.calls() if call["model"] == "gpt-y"}
+        harness.wait_until(jobs, "the call's line in the upstream's log")
+        self.assertEqual(jobs(), {batch["id"] + ".1-1"})
 
 
 class Jobs(BatchCase):
