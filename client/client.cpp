@@ -47,6 +47,23 @@ std::uint64_t unix_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count());
 }
 
+/// No signal comes to this thread, nor to those that it starts meanwhile, for good: signals are for the
+/// program's threads, and a socket that is being made takes one for a failure.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 /// An eventfd that lives as long as this.
 class WakeUp {
  public:
@@ -397,10 +414,6 @@ void Client::Core::ring_once(std::unique_lock<std::mutex> lock) {
 // ---- on the client's thread ---------------------------------------------------------------------------
 
 void Client::Core::run() {
-  // Signals are for the program's threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   while (true) {
     bool busy = take_inbox();
     if (stop_seen_) break;
@@ -555,7 +568,10 @@ void Client::Core::log(const std::string& line) {
 
 // ---- the face -----------------------------------------------------------------------------------------
 
-Client::Client(ClientOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+Client::Client(ClientOptions options) {
+  const SignalsBlocked for_core;
+  core_ = std::make_unique<Core>(std::move(options));
+}
 Client::~Client() = default;
 
 std::future<Answer> Client::submit(JobRequest request, const Blob& body) {
