@@ -24,9 +24,9 @@ namespace lanemq::gateway {
 /// What a request asks of the broker.
 struct JobPlan {
   Caller caller{};
-  std::string lane{};                    ///< empty: the broker's default
-  std::vector<RouteStep> steps{};        ///< at least one, each with its service
-  const ModelSettings* route = nullptr;  ///< null: there are no fall-backs
+  std::string lane{};                            ///< empty: the broker's default
+  std::vector<RouteStep> steps{};                ///< at least one, each with its service
+  std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
   Blob body{};
   bool stream = false;

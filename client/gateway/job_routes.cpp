@@ -215,7 +215,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   JobPlan plan{.caller = caller, .lane = std::move(*lane), .stream = fields.stream};
   plan.steps = steps_of(route, model,
                         caller.api == Api::openai ? settings.openai_service : settings.anthropic_service);
-  plan.route = route;
+  if (route) plan.route = std::make_shared<const ModelSettings>(*route);  // the file may be read again
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
   plan.meta = upstream_meta(caller.api, request);
   if (plan.meta.size() > kForwardedBytesMax + 1024)

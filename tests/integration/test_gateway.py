@@ -445,6 +445,54 @@ class Keys(GatewayCase):
         self.assertEqual(self.ask("POST", CHAT, chat(), narrow).json()["error"]["code"], "tenant_tpm")
 
 
+class ReadAgain(GatewayCase):
+    config = KEYS
+
+    def read_again(self, config, expected="config.reloaded"):
+        before = self.gateway.stderr().count(expected)
+        with open(os.path.join(self.folder, "gateway.toml"), "w") as file:
+            file.write(config)
+        self.gateway.signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.gateway.stderr().count(expected) > before, expected)
+
+    def test_keys_models_and_limits_change_while_what_runs_goes_on(self):
+        running = self.send(CHAT, chat("gpt-x+tokens=10+gap=50", stream=True))
+        self.when_running(1)
+        self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
+        # Two of three in this minute are used; now there are two.
+        self.read_again(KEYS.replace("requests_per_minute = 3", "requests_per_minute = 2")
+                        .replace('lane = "low"', 'lane = "batch"')
+                        + '[[model]]\nname = "gpt-alias"\nmodel = "gpt-z"\n')
+        self.assertEqual(self.ask("POST", CHAT, chat()).json()["error"]["code"], "tenant_rpm")
+        self.read_again(KEYS.replace("requests_per_minute = 3", "").replace('lane = "low"', 'lane = "batch"')
+                        + '[[model]]\nname = "gpt-alias"\nmodel = "gpt-z"\n')
+        answer = self.ask("POST", CHAT, chat("gpt-alias"))
+        self.assertEqual((answer.status, answer.headers["x-lanemq-lane"], answer.json()["model"]), (200, "batch", "gpt-z"))
+        # A key that is no more: who came with it is served to the end.
+        self.read_again('[[key]]\nname = "other"\nsecret = "env:OPENAI_API_KEY"\n')
+        self.assertEqual(self.ask("POST", CHAT, chat()).status, 401)
+        self.assertEqual(self.ask("POST", CHAT, chat(), {"authorization": f"Bearer {UPSTREAM_KEY}"}).status, 200)
+        whole = self.answer_of(running)
+        self.assertEqual((whole.status, whole.body.endswith(b"data: [DONE]\n\n")), (200, True))
+
+    def test_a_file_that_cannot_be_used_changes_nothing(self):
+        for config, reason in (
+                (KEYS + "[[key]]\nname = 7\n", "gateway.toml:"),
+                (KEYS + "commit_ms = \n", "gateway.toml:"),
+                ('commit_ms = "soon"\n' + KEYS, "gateway.toml:1: commit_ms"),
+                (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere")):
+            with self.subTest(reason=reason):
+                self.read_again(config, "config.reload_failed")
+                failed = [row for row in self.gateway.stderr().splitlines() if "config.reload_failed" in row][-1]
+                self.assertIn(reason, failed)
+                self.assertIn("nothing has changed", failed)
+        self.assertEqual(self.ask("POST", CHAT, chat()).headers["x-lanemq-lane"], "low")
+
+    def test_what_needs_a_restart_is_named_and_keeps_its_value(self):
+        self.read_again("body_bytes_max = 10\n" + KEYS, "config.needs_restart")
+        self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
+
+
 MODELS = '''
 [[model]]
 name = "fast"

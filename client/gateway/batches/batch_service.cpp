@@ -30,9 +30,9 @@ class BatchService::Core : private LineBroker {
   Core(const Settings& settings, Log log)
       : settings_(settings),
         log_(std::move(log)),
-        store_(settings.batches.folder),
-        engine_(settings.batches, store_, *this),
-        desk_(settings.batches, store_, engine_),
+        store_(settings_.batches.folder),
+        engine_(settings_.batches, store_, *this),
+        desk_(settings_.batches, store_, engine_),
         client_({.endpoint = settings.broker,
                  .pending_max = settings.batches.in_flight_max + kCancelsMax,
                  .pending_bytes_max = settings.batches.in_flight_bytes_max}),
@@ -45,6 +45,10 @@ class BatchService::Core : private LineBroker {
     }
     changed_.notify_one();
     thread_.join();
+  }
+
+  void change(const Settings& settings) {
+    ask([this, settings](BatchDesk&, WallTime) { take_over(settings, settings_); });
   }
 
   void ask(Work work) {
@@ -125,7 +129,7 @@ class BatchService::Core : private LineBroker {
     client_.cancel(job_id, [](const Reply<JobStatus>&) {});
   }
 
-  const Settings& settings_;
+  Settings settings_;  ///< its own: others may change theirs
   const Log log_;
   const Steady::time_point started_ = Steady::now();
   const WallTime started_at_ = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
@@ -147,6 +151,10 @@ class BatchService::Core : private LineBroker {
 BatchService::BatchService(const Settings& settings, Log log)
     : core_(std::make_unique<Core>(settings, std::move(log))) {}
 BatchService::~BatchService() = default;
+
+void BatchService::change(const Settings& settings) {
+  core_->change(settings);
+}
 
 void BatchService::ask(Work work) {
   core_->ask(std::move(work));
