@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "client/gateway/batches/batch_service.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -30,8 +32,10 @@ void Health::add_routes(Router& router) {
   router.add("GET", "/readyz",
              [this](const HttpRequest&, const ResponderPtr& responder) { responder->answer(ready()); });
   router.add("GET", "/metrics", [this](const HttpRequest&, const ResponderPtr& responder) {
-    HttpAnswer answer = text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),
-                                                               gateway_.broker.pending()));
+    const BatchFigures batches = batches_ ? batches_->figures() : BatchFigures{};
+    HttpAnswer answer =
+        text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),
+                                               gateway_.broker.pending(), batches_ ? &batches : nullptr));
     answer.headers.set("content-type", "text/plain; version=0.0.4; charset=utf-8");
     responder->answer(std::move(answer));
   });

@@ -176,6 +176,7 @@ int run(Settings settings, const Reload::Read& read) {
   left_job_routes.add_to(router);
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);
+  if (batches) health.watch_batches(*batches);
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
   Drain drain(gateway, server);

@@ -271,9 +271,23 @@ bool BatchEngine::turn(WallTime now) {
     return more || answers_left_ || !arrived_.empty();
   } catch (const std::exception& error) {
     trouble_ = error.what();
+    ++troubles_;
+    trouble_at_ = now;
     not_before_ = now + kTroubleWait;
     return false;
   }
+}
+
+void BatchEngine::count(BatchFigures& figures) const {
+  const auto running = static_cast<std::int64_t>(runner_.in_flight());
+  std::int64_t open = 0;
+  for (const auto& [number, active] : active_)
+    if (active->runs()) open += active->batch.lines - active->batch.succeeded - active->batch.failed;
+  figures.lines_running = running;
+  figures.lines_waiting = std::max<std::int64_t>(open - running, 0);
+  figures.commits_failed = troubles_;
+  figures.commit_failed_at = troubles_ == 0 ? 0 : ms_of(trouble_at_);
+  figures.disk_refuses = !trouble_.empty();
 }
 
 std::optional<WallTime> BatchEngine::next_wakeup() const {

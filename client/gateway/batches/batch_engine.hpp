@@ -83,6 +83,8 @@ class BatchEngine {
   std::optional<WallTime> next_wakeup() const;
   /// Why the disk refused the last turn; empty: it did not.
   const std::string& trouble() const { return trouble_; }
+  /// What the engine knows of `figures`: the lines, and what the disk refused.
+  void count(BatchFigures& figures) const;
   /// Lines that are at the broker.
   std::size_t in_flight() const { return runner_.in_flight(); }
 
@@ -129,6 +131,8 @@ class BatchEngine {
   BatchRunner::Actions actions_;  ///< to be done once all is on the disk
   std::string line_;              ///< the last line that was read
   std::string trouble_;
+  std::uint64_t troubles_ = 0;
+  WallTime trouble_at_{};
   WallTime not_before_{};  ///< of the next turn, after trouble
   WallTime next_sweep_{};
   bool answers_left_ = true;  ///< of batches that are over

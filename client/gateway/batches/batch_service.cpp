@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 /// Besides the lines: what is being cancelled.
 constexpr std::size_t kCancelsMax = 1'024;
+/// How old what is said to who watches may be.
+constexpr milliseconds kFiguresEvery{1'000};
 
 }  // namespace
 
@@ -47,6 +49,11 @@ class BatchService::Core : private LineBroker {
     thread_.join();
   }
 
+  BatchFigures figures() const {
+    const std::lock_guard lock(mutex_);
+    return figures_;
+  }
+
   void change(const Settings& settings) {
     ask([this, settings](BatchDesk&, WallTime) { take_over(settings, settings_); });
   }
@@ -69,7 +76,8 @@ class BatchService::Core : private LineBroker {
       {
         std::unique_lock lock(mutex_);
         const auto called = [&] { return stopping_ || !asked_.empty() || !answers_.empty(); };
-        const std::optional<WallTime> wakeup = engine_.next_wakeup();
+        std::optional<WallTime> wakeup = engine_.next_wakeup();
+        if (figures_due_) wakeup = wakeup ? std::min(*wakeup, *figures_due_) : *figures_due_;
         if (more)
           static_cast<void>(called());
         else if (wakeup)
@@ -84,14 +92,32 @@ class BatchService::Core : private LineBroker {
         engine_.answered(line, std::move(answer));
       for (const Work& work : asked)
         work(desk_, now());
+      const bool looks = figures_due_ && now() >= *figures_due_;
+      const bool happened = !asked.empty() || !answers.empty() || more;
       more = engine_.turn(now());
       tell_trouble();
+      if (looks) take_figures();
+      // Whatever happens next is looked at within the time.
+      if (happened && !figures_due_) figures_due_ = now() + kFiguresEvery;
     }
   }
 
   /// By the system's clock as it was at the start, so that a clock that is set moves nothing here.
   WallTime now() const {
     return started_at_ + std::chrono::duration_cast<milliseconds>(Steady::now() - started_);
+  }
+
+  void take_figures() {
+    figures_due_.reset();
+    BatchFigures figures;
+    engine_.count(figures);
+    try {
+      store_.count(figures);
+    } catch (const StoreFault&) {
+      figures.disk_refuses = true;
+    }
+    const std::lock_guard lock(mutex_);
+    figures_ = figures;
   }
 
   void tell_trouble() {
@@ -137,12 +163,14 @@ class BatchService::Core : private LineBroker {
   BatchEngine engine_;
   BatchDesk desk_;
   std::string told_;
+  std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Work> asked_;
   std::vector<std::pair<BatchLine, Answer>> answers_;
   bool stopping_ = false;
+  BatchFigures figures_;
 
   Client client_;  ///< gone before what its callbacks use
   std::thread thread_;
@@ -151,6 +179,10 @@ class BatchService::Core : private LineBroker {
 BatchService::BatchService(const Settings& settings, Log log)
     : core_(std::make_unique<Core>(settings, std::move(log))) {}
 BatchService::~BatchService() = default;
+
+BatchFigures BatchService::figures() const {
+  return core_->figures();
+}
 
 void BatchService::change(const Settings& settings) {
   core_->change(settings);

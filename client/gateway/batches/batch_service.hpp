@@ -30,6 +30,8 @@ class BatchService {
   void change(const Settings& settings);
   /// Has that done, in the order of the calls. From any thread.
   void ask(Work work);
+  /// At most a second old, and without waiting for the disk. From any thread.
+  BatchFigures figures() const;
 
  private:
   class Core;

@@ -298,6 +298,33 @@ TEST_F(Batches, come_to_the_same_step_again_after_a_crash) {
   EXPECT_EQ(broker_.cancelled, (std::vector<std::string>{id + ".1", id + ".1-1"}));
 }
 
+TEST_F(Batches, are_counted) {
+  const std::string id = create(lines(10));
+  turns();
+  answer(1);
+  turns();
+  BatchFigures figures;
+  engine_->count(figures);
+  store_->count(figures);
+
+  EXPECT_EQ(figures.lines_running, 4);
+  EXPECT_EQ(figures.lines_waiting, 5);
+  EXPECT_EQ(figures.batches[static_cast<std::size_t>(BatchState::in_progress)], 1);
+  EXPECT_EQ(figures.files, 1);
+  EXPECT_EQ(figures.file_bytes, static_cast<std::int64_t>(lines(10).size()));
+  EXPECT_GT(figures.database_bytes, 0);
+
+  while (!broker_.asked.empty()) {
+    answer(4);
+    turns();
+  }
+  engine_->count(figures);
+  store_->count(figures);
+  EXPECT_EQ(figures.lines_running + figures.lines_waiting, 0);
+  EXPECT_EQ(figures.batches[static_cast<std::size_t>(BatchState::completed)], 1);
+  EXPECT_EQ(figures.files, 2) << "the input and the output";
+}
+
 TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
   std::mt19937_64 random(3);
   const int count = 60;
