@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/gateway/batches/batch_desk.hpp"
+#include "tests/support/faulty_disk.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace lanemq::gateway {
@@ -65,7 +66,7 @@ class Batches : public testing::Test {
   void start() {
     engine_.reset();
     store_.reset();
-    store_ = std::make_unique<BatchStore>(folder_.path("state"));
+    store_ = std::make_unique<BatchStore>(folder_.path("state"), disk_ ? disk_->vfs() : std::string());
     engine_ = std::make_unique<BatchEngine>(settings_, *store_, broker_);
     desk_ = std::make_unique<BatchDesk>(settings_, *store_, *engine_);
   }
@@ -140,6 +141,7 @@ class Batches : public testing::Test {
   }
 
   test::TemporaryDirectory folder_;
+  std::unique_ptr<test::FaultyDisk> disk_;  ///< under the rows, where a test wants that
   BatchSettings settings_{.in_flight_max = 4};
   BatchCaller acme_{.owner = "acme", .client = "acme", .base_url = "http://here"};
   WallTime now_{milliseconds(1'700'000'000'000)};
@@ -347,6 +349,77 @@ TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
   for (int i = 0; i < count; ++i)
     EXPECT_EQ(output[i]["response"]["body"]["answer"]["n"], i);
   EXPECT_EQ(broker_.order.size(), static_cast<std::size_t>(count)) << "no line has two ids";
+}
+
+TEST_F(Batches, wait_for_a_full_disk_take_no_new_work_and_go_on_by_themselves) {
+  disk_ = std::make_unique<test::FaultyDisk>();
+  start();
+  const std::string next_input = upload(lines(1));
+  const std::string id = create(lines(8));
+  turns();
+  ASSERT_EQ(broker_.asked.size(), 4u);
+  const auto next_batch = [&] {
+    return desk_->create_batch(
+        acme_,
+        json{
+            {"input_file_id", next_input}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+            .dump(),
+        now_);
+  };
+
+  disk_->set_capacity(1);
+  answer(4);
+  turns();
+  EXPECT_THAT(engine_->trouble(), HasSubstr("full"));
+  EXPECT_TRUE(broker_.asked.empty()) << "no line is submitted whose answer has no room";
+  EXPECT_EQ(next_batch().error().name, "store_full");
+  EXPECT_EQ(next_batch().error().retry_after, std::chrono::seconds(60));
+  EXPECT_EQ(desk_->create_message_batch(acme_, R"({"requests":[]})", now_).error().name, "store_full");
+  EXPECT_EQ(batch(id)["status"], "in_progress") << "what is there can be asked for";
+  BatchFigures figures;
+  engine_->count(figures);
+  EXPECT_TRUE(figures.disk_refuses);
+  EXPECT_EQ(figures.commit_failed_at, ms_of(now_));
+
+  for (int second = 0; second < 3; ++second) {
+    now_ += milliseconds(1'000);
+    turns();
+    EXPECT_FALSE(engine_->trouble().empty());
+  }
+
+  disk_->set_capacity(UINT64_MAX / 4);
+  now_ += milliseconds(1'000);
+  turns();
+  EXPECT_EQ(engine_->trouble(), "");
+  EXPECT_TRUE(next_batch());
+  while (batch(id)["status"] != "completed" && !broker_.asked.empty()) {
+    answer(4);
+    turns();
+  }
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 8}, {"completed", 8}, {"failed", 0}}));
+  for (const auto& [job, count] : broker_.submits)
+    EXPECT_EQ(count, 1) << job << " ran twice";
+  engine_->count(figures);
+  EXPECT_FALSE(figures.disk_refuses);
+  EXPECT_EQ(figures.commits_failed, 4u);
+}
+
+TEST_F(Batches, refuse_an_upload_that_has_no_room_and_keep_nothing_of_it) {
+  disk_ = std::make_unique<test::FaultyDisk>();
+  start();
+  disk_->set_capacity(1);
+  try {
+    static_cast<void>(
+        desk_->create_file(acme_, "multipart/form-data; boundary=XX",
+                           "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+                           "--XX\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n" +
+                               lines(1) + "\r\n--XX--",
+                           now_));
+    FAIL() << "there was room";
+  } catch (const StoreFault& fault) {
+    EXPECT_TRUE(fault.full) << fault.what();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path("state/files")));
 }
 
 TEST_F(Batches, finish_their_output_after_a_crash_while_it_was_written) {
