@@ -75,9 +75,6 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void leave(FlightWatcher& watcher);
   /// The watcher is done with all pieces up to `seq`.
   void taken(FlightWatcher& watcher, std::int64_t seq);
-  /// From time to time: says to the broker what was taken, however little.
-  void say_seen();
-
   bool joinable() const { return joinable_ && !cancelled_; }
   bool over() const { return done_ || error_; }
   const JobFacts& facts() const { return facts_; }
@@ -91,7 +88,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
 
   void submit_step();
-  void on_chunk(std::size_t step, JobChunk chunk);
+  void say_seen();
+  void on_chunk(std::size_t step, const JobChunk& chunk);
+  void tell_chunk(std::int64_t seq, const Blob& bytes);
   void on_end(std::size_t step, Answer answer);
   void go_on(const ClientError& why);
   void give_up(const std::string& message);
@@ -112,8 +111,6 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::vector<Blob> chunks_;  ///< all so far, while it is joinable
   std::size_t chunk_bytes_ = 0;
   std::int64_t last_seq_ = -1, seen_ = -1;
-  std::size_t unseen_bytes_ = 0;
-  Loop::TimePoint seen_at_;
   bool joinable_ = false, cancelled_ = false;
   std::optional<JobDone> done_;
   std::optional<ClientError> error_;

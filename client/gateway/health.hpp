@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -25,7 +24,7 @@ class Health {
   Gateway& gateway_;
   const HttpServer& server_;
   std::unique_ptr<Loop::Timer> timer_;
-  std::future<Reply<BrokerPong>> ping_;
+  bool asked_ = false;
   std::optional<Loop::TimePoint> answered_;
 };
 

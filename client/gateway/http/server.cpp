@@ -21,6 +21,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -130,6 +131,53 @@ class AsioTimer final : public Loop::Timer {
   std::shared_ptr<State> state_;
 };
 
+class AsioWatch final : public Loop::Watch {
+ public:
+  AsioWatch(asio::io_context& context, int fd, std::function<void()> readable)
+      : state_(std::make_shared<State>(context, fd, std::move(readable))) {
+    wait(state_);
+  }
+  ~AsioWatch() override {
+    state_->over = true;
+    state_->descriptor.release();  // it is somebody else's
+  }
+
+ private:
+  struct State {
+    State(asio::io_context& context, int fd, std::function<void()> then)
+        : descriptor(context, fd), readable(std::move(then)) {}
+    asio::posix::stream_descriptor descriptor;
+    const std::function<void()> readable;
+    bool over = false;
+  };
+
+  static void wait(const std::shared_ptr<State>& state) {
+    state->descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [state](error_code error) {
+      if (error || state->over) return;
+      state->readable();
+      if (!state->over) wait(state);
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+/// What one call of the system writes.
+class Gathered {
+ public:
+  void add(std::string_view part) {
+    if (!part.empty() && !full()) buffers_[count_++] = asio::buffer(part.data(), part.size());
+  }
+  bool full() const { return count_ == buffers_.size(); }
+
+  const asio::const_buffer* begin() const { return buffers_.data(); }
+  const asio::const_buffer* end() const { return buffers_.data() + count_; }
+
+ private:
+  std::array<asio::const_buffer, kBuffersPerWrite> buffers_;
+  std::size_t count_ = 0;
+};
+
 /// A piece on its way out: what is around it, and whom to tell.
 struct Piece {
   std::string head{};
@@ -145,16 +193,18 @@ struct Piece {
 /// Everything that has to do with sockets.
 class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  public:
+  class Exchange;
+  class Connection;
+
   Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
 
   void listen();
   void accept();
+  /// Has what the connection has to say written soon, together with what others have.
+  void write_soon(std::shared_ptr<Connection> connection);
   void sweep_later();
   void await_signal(const std::function<void()>& on_signal);
   void close_all();
-
-  class Exchange;
-  class Connection;
 
   const ServerOptions options;
   const Router& router;
@@ -171,10 +221,12 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
  private:
   void on_accept(error_code error, tcp::socket socket);
+  void write_all();
   bool take_address(const std::string& address);
   /// Held, as closing one may end it.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
+  std::vector<std::shared_ptr<Connection>> writing_, written_;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
   asio::signal_set signals_{context, SIGTERM, SIGINT};
 };
@@ -192,6 +244,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
 
  private:
   friend class Exchange;
+  friend class Core;
   using Parser = http::request_parser<http::string_body>;
 
   // Reading.
@@ -210,8 +263,9 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   // Answering.
   void send_head(int status, const Headers& headers, std::optional<std::size_t> length);
   void send(Piece piece);
-  void write_more();
-  void on_written(error_code error, std::size_t bytes);
+  void write_some();
+  void wait_to_write();
+  void note_written(std::size_t bytes);
   void exchange_over();
   void next_request();
   void caller_is_gone();
@@ -353,6 +407,7 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
   core_.connections.insert(this);
   core_.counters.connections = core_.connections.size();
   error_code ignored;
+  socket_.non_blocking(true, ignored);
   socket_.set_option(tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
   socket_.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>(kProbeAfterSeconds),
@@ -606,34 +661,42 @@ void HttpServer::Core::Connection::send(Piece piece) {
   out_.push_back(std::move(piece));
   if (writing_) return;
   writing_ = true;
-  // What the same turn of the loop adds goes along.
-  asio::post(core_.context, [self = shared_from_this()] { self->write_more(); });
+  core_.write_soon(shared_from_this());  // what the same turn of the loop adds goes along
 }
 
-void HttpServer::Core::Connection::write_more() {
+/// Writes what the system takes at once. One call at a time, so that who reads fast leaves time to others.
+void HttpServer::Core::Connection::write_some() {
   if (closed_) return;
-  std::array<asio::const_buffer, kBuffersPerWrite> buffers;
-  std::size_t count = 0, skip = out_offset_;
+  Gathered gathered;
+  std::size_t skip = out_offset_;
   for (const Piece& piece : out_) {
     for (std::string_view part : {std::string_view(piece.head), piece.bytes.bytes(), piece.tail}) {
       const std::size_t skipped = std::min(skip, part.size());
       skip -= skipped;
       part.remove_prefix(skipped);
-      if (!part.empty() && count < buffers.size()) buffers[count++] = asio::buffer(part.data(), part.size());
+      gathered.add(part);
     }
-    if (count == buffers.size()) break;
+    if (gathered.full()) break;
   }
-  write_due_ = std::chrono::steady_clock::now() + core_.options.write_timeout;
-  const std::vector<asio::const_buffer> gathered(buffers.begin(),
-                                                 buffers.begin() + static_cast<std::ptrdiff_t>(count));
-  socket_.async_write_some(gathered, [self = shared_from_this()](error_code error, std::size_t bytes) {
-    self->on_written(error, bytes);
-  });
+  error_code error;
+  const std::size_t bytes = socket_.write_some(gathered, error);
+  if (error == asio::error::would_block) return wait_to_write();
+  if (error) return caller_is_gone();
+  note_written(bytes);
+  if (closed_) return;
+  if (!out_.empty()) return core_.write_soon(shared_from_this());
+  writing_ = false;
+  write_due_ = TimePoint::max();
+  if (exchanging_ && answered_) next_request();
 }
 
-void HttpServer::Core::Connection::on_written(error_code error, std::size_t bytes) {
-  if (closed_) return;
-  if (error) return caller_is_gone();
+void HttpServer::Core::Connection::wait_to_write() {
+  write_due_ = std::chrono::steady_clock::now() + core_.options.write_timeout;
+  socket_.async_wait(tcp::socket::wait_write,
+                     [self = shared_from_this()](error_code) { self->write_some(); });
+}
+
+void HttpServer::Core::Connection::note_written(std::size_t bytes) {
   out_offset_ += bytes;
   while (!out_.empty() && out_offset_ >= out_.front().size()) {
     out_offset_ -= out_.front().size();
@@ -642,10 +705,6 @@ void HttpServer::Core::Connection::on_written(error_code error, std::size_t byte
     if (written) written();
     if (closed_) return;
   }
-  if (!out_.empty()) return write_more();
-  writing_ = false;
-  write_due_ = TimePoint::max();
-  if (exchanging_ && answered_) next_request();
 }
 
 void HttpServer::Core::Connection::exchange_over() {
@@ -779,6 +838,18 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
   accept();
 }
 
+void HttpServer::Core::write_soon(std::shared_ptr<Connection> connection) {
+  writing_.push_back(std::move(connection));
+  if (writing_.size() == 1) asio::post(context, [this] { write_all(); });
+}
+
+void HttpServer::Core::write_all() {
+  written_.swap(writing_);  // what comes meanwhile is for the next turn
+  for (const std::shared_ptr<Connection>& connection : written_)
+    connection->write_some();
+  written_.clear();
+}
+
 void HttpServer::Core::sweep_later() {
   sweep_timer_.expires_after(kSweepEvery);
   sweep_timer_.async_wait([this](error_code error) {
@@ -878,6 +949,10 @@ void HttpServer::post(std::function<void()> work) {
 
 std::unique_ptr<Loop::Timer> HttpServer::timer() {
   return std::make_unique<AsioTimer>(core_->context);
+}
+
+std::unique_ptr<Loop::Watch> HttpServer::watch(int fd, std::function<void()> readable) {
+  return std::make_unique<AsioWatch>(core_->context, fd, std::move(readable));
 }
 
 Loop::TimePoint HttpServer::now() const {
