@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -17,6 +16,7 @@
 #include "client/engine.hpp"
 #include "client/handlers.hpp"
 #include "client/request_desk.hpp"
+#include "client/signals_blocked.hpp"
 
 namespace lanemq {
 namespace {
@@ -166,10 +166,6 @@ void Client::Core::ring_once(std::unique_lock<std::mutex> lock) {
 // ---- on the client's thread ---------------------------------------------------------------------------
 
 void Client::Core::run() {
-  // Signals are for the program's threads.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   while (true) {
     take_inbox();
     if (stop_seen_) break;
@@ -214,7 +210,10 @@ void Client::Core::sleep() {
 
 // ---- the face -----------------------------------------------------------------------------------------
 
-Client::Client(ClientOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+Client::Client(ClientOptions options) {
+  const client::SignalsBlocked for_core;
+  core_ = std::make_unique<Core>(std::move(options));
+}
 Client::~Client() = default;
 
 std::future<Answer> Client::submit(JobRequest request, const Blob& body) {

@@ -13,6 +13,8 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "client/signals_blocked.hpp"
+
 namespace lanemq::client {
 namespace {
 
@@ -25,6 +27,7 @@ constexpr std::int64_t kFrameSlackBytes = std::int64_t{1024} * 1024;  // a heade
 
 /// One context for all clients of the process: several in one process have been seen to crash libzmq.
 std::shared_ptr<zmq::context_t> shared_context() {
+  const SignalsBlocked meanwhile;  // it starts threads
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
   const std::lock_guard lock(mutex);
@@ -99,6 +102,7 @@ Link::~Link() {
 }
 
 Link::Ends Link::make_ends() try {
+  const SignalsBlocked meanwhile;
   Ends ends{zmq::socket_t(*context_, zmq::socket_type::dealer),
             zmq::socket_t(*context_, zmq::socket_type::pair)};
   zmq::socket_t& socket = ends.socket;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -28,6 +30,7 @@ namespace lanemq::worker {
 namespace {
 
 constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
+constexpr int kExitSignal = 128;  ///< and the number of the signal
 
 const char* environment(const std::string& name) {
   return std::getenv(name.c_str());
@@ -67,7 +70,7 @@ struct UpstreamService {
 std::vector<Service> make_services(const Settings& settings,
                                    std::vector<UpstreamService>& upstream_services) {
   std::vector<Service> services;
-  std::shared_ptr<HttpClient> client;  // one thread for all of them
+  std::shared_ptr<HttpClient> client;  // one for all of them
   HttpOptions http = settings.http;
   http.calls_max = settings.worker.capacity;
   for (const ServiceSettings& service : settings.services) {
@@ -98,11 +101,23 @@ std::vector<Service> make_services(const Settings& settings,
   return services;
 }
 
-sigset_t hang_up() {
+sigset_t signal_set(std::initializer_list<int> numbers) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGHUP);
+  for (const int number : numbers)
+    sigaddset(&signals, number);
   return signals;
+}
+
+const sigset_t kReloadSignals = signal_set({SIGHUP});
+const sigset_t kStopSignals = signal_set({SIGTERM, SIGINT});
+
+/// No thread that is started from now on is disturbed by a signal: those that somebody waits for come to him,
+/// and a connection that breaks is told by its call.
+void leave_signals_to_those_who_wait() {
+  pthread_sigmask(SIG_BLOCK, &kReloadSignals, nullptr);
+  pthread_sigmask(SIG_BLOCK, &kStopSignals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 /// Reads the secrets again at each SIGHUP, on a thread of its own: a file may be slow, and the broker waits
@@ -122,8 +137,7 @@ class SecretReloader {
 
  private:
   void run() {
-    const sigset_t awaited = hang_up();
-    for (int signal = 0; sigwait(&awaited, &signal) == 0 && !stopping_;)
+    for (int signal = 0; sigwait(&kReloadSignals, &signal) == 0 && !stopping_;)
       read_again();
   }
 
@@ -158,32 +172,61 @@ void say_ready(const Settings& settings, const std::string& name) {
   std::fflush(stdout);
 }
 
-Worker* running_worker = nullptr;  // for the signal handler
+/// Takes SIGTERM and SIGINT on a thread of its own: they stop a worker while there is one, and end the
+/// process before and after.
+class StopSignals {
+ public:
+  /// Requires: they are blocked in all threads, so that they come here.
+  StopSignals() : thread_([this] { run(); }) {}
+  ~StopSignals() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
 
-extern "C" void on_stop_signal(int) {
-  running_worker->stop();
-}
+  void obey(Worker* worker) {
+    const std::lock_guard lock(mutex_);
+    worker_ = worker;
+  }
 
-void stop_on_signals(Worker& worker) {
-  running_worker = &worker;
-  struct sigaction action = {};
-  action.sa_handler = on_stop_signal;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
-  // A connection that breaks is told by its call.
-  std::signal(SIGPIPE, SIG_IGN);
-}
+ private:
+  void run() {
+    for (int signal = 0; sigwait(&kStopSignals, &signal) == 0 && !over_;) {
+      const std::lock_guard lock(mutex_);
+      if (!worker_) std::_Exit(kExitSignal + signal);
+      worker_->stop();
+    }
+  }
+
+  std::mutex mutex_;
+  Worker* worker_ = nullptr;  // guarded by mutex_
+  std::atomic<bool> over_{false};
+  std::thread thread_;  // last: it uses the others
+};
+
+/// As long as this lives, they stop this worker.
+class Stopping {
+ public:
+  Stopping(StopSignals& signals, Worker& worker) : signals_(signals) { signals_.obey(&worker); }
+  ~Stopping() { signals_.obey(nullptr); }
+  Stopping(const Stopping&) = delete;
+  Stopping& operator=(const Stopping&) = delete;
+
+ private:
+  StopSignals& signals_;
+};
 
 int run(Settings settings) {
   settings.worker.log = make_log(settings.log_level);
   settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
-  const sigset_t awaited = hang_up();
-  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);  // before there are threads, which inherit it
+  leave_signals_to_those_who_wait();
+  StopSignals stop_signals;
   std::vector<UpstreamService> upstream_services;
   Worker worker(settings.worker, make_services(settings, upstream_services));
   const SecretReloader reloader(std::move(upstream_services), settings.worker.log);
-  stop_on_signals(worker);
+  const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
   if (end != WorkerEnd::unreachable) return kExitDone;
   std::fprintf(

@@ -287,8 +287,19 @@ void Broker::expire(Job& job, TimePoint now) {
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
+  if (job.has_content() && !job.timeout_stated)
+    return end_with(job, JobState::expired, ErrorCode::deadline,
+                    "nothing came of its stream for longer than lane \"" + lanes_[job.lane]->options().name +
+                        "\" allows (its timeout, and a minute at least)",
+                    now);
   end_with(job, JobState::expired, ErrorCode::deadline,
            "timeout_ms (" + std::to_string(to_ms(job.timeout())) + ") was over " + where, now);
+}
+
+std::uint32_t Broker::waited_ms(const Job& job, TimePoint now) {
+  if (job.state == JobState::running) return job.queued_ms;
+  const bool begins_later = job.state == JobState::delayed && job.attempt == 0;
+  return begins_later ? 0 : static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
 }
 
 void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now) {
@@ -329,7 +340,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                .lane = job.lane,
                .state = state,
                .attempts = job.attempts,
-               .queued_ms = job.queued_ms,
+               .queued_ms = waited_ms(job, now),
                .ran_ms = 0,
                .ending = ending.get(),
                .body = body};
@@ -339,7 +350,6 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     lane.run.record(now - job.dispatched_at);
   } else {
     leave_queue(job);
-    how.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   }
   if (job.worker != nullptr)
     tell(*job.worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,

@@ -328,7 +328,11 @@ class Broker {
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void fail_broken_stream(Job& job, TimePoint now);
+  /// Its stream is alive: where its client stated no time, it has its lane's anew.
+  void let_go_on(Job& job, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
+  /// From acceptance, or the end of the delay, to the last hand-over; of a job that waits, until now.
+  static std::uint32_t waited_ms(const Job& job, TimePoint now);
   void forget(KeptResult& result);
   bool evict_result();
   void evict_results();

@@ -596,6 +596,7 @@ void Broker::fill_status(wire::StatusReply& reply, Wait& wait, const Record& rec
     lane = result->lane;
     reply.state = name_of(result->state);
     reply.attempts = result->attempts;
+    reply.queued_ms = result->queued_ms;
     const Ending* const ending = result->terminal().ending;
     if (ending != nullptr && result->state != JobState::succeeded) {
       DocumentWriter(scratch_)
@@ -611,6 +612,7 @@ void Broker::fill_status(wire::StatusReply& reply, Wait& wait, const Record& rec
     lane = job.lane;
     reply.state = name_of(job.state);
     reply.attempts = job.attempts;
+    reply.queued_ms = waited_ms(job, now);
     if (job.state == JobState::queued || job.state == JobState::delayed) {
       wait = wait_of(job, now);
       reply.blocked_by = wait.what;
@@ -715,6 +717,7 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   reply.message = end.ending->message;
   if (end.ending->retry_after) reply.retry_after_ms = to_ms(*end.ending->retry_after);
   reply.attempts = end.attempts;
+  reply.queued_ms = end.queued_ms;
   reply.chunks = end.ending->chunks;
   reply.upstream_status = end.ending->upstream_status;
   reply.ref = ref;

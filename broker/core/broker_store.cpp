@@ -290,6 +290,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     job.dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
     if (job.answer() != nullptr) job.answer()->restore(state->chunks);
+    // How far the stream has come since is not on disk: it is as alive as its worker.
+    if (job.has_content()) let_go_on(job, now);
   }
   job.queue = &clients_.join(client, stream);
   ++lane.counters.restored;

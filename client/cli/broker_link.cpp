@@ -5,8 +5,6 @@
 
 #include <lanemq/text.hpp>
 
-#include "client/cli/terminal.hpp"
-
 namespace lanemq::cli {
 
 ClientOptions client_options(const Common& common) {
@@ -18,11 +16,11 @@ ClientOptions client_options(const Common& common) {
 
 bool reaches(Client& client, const Common& common) {
   std::future<Reply<BrokerPong>> pong = client.ping();
-  if (pong.wait_for(common.connect_timeout) == std::future_status::ready) {
+  if (ready_within(pong, common.connect_timeout)) {
     const Reply<BrokerPong> reply = pong.get();
     if (reply || !reply.error().local) return true;  // a refusal is an answer too
   }
-  say_unreachable(common);
+  if (interrupted() == 0) say_unreachable(common);
   return false;
 }
 

@@ -8,13 +8,24 @@
 #include <lanemq/client.hpp>
 
 #include "client/cli/commands.hpp"
+#include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
 
 /// The options of a client of this program; what it has to tell goes to the terminal.
 ClientOptions client_options(const Common& common);
 
-/// Whether the broker answers within the connect timeout; says so when it does not.
+/// Whether it is ready within the time; false earlier where interrupted() is so.
+template <class T>
+bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
+  constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (reply.wait_for(kLookForSignalsEvery) != std::future_status::ready)
+    if (interrupted() != 0 || std::chrono::steady_clock::now() >= end) return false;
+  return true;
+}
+
+/// Whether the broker answers within the connect timeout; says so when it does not, unless interrupted().
 bool reaches(Client& client, const Common& common);
 
 /// Says that no broker answers there.
@@ -32,14 +43,16 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
 /// A job's request from what was given on the command line.
 JobRequest request_of(const JobOptions& options);
 
-/// The reply to a request that was just made, or empty when no broker can be reached (which is said then). A
-/// broker that was reached once is waited for.
+/// The reply to a request that was just made, or empty when no broker can be reached (which is said then), or
+/// interrupted(). A broker that was reached once is waited for.
 template <class T>
 std::optional<T> wait_for(std::future<T>& reply, Client& client, const Common& common) {
   // An answer that is there already needs no proof that somebody is there to give it.
   if (reply.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready &&
       !reaches(client, common) && reply.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready)
     return std::nullopt;
+  while (!ready_within(reply, common.connect_timeout))
+    if (interrupted() != 0) return std::nullopt;
   return reply.get();
 }
 

@@ -467,6 +467,7 @@ void add_all(CLI::App& app, Chosen& chosen) {
       ->type_name("ENDPOINT");
   app.add_option("--connect-timeout-ms", chosen.connect_timeout_ms,
                  "How long to wait for a first word of the broker")
+      ->envname("LANEMQ_CONNECT_TIMEOUT_MS")
       ->capture_default_str()
       ->check(CLI::Range(1, 3'600'000))
       ->type_name("N");

@@ -23,7 +23,8 @@ int ping(const Common& common, const PingOptions& options) {
   for (int i = 0; i < options.count && interrupted() == 0; ++i) {
     if (i > 0) std::this_thread::sleep_for(kBetweenPings);
     std::future<Reply<BrokerPong>> pending = client.ping();
-    if (pending.wait_for(common.connect_timeout) != std::future_status::ready) {
+    if (!ready_within(pending, common.connect_timeout)) {
+      if (interrupted() != 0) break;
       say_unreachable(common);
       return kExitUnreachable;
     }

@@ -66,7 +66,10 @@ int stats(const Common& common, const StatsOptions& options) {
   catch_interrupts();
   Client client(client_options(common));
   const auto show = [&](const std::string& json) { return stats_text(json, options); };
-  if (!options.watch_seconds) return show_once(client, common, show);
+  if (!options.watch_seconds) {
+    const int code = show_once(client, common, show);
+    return interrupted() == 0 ? code : kExitSignal + interrupted();
+  }
   const std::chrono::duration<double> pause(*options.watch_seconds);
   auto next = Clock::now();
   while (interrupted() == 0) {
@@ -74,7 +77,8 @@ int stats(const Common& common, const StatsOptions& options) {
       std::this_thread::sleep_for(kLookForSignalsEvery);
       continue;
     }
-    if (const int code = show_once(client, common, show); code != kExitDone) return code;
+    const int code = show_once(client, common, show);
+    if (code != kExitDone && interrupted() == 0) return code;
     next += std::chrono::duration_cast<Clock::duration>(pause);
   }
   return kExitDone;  // an interrupt is how watching ends

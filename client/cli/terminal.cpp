@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,6 +20,24 @@ std::mutex mutex;       // guards the live line
 std::string live_line;  // as it stands on the terminal
 
 volatile std::sig_atomic_t caught_signal = 0;
+volatile std::sig_atomic_t signal_bell = -1;  // an eventfd, made once
+
+/// In a signal handler: errno is somebody's.
+void ring_signal_bell() {
+  const int before = errno;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(signal_bell, &one, sizeof one));  // full means that it rings already
+  errno = before;
+}
+
+void on_interrupt(int signal) {
+  caught_signal = signal;
+  ring_signal_bell();
+}
+
+void on_resize(int) {
+  ring_signal_bell();
+}
 
 void write_error(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -79,8 +98,9 @@ bool put(std::string_view data) {
 }
 
 void catch_interrupts() {
+  signal_bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   struct sigaction action {};
-  action.sa_handler = [](int signal) { caught_signal = signal; };
+  action.sa_handler = on_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one finds the default again
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
@@ -89,6 +109,22 @@ void catch_interrupts() {
 
 int interrupted() {
   return caught_signal;
+}
+
+void catch_resizes() {
+  struct sigaction action {};
+  action.sa_handler = on_resize;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGWINCH, &action, nullptr);
+}
+
+int signal_descriptor() {
+  return signal_bell;
+}
+
+void hush_signals() {
+  std::uint64_t count = 0;
+  static_cast<void>(!::read(signal_bell, &count, sizeof count));
 }
 
 std::string short_duration(std::chrono::milliseconds duration) {

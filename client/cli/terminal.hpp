@@ -26,10 +26,17 @@ std::size_t error_columns();
 /// Writes data to the standard output; false: it cannot be written to, and the reason was said.
 bool put(std::string_view data);
 
-/// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process.
+/// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process. Whoever
+/// waits looks at that now and then, or watches signal_descriptor().
 void catch_interrupts();
 /// The signal that came, or 0.
 int interrupted();
+/// From now on a change of the window's size rings signal_descriptor() too. Requires: catch_interrupts().
+void catch_resizes();
+/// Readable from a caught signal on until hush_signals(), also if it came before anybody waited: a wait that
+/// is begun just behind a look at interrupted() misses none. Requires: catch_interrupts().
+int signal_descriptor();
+void hush_signals();
 
 /// 950ms, 12.3s, 4m05s, 2h07m.
 std::string short_duration(std::chrono::milliseconds duration);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
+#include <iterator>
 
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -63,10 +62,13 @@ class FullScreen {
     while (interrupted() == 0) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
       if (left.count() <= 0) return true;
-      pollfd key{.fd = keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0};
-      const int ready = ::poll(&key, 1, static_cast<int>(left.count()));
-      if (ready < 0 && errno == EINTR) return interrupted() == 0;
-      if (ready <= 0) continue;
+      pollfd watched[] = {{.fd = keys_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
+                          {.fd = signal_descriptor(), .events = POLLIN, .revents = 0}};
+      if (::poll(watched, std::size(watched), static_cast<int>(left.count())) <= 0) continue;
+      if (watched[1].revents != 0) {
+        hush_signals();
+        return interrupted() == 0;
+      }
       char pressed = 0;
       if (::read(STDIN_FILENO, &pressed, 1) <= 0 || pressed == 'q' || pressed == 'Q') return false;
     }
@@ -78,7 +80,7 @@ class FullScreen {
   bool keys_ = false;
 };
 
-/// All that a picture needs; empty: it cannot be had, and why was said.
+/// All that a picture needs; empty: it cannot be had, and why was said, or interrupted().
 std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
   TopFacts facts;
   for (std::optional<std::int64_t> from = 0; from;) {
@@ -99,14 +101,6 @@ std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
   return facts;
 }
 
-/// The window's new size shows at once: the signal ends the wait for the next second.
-void watch_window_size() {
-  struct sigaction action {};
-  action.sa_handler = [](int) {};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGWINCH, &action, nullptr);
-}
-
 }  // namespace
 
 int top(const Common& common) {
@@ -121,7 +115,7 @@ int top(const Common& common) {
     return put(picture) ? kExitDone : kExitFailed;
   }
   catch_interrupts();
-  watch_window_size();
+  catch_resizes();  // the new size shows at once
   {
     const FullScreen screen;
     TopFacts before;
@@ -133,6 +127,7 @@ int top(const Common& common) {
       looked_before = looked_at;
       looked_at = Clock::now();
       facts = look(client, common, code);
+      if (interrupted() != 0) return kExitDone;
       if (!facts) break;
     }
   }

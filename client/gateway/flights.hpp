@@ -39,7 +39,11 @@ struct JobPlan {
   bool is_retry = false;      ///< the SDK says that it has asked before
 };
 
-/// What is known of how a job went.
+/// How long before something is to be said of a job that has no content its state is asked for: the broker
+/// answers within a turn, and where it does not, there is nothing to say.
+inline constexpr std::chrono::milliseconds kLookTime{250};
+
+/// What is known of how a job went, or goes.
 struct JobFacts {
   std::string id{}, lane{}, served_by{};
   std::int64_t attempts = 0;
@@ -75,6 +79,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void leave(FlightWatcher& watcher);
   /// The watcher is done with all pieces up to `seq`.
   void taken(FlightWatcher& watcher, std::int64_t seq);
+  /// Asks the broker where the job is, so that the facts say how it goes before there is content. The answer
+  /// comes within kLookTime, or not at all.
+  void look();
+
   bool joinable() const { return joinable_ && !cancelled_; }
   bool over() const { return done_ || error_; }
   const JobFacts& facts() const { return facts_; }
@@ -89,6 +97,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   void submit_step();
   void say_seen();
+  void on_status(std::size_t step, const JobStatus& status);
   void on_chunk(std::size_t step, const JobChunk& chunk);
   void tell_chunk(std::int64_t seq, const Blob& bytes);
   void on_end(std::size_t step, Answer answer);

@@ -39,7 +39,7 @@ def bodies(tpm, seed=1):
 
 
 def upstream_stats(base):
-    with urllib.request.urlopen(base + "/stats", timeout=5) as answer:
+    with urllib.request.urlopen(base + "/stats", timeout=harness.PATIENCE) as answer:
         return json.load(answer)
 
 

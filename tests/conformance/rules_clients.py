@@ -4,7 +4,7 @@
 import re
 import time
 
-from kit import brief, expect, expect_error, expect_that, rule, skip
+from kit import EARLY, brief, expect, expect_error, expect_that, rule, skip
 from page import Raw, is_int, pack_header, wrong_values
 
 FAR = 3_600_000
@@ -186,7 +186,7 @@ def retain_ms_is_the_time_that_answers_are_kept(room):
         worker.echo(worker.get("job"))
     client.get("result"), client.get("result")
     op = client.fetch(room.id("short")).op
-    expect_that(op == "result" or time.monotonic() - started > 0.7, "the answer was not kept for retain_ms")
+    expect_that(op == "result" or time.monotonic() - started > 0.7 - EARLY, "the answer was not kept for retain_ms")
     while client.fetch(room.id("short")).op == "result":
         expect_that(time.monotonic() - started < 20, "the answer is still there after 20 s")
         room.keep_alive(0.05)
@@ -384,10 +384,10 @@ def fetch_answers_status_when_the_job_is_not_over(room):
     client.accepted(id=room.id("a"))
     expect(client.fetch(room.id("a"), wait_ms=0).op, "status", "the answer at once")
     started = time.monotonic()
-    answer = client.fetch(room.id("a"), wait_ms=150)
+    answer = client.fetch(room.id("a"), wait_ms=400)
     took = time.monotonic() - started
-    expect((answer.op, answer.fields.get("state")), ("status", "queued"), "the answer after 150 ms")
-    expect_that(took >= 0.145, f"the answer came after {took * 1000:.0f} ms")
+    expect((answer.op, answer.fields.get("state")), ("status", "queued"), "the answer after 400 ms")
+    expect_that(took >= 0.4 - EARLY, f"the answer came after {took * 1000:.0f} ms")
     expect(client.ask("fetch", {"id": room.id("a")}).op, "status", "the answer without wait_ms")
 
 
@@ -596,18 +596,18 @@ def result_says_times_attempts_and_usage(room):
     client = room.client()
     client.accepted(b"x", id=room.id("a"), lane="high", attempts_max=2)
     started = time.monotonic()
-    room.keep_alive(0.05)
+    room.keep_alive(0.25)
     queued = (time.monotonic() - started) * 1000
     worker = room.worker()
     job = worker.get("job")
     started = time.monotonic()
-    room.keep_alive(0.05)
+    room.keep_alive(0.25)
     ran = (time.monotonic() - started) * 1000
     usage = {"requests": 1, "input_tokens": 10, "output_tokens": 20, "cached_tokens": 5, "reasoning_tokens": 1}
     worker.hand_in(job, usage=usage, limits={"remaining_requests": 5})
     got = client.fetch(room.id("a")).fields
     for name, least in (("queued_ms", queued), ("ran_ms", ran)):
-        expect_that(got.get(name, 0) >= least - 2, f"{name} is {got.get(name)}, and was {least:.0f} at least")
+        expect_that(got.get(name, 0) >= least - 1000 * EARLY, f"{name} is {got.get(name)}, and was {least:.0f} at least")
     expect(got.get("usage"), usage, "the usage")
     expect(got.get("lane"), "high", "the lane")
     expect_that("attempts" not in got and "limits" not in got, f"it says {got}")
@@ -625,6 +625,31 @@ def error_brings_the_upstreams_body(room):
         expect(answer.body, body, "the body")
         text = answer.fields["message"]
         expect_that(text.index("400") < text.index("no such model"), f"the message is {text!r}")
+
+
+@rule("Broker to client: error")
+def error_says_how_long_the_job_waited(room):
+    """error of a job that ran says the time to its last hand-over, of one that waited the time to its end, and of
+    a refusal none; status says it, too."""
+    client = room.client()
+    client.accepted(b"x", id=room.id("a"), attempts_max=1)
+    started = time.monotonic()
+    room.keep_alive(0.05)
+    queued = (time.monotonic() - started) * 1000
+    worker = room.worker()
+    job = worker.get("job")
+    ref = room.new_ref()
+    client.send("status", {"id": room.id("a"), "ref": ref})
+    running = client.answer(ref).fields
+    room.keep_alive(0.05)
+    worker.hand_in(job, "error", code="400", message="no", **{"class": "permanent"})
+    failed = expect_error(client.fetch(room.id("a")), "upstream_rejected").fields
+    expect_that(failed.get("queued_ms", 0) >= queued - 2, f"queued_ms is {failed}, and was {queued:.0f} at least")
+    expect(running.get("queued_ms"), failed["queued_ms"], "the status while it ran")
+    client.accepted(id=room.id("b"), service=room.service + "-2", timeout_ms=50)
+    expired = expect_error(client.fetch(room.id("b"), wait_ms=10000), "deadline").fields
+    expect_that(expired.get("queued_ms", 0) >= 50, f"queued_ms is {expired}, and its time was 50 ms")
+    expect_that("queued_ms" not in expect_error(client.fetch(room.id("c")), "not_found").fields, "a refusal waits")
 
 
 @rule("Error codes", broker=("--set", "lane.normal.depth_max=2", "--set", "heartbeat=2s"))

@@ -9,7 +9,7 @@ from time import monotonic
 import zmq
 from msgpack import packb
 
-from kit import NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
+from kit import EARLY, NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
 from rules_clients import needs_lanes
 
 
@@ -59,7 +59,7 @@ def delayed_jobs_wait_their_time(room):
     started = monotonic()
     client.accepted(b"later", id=room.id("a"), delay_ms=400)
     if (state := client.status(room.id("a"))["state"]) != "delayed":
-        expect_that(monotonic() - started > 0.4, f"the state is {state}")
+        expect_that(monotonic() - started > 0.4 - EARLY, f"the state is {state}")
     client.submit(b"now")
     came = {}
     for _ in range(2):
@@ -68,7 +68,7 @@ def delayed_jobs_wait_their_time(room):
         expect(job.fields["attempt"], 1, "the attempt")
         worker.echo(job)
     expect(came.keys(), {b"now", b"later"}, "the jobs")
-    expect_that(came[b"later"] >= 399, f"it came after {came[b'later']:.0f} ms")
+    expect_that(came[b"later"] >= 400 - 1000 * EARLY, f"it came after {came[b'later']:.0f} ms")
     expect(client.fetch(room.id("a")).fields.get("attempts", 1), 1, "attempts")
 
 
@@ -96,7 +96,7 @@ def delayed_jobs_become_due_each_at_its_time(room):
     for _ in range(3):
         job = worker.get("job")
         took = (monotonic() - started) * 1000
-        expect_that(took >= int(job.body) - 1, f"a job with a delay of {int(job.body)} ms came after {took:.0f} ms")
+        expect_that(took >= int(job.body) - 1000 * EARLY, f"a job with a delay of {int(job.body)} ms came after {took:.0f} ms")
         worker.echo(job)
 
 
@@ -157,7 +157,7 @@ def orphans_are_cancelled(room):
             expect_that(state in ("running", "queued"), f"the state is {state}")
             expect_that(monotonic() - started < 60, f"job {name} is {state}, 60 s after its client left")
             room.keep_alive(0.05)
-        expect_that(monotonic() - started >= 4.9, f"job {name} was cancelled after {monotonic() - started:.1f} s")
+        expect_that(monotonic() - started >= 4.9 - EARLY, f"job {name} was cancelled after {monotonic() - started:.1f} s")
     expect(worker.get("cancel").fields["job"], job.fields["job"], "the job that its worker is told to stop")
     expect(watcher.status(room.id("kept"))["state"], "queued", "the state of the job that is kept")
 

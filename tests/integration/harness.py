@@ -6,9 +6,13 @@ waits for one peer, all peers are read and all workers send their heartbeats.
 
 Two connections have no order between them. What one peer sends is there before what another sends only when an answer
 has shown it: Client.settled(), Worker.leave(), Room.stats_when().
+
+Any process may be held up for seconds at any point, this one too. What has to happen first is waited for, by what tells
+of it, and what has to last is held until the test lets it go on: an upstream's `+hold` and `+pause`, see release().
 """
 
 import collections
+import json
 import os
 import random
 import signal
@@ -18,6 +22,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 import zmq
 from msgpack import packb, unpackb
@@ -29,8 +34,10 @@ os.environ.pop("STATE_DIRECTORY", None)
 PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), "../../build/bin"))
 # How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
+# A program that asks the broker something has the same patience.
+os.environ["LANEMQ_CONNECT_TIMEOUT_MS"] = str(int(1000 * PATIENCE))
 # A worker that is silent for three of these is lost, so a busy machine may hold up a test for no longer.
-HEARTBEAT_MS = 500 if PATIENCE <= 20 else 1000
+HEARTBEAT_MS = 1000 if PATIENCE <= 20 else 2000
 # A sanitizer keeps a shadow of what a program touches, several bytes for each: bounds of resident memory are so many
 # times as wide for one.
 MEMORY_FACTOR = 1 if PATIENCE <= 20 else 5
@@ -79,6 +86,14 @@ def fixed_endpoints():
             if endpoint not in endpoints.values():
                 endpoints[name] = endpoint
     return endpoints
+
+
+def release(upstream, model):
+    """Lets the double's calls for a model `…+hold` or `…+pause=K` go on, those that it has and those to come. `upstream`
+    is its URL."""
+    request = urllib.request.Request(f"{upstream}/admin/release", json.dumps({"model": model}).encode())
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        answer.read()
 
 
 class Process:

@@ -130,7 +130,7 @@ class Pauses(harness.Case):
         super().setUp()
         file = tempfile.NamedTemporaryFile("w", suffix=".toml")
         self.addCleanup(file.close)
-        file.write('heartbeat = "200ms"\n')
+        file.write(f'heartbeat = "{harness.HEARTBEAT_MS}ms"\n')
         file.flush()
         self.room.broker.stop()
         self.room.start_broker("--config", file.name)

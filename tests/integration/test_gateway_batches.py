@@ -170,7 +170,7 @@ class Jobs(BatchCase):
         left = self.chat_job("gpt-x@high", id="mine")
         self.assertEqual((left["id"], left["lane"], left["duplicate"]), ("mine", "high", False))
         self.restart()
-        job = self.ask("GET", "/v1/jobs/mine?wait_ms=20000").json()
+        job = self.ask("GET", "/v1/jobs/mine?wait_ms=60000").json()
 
         self.assertEqual((job["state"], job["result"]["object"]), ("succeeded", "chat.completion"))
         self.assertTrue(self.chat_job("gpt-x@high", id="mine")["duplicate"])
@@ -179,7 +179,7 @@ class Jobs(BatchCase):
 
     def test_a_job_that_failed_says_what_the_upstream_said(self):
         job_id = self.chat_job("gpt-x+status=400")["id"]
-        job = self.ask("GET", f"/v1/jobs/{job_id}?wait_ms=20000").json()
+        job = self.ask("GET", f"/v1/jobs/{job_id}?wait_ms=60000").json()
 
         self.assertEqual((job["state"], job["error"]["code"], job["error"]["upstream_status"]), ("failed", "upstream_rejected", 400))
         self.assertIn("error", job["error"]["body"])
@@ -191,7 +191,8 @@ class Jobs(BatchCase):
                            b"connection: close\r\n\r\n")
         seen = b""
         while b"event: state" not in seen:
-            seen += connection.recv(4096)
+            self.assertTrue(piece := connection.recv(4096), seen)
+            seen += piece
         self.assertIn(b"text/event-stream", seen)
         self.assertEqual(self.ask("DELETE", "/v1/jobs/waits").json()["state"], "cancelled")
         while piece := connection.recv(4096):

@@ -75,30 +75,28 @@ class Deadlines(harness.Case):
         super().setUp()
         self.client = self.room.client()
 
-    def expect_deadline(self, started, timeout_ms):
-        answer = self.client.get()
-        took = (time.monotonic() - started) * 1000
-        self.assert_error(answer, "deadline", f"timeout_ms ({timeout_ms})")
-        # A turn of the broker has one time: one that was held up counts from a moment before the job was sent.
-        self.assertGreaterEqual(took, timeout_ms - 50)
-        return took
+    def expect_deadline(self, timeout_ms):
+        self.assert_error(self.client.get(), "deadline", f"timeout_ms ({timeout_ms})")
 
     def test_a_waiting_job_ends_on_time(self):
         self.client.ask("ping")
-        lates = []
+        took = []
         for _ in range(5):
             started = time.monotonic()
             self.client.submit(timeout_ms=200)
-            lates.append(self.expect_deadline(started, 200) - 200)
-        # On a busy machine one answer may be late; all of them never are.
-        self.assertLess(min(lates), 100)
+            self.expect_deadline(200)
+            took.append((time.monotonic() - started) * 1000)
+        # On a busy machine one answer may be late, and one early: a turn of the broker has one time, and one that was
+        # held up counts from a moment before the job was sent. All of them never are.
+        self.assertLess(min(took), 300)
+        self.assertGreaterEqual(max(took), 200)
 
     def test_a_running_job_ends_on_time_and_its_worker_is_told(self):
         worker = self.room.worker()
         self.client.submit(timeout_ms=150, id="a")
         job = worker.get("job")
         self.assertLessEqual(job.fields["timeout_ms"], 150)
-        self.expect_deadline(time.monotonic() - 0.15, 150)
+        self.expect_deadline(150)
         cancel = worker.get("cancel").fields
         self.assertEqual((cancel["job"], cancel["attempt"], cancel["reason"]), (job.fields["job"], 1, "deadline"))
         self.assertEqual(self.client.status("a")["state"], "expired")
@@ -110,14 +108,16 @@ class Deadlines(harness.Case):
 
     def test_a_job_that_waits_for_a_retry_ends_on_time(self):
         worker = self.room.worker()
-        started = time.monotonic()
         self.client.submit(timeout_ms=200)
-        worker.hand_in(worker.get("job"), "error", **{"class": "retry"}, retry_after_ms=60000)
-        self.expect_deadline(started, 200)
+        worker.hand_in(worker.get("job"), "error", **{"class": "retry"}, retry_after_ms=600_000)
+        self.expect_deadline(200)
 
     def test_jobs_end_in_the_order_of_their_deadlines(self):
-        for timeout_ms in (1500, 100, 800):
-            self.client.submit(timeout_ms=timeout_ms, ref=timeout_ms)
+        # In one message, so that all of them are from the same moment; the first says that there may be such.
+        self.client.submit(batch=16, reply="accepted")
+        self.client.get("accepted")
+        self.client.send_batch("submit", [{"service": "echo", "timeout_ms": timeout_ms, "ref": timeout_ms}
+                                          for timeout_ms in (1500, 100, 800)])
         self.assertEqual([self.client.get("error").fields["ref"] for _ in range(3)], [100, 800, 1500])
 
 
@@ -214,8 +214,7 @@ class Status(harness.Case):
         client.submit(id="b", lane="high")
         self.assertEqual(client.status("b")["blocked_by"], "worker echo")
 
-        worker.hand_in(job, "error", **{"class": "retry"}, retry_after_ms=2000)
-        harness.wait_until(lambda: client.status("a")["state"] == "delayed", "the pause")
+        worker.hand_in(job, "error", **{"class": "retry"}, retry_after_ms=1)
         worker.echo(worker.get("job"))  # b
         client.get("result")
         worker.hand_in(worker.get("job"), "error", **{"class": "permanent"}, message="no")
@@ -224,6 +223,10 @@ class Status(harness.Case):
         self.assertEqual((failed["state"], failed["attempts"]), ("failed", 2))
         self.assertEqual(failed["error"], {"code": "upstream_rejected", "message": "no"})
         self.assertEqual(client.status("b")["state"], "succeeded")
+
+        client.submit(id="c", attempts_max=2)
+        worker.hand_in(worker.get("job"), "error", **{"class": "retry"}, retry_after_ms=600_000)
+        harness.wait_until(lambda: client.status("c")["state"] == "delayed", "the pause")
 
     def test_needs_an_id(self):
         self.assert_error(self.room.client().ask("status"), "bad_request", "id")
@@ -306,7 +309,7 @@ class Budget(harness.Case):
                 self.assertEqual(client.inbox.popleft().op, "result")
                 done += 1
         self.assertLessEqual(most_at_once, 4)
-        self.assertLess(time.monotonic() - began, 60 / 20 * 4)
+        self.assertLess(time.monotonic() - began, harness.PATIENCE)
 
     def test_is_named_by_what_waits_for_it(self):
         self.room.worker(capacity=100)

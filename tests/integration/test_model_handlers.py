@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import tempfile
-import time
 import unittest
 
 import harness
@@ -177,16 +176,14 @@ class ModelHandlers(harness.Case):
 
     def test_a_cancelled_stream_hangs_up_at_once(self):
         self.start_worker()
-        self.submit("openai", model="m+gap=20000+tokens=60", stream=True, id="long")
+        self.submit("openai", model="m+gap=3600000+tokens=60", stream=True, id="long")
         self.client.get("chunk")
 
-        cancelled = time.time()
         self.client.send("cancel", {"id": "long"})
-        call = self.calls()[0]
 
+        # Not with the next delta, which comes in an hour.
+        call = self.calls()[0]
         self.assertEqual(call["end"], "hung_up", call)
-        # Milliseconds, on a machine that has time; not with the next delta.
-        self.assertLess(call["ended_unix_ms"] / 1000 - cancelled, 5)
 
     def test_a_slow_reader_holds_up_its_upstream_and_gets_everything(self):
         self.start_worker()

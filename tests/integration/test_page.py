@@ -22,8 +22,12 @@ def programs_on_the_page():
 
 
 class Page(harness.Case):
+    arguments = None  # its ports are the same when it starts again
+
     def setUp(self):
+        self.endpoints = harness.fixed_endpoints()
         super().setUp()
+        self.room.start_broker(*harness.Case.arguments, **self.endpoints)
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         broker = self.room.broker
@@ -76,11 +80,9 @@ class Page(harness.Case):
         self.room.stats_when(lambda stats: stats["uptime_ms"] > 6 * harness.HEARTBEAT_MS, "six heartbeats")
         self.assertEqual(self.room.stats()["workers"]["lost"], 0)
 
-        port = lambda endpoint: "tcp://127.0.0.1:" + endpoint.rsplit(":", 1)[1]
-        endpoints = {"clients": port(self.room.broker.clients), "workers": port(self.room.broker.workers)}
         self.room.broker.signal(signal.SIGKILL)
         self.room.broker.wait()
-        self.room.start_broker(*self.arguments, **endpoints)
+        self.room.start_broker(*harness.Case.arguments, **self.endpoints)
         again = self.room.client()
         again.submit(body=b"after the restart")
         self.assertEqual(again.get("result").body, b"after the restart")

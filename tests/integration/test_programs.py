@@ -33,7 +33,7 @@ class SharedLimit(harness.Case):
 
 
 class WorkerDeath(harness.Case):
-    arguments = ("--set", "heartbeat=100ms", "--set", "crash_max=1000")
+    arguments = ("--set", "heartbeat=200ms", "--set", "crash_max=1000")
 
     def start_worker(self, *arguments):
         return shared_limit.start_worker(self.room, "echo=echo:2", *arguments)
@@ -42,18 +42,28 @@ class WorkerDeath(harness.Case):
         chance = random.Random(7)
         workers = [self.start_worker("--capacity", "8") for _ in range(3)]
         client = self.room.client()
-        count = 2000
-        for number in range(count):
-            client.submit(id=f"job-{number}", body=b"%d" % number, lane="batch", attempts_max=1000)
+        count, portion = 2000, 200
         answered = {}
-        while len(answered) < count:
-            message = client.get("result", patience=60)
-            self.assertNotIn(message.fields["id"], answered, "a job was answered twice")
-            answered[message.fields["id"]] = message.body
-            if len(answered) % 200 == 0:
-                victim = chance.randrange(len(workers))
+
+        def hear_until(total):
+            while len(answered) < total:
+                message = client.get("result", patience=max(60, harness.PATIENCE))
+                self.assertNotIn(message.fields["id"], answered, "a job was answered twice")
+                answered[message.fields["id"]] = message.body
+
+        for start in range(0, count, portion):
+            victim = chance.randrange(len(workers))
+            if start > 0:
+                # It is stopped first, so that it holds jobs when it dies, however fast the others are.
+                workers[victim].signal(signal.SIGSTOP)
+            for number in range(start, start + portion):
+                client.submit(id=f"job-{number}", body=b"%d" % number, lane="batch", attempts_max=1000)
+            client.settled()
+            if start > 0:
                 workers[victim].signal(signal.SIGKILL)
                 workers[victim] = self.start_worker("--capacity", "8")
+            hear_until(start + portion // 2)
+        hear_until(count)
         self.assertEqual(answered, {f"job-{number}": b"%d" % number for number in range(count)})
         self.assertTrue(client.silent(0.3), "an answer too many")
         stats = self.room.stats()
@@ -67,7 +77,7 @@ class WorkerDeath(harness.Case):
             client.submit(body=b"%d" % number, lane="batch", ref=number, attempts_max=1000)
         order = []
         while len(order) < 100:
-            order.append(client.get("result", patience=60).fields["ref"])
+            order.append(client.get("result", patience=max(60, harness.PATIENCE)).fields["ref"])
             if len(order) % 20 == 0 and len(order) < 100:
                 worker.signal(signal.SIGKILL)
                 # Only a broker that knows of the death can put the job back.
@@ -120,7 +130,7 @@ class RunFile(harness.Case):
         with open(self.out, "a") as out:
             out.write('{"id":"torn')  # as a machine that lost power leaves it
 
-        second = subprocess.run(self.command(), capture_output=True, text=True, timeout=60)
+        second = subprocess.run(self.command(), capture_output=True, text=True, timeout=max(60, harness.PATIENCE))
 
         self.assertEqual(second.returncode, 0, second.stderr)
         answers = self.answers()
@@ -140,7 +150,7 @@ class RunFile(harness.Case):
         with open(self.file, "a") as out:
             out.write("this is no JSON\n")
 
-        failed = subprocess.run([*self.command(), "--retries", "0"], capture_output=True, text=True, timeout=90)
+        failed = subprocess.run([*self.command(), "--retries", "0"], capture_output=True, text=True, timeout=max(90, harness.PATIENCE))
 
         self.assertEqual(failed.returncode, 1)
         self.assertTrue(all(line["error"] for line in self.answers()))
@@ -150,7 +160,7 @@ class RunFile(harness.Case):
         shared_limit.start_worker(self.room, f"chat=http:{self.base}/v1/chat/completions", "--capacity", "8")
         self.write(20)
 
-        good = subprocess.run(self.command(), capture_output=True, text=True, timeout=60)
+        good = subprocess.run(self.command(), capture_output=True, text=True, timeout=max(60, harness.PATIENCE))
 
         self.assertEqual(good.returncode, 0, good.stderr)
         answers = [line for line in self.answers() if line["custom_id"]]
@@ -175,7 +185,7 @@ class RunFile(harness.Case):
 
 class CommandLine(harness.Case):
     def lanemq(self, *arguments, **options):
-        return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=30, **options)
+        return subprocess.run([harness.program("lanemq"), *arguments], capture_output=True, text=True, timeout=max(60, harness.PATIENCE), **options)
 
     def test_submit_prints_the_answer_and_errors_exit_with_one(self):
         shared_limit.start_worker(self.room, "echo=echo")

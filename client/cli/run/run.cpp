@@ -309,7 +309,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   const bool all_done = progressed.done_count == input.entries().size();
   if (!all_done && !reaches(client, common)) {
     output.forget();
-    return kExitUnreachable;
+    return interrupted() == 0 ? kExitUnreachable : kExitSignal + interrupted();
   }
 
   output.begin();

@@ -13,14 +13,10 @@
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
 #include "client/gateway/batches/multipart.hpp"
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
-
-using client::JsonElements;
-using client::JsonLook;
-using client::JsonMember;
 
 constexpr std::size_t kFilenameBytesMax = 255;
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
@@ -245,10 +241,10 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
 BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std::string_view body,
                                                  WallTime now) {
   JsonMember picked[] = {{.key = "requests"}};
-  const JsonLook look = client::look_into_json(body, picked);
+  const JsonLook look = look_into_json(body, picked);
   if (!look.valid || !look.is_object)
     return bad_request("the body " + (look.valid ? "must be a JSON object" : look.problem));
-  const std::string_view requests = client::member_bytes(body, "requests");
+  const std::string_view requests = member_bytes(body, "requests");
   if (picked[0].twice || !requests.starts_with('['))
     return bad_request("requests: an array of {\"custom_id\", \"params\"}", "requests");
   if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
@@ -281,7 +277,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std:
     if (batch.model.empty()) batch.model = request->model;
     if (!ids.insert(std::move(request->custom_id)).second)
       return bad_request(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
-    writing.write(client::in_one_line(element));
+    writing.write(in_one_line(element));
     writing.write("\n");
   }
   if (batch.lines == 0) return bad_request("requests: at least one request is needed", "requests");

@@ -12,12 +12,10 @@
 
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
-#include "client/json/line_reader.hpp"
+#include "json/line_reader.hpp"
 
 namespace lanemq::gateway {
 
-using client::FileLine;
-using client::LineReader;
 using std::chrono::milliseconds;
 
 namespace {
@@ -383,7 +381,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
 
 std::string_view BatchEngine::read_line(const Active& active, std::uint32_t line) {
   const Span span = active.lines.at(line);
-  client::read_at(active.input->get(), span.offset, span.length, line_);
+  read_at(active.input->get(), span.offset, span.length, line_);
   return line_;
 }
 

@@ -10,7 +10,7 @@
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 
@@ -24,8 +24,8 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
     if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
   }
 
-  std::vector<client::JsonEdit> edits{{.key = "service_tier"}};
-  const std::string model_text = client::json_text(step.model);
+  std::vector<JsonEdit> edits{{.key = "service_tier"}};
+  const std::string model_text = json_text(step.model);
   if (step.model != model) edits.push_back({.key = "model", .value = model_text});
 
   HttpRequest call{.method = "POST", .path = batch.endpoint};
@@ -39,7 +39,7 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
   return {.request = {.service = std::move(step.service),
                       .model = std::move(step.model),
                       .meta = upstream_meta(batch.api, call)},
-          .body = client::edited_object(body, edits)};
+          .body = edited_object(body, edits)};
 }
 
 }  // namespace lanemq::gateway

@@ -63,7 +63,7 @@ for (const [provider, of] of [["chat", openai.chat], ["responses", openai.respon
   });
 
   test(`${provider}: an abort in mid-stream reaches the upstream`, async (t) => {
-    const name = model("tokens=300", "gap=20");
+    const name = model("tokens=300", "gap=100");
     const controller = new AbortController();
     const stream = streamText({ model: of(name), prompt, maxOutputTokens: 400, abortSignal: controller.signal, onError: () => {} });
     let left;

@@ -35,7 +35,8 @@ Fault break_off_as_asked(const ModelFaults& faults, bool stream, Delivery& deliv
 }
 
 std::string misfit(const Api& api, const ModelRequest& asked, const ModelFaults& faults) {
-  if (!asked.stream && (faults.eof_deltas || faults.error_deltas || faults.stamps || faults.comments))
+  if (!asked.stream &&
+      (faults.eof_deltas || faults.error_deltas || faults.pause_deltas || faults.stamps || faults.comments))
     return "The model's name asks for something that only streams do; ask with stream: true.";
   if (faults.pings && (!asked.stream || api.dialect() != Dialect::anthropic))
     return "Only the streams of messages have pings.";

@@ -32,6 +32,7 @@ constexpr const char* kFooter =
   free       GET /v1/models and /v1/models/ID (in Anthropic's form with anthropic-version), /healthz, /stats
   keys       POST /admin/keys/NAME: {"dead":true} has that key answered 401 from then on, {"dead":"quota"} 429
              insufficient_quota, {"dead":false} as usual again
+  tests      POST /admin/release: {"model":"m+hold"} lets the calls for this model go on, and those to come
 Equal prompts get equal answers. The first tool is called unless its result is there; what has a schema gets JSON that
 fits it. 400 for what a gateway must not pass on: parameters that the API does not know, @ in the model's name, the
 header fields x-lanemq-* (but -job and -attempt), x-priority and x-stainless-*.

@@ -21,6 +21,7 @@ struct ModelFaults {
   std::optional<std::uint64_t> retry_after_s{};  ///< Told beside that status.
   std::string code{};                            ///< Of the error beside that status.
   bool no_answer = false;                        ///< The connection is reset instead of an answer.
+  bool hold = false;                             ///< Not a byte before the model is released.
   std::optional<Duration> delay{};               ///< To the first byte.
   std::optional<Duration> gap{};                 ///< Between deltas.
   std::optional<std::uint64_t> tokens{};         ///< Of the answer, if it allows as many.
@@ -29,6 +30,7 @@ struct ModelFaults {
   std::optional<std::uint64_t> eof_deltas{};     ///< The stream ends after so many deltas, without its end.
   std::optional<std::uint64_t> error_deltas{};   ///< The same, with an error event.
   std::optional<std::uint64_t> stall_deltas{};   ///< After so many deltas nothing more comes.
+  std::optional<std::uint64_t> pause_deltas{};   ///< The same, until the model is released.
   std::size_t drip = 0;                          ///< Bytes a write; 0: as they come.
   bool pings = false;                            ///< An event `ping` before each delta.
   bool comments = false;                         ///< A comment before each delta.

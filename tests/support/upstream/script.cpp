@@ -51,6 +51,10 @@ std::optional<Duration> Script::due() {
   return delivery_.delay + static_cast<std::int64_t>(deltas_sent_) * delivery_.gap;
 }
 
+bool Script::paused() const {
+  return stage_ == Stage::deltas && pending_at_ == pending_.size() && deltas_sent_ == delivery_.pause_deltas;
+}
+
 std::optional<Script::Piece> Script::next(Duration now) {
   while (pending_at_ == pending_.size()) {
     if (!fill(now)) return std::nullopt;
@@ -100,7 +104,11 @@ bool Script::fill(Duration now) {
   if (delivery_.pings) events += kPing;
   // Counted first, for the delta may be the last one that is sent.
   ++deltas_sent_;
-  add(events + events_->delta(*delta));
+  if (events.empty())
+    events = events_->delta(*delta);
+  else
+    events += events_->delta(*delta);
+  add(std::move(events));
   return true;
 }
 
@@ -118,7 +126,10 @@ void Script::add(std::string bytes) {
     finish_ = delivery_.broken_off;
   }
   bytes_made_ += bytes.size();
-  pending_ += bytes;
+  if (pending_.empty())
+    pending_ = std::move(bytes);
+  else
+    pending_ += bytes;
 }
 
 }  // namespace lanemq::upstream

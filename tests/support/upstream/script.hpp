@@ -22,13 +22,14 @@ enum class Finish {
 
 /// How an answer is sent; without any of it, as a whole.
 struct Delivery {
-  Duration delay{};                           ///< From the request's arrival to the first byte.
-  Duration gap{};                             ///< Between deltas.
-  std::optional<std::uint64_t> deltas_max{};  ///< A stream ends behind so many as `broken_off` says.
-  std::optional<std::uint64_t> bytes_max{};   ///< The body ends there as `broken_off` says.
-  Finish broken_off = Finish::closed;         ///< If one of these two is reached.
-  std::optional<ApiError> error{};            ///< Behind `deltas_max`, in an event.
-  std::size_t drip = 0;                       ///< The largest piece, in bytes; 0: as they come.
+  Duration delay{};                             ///< From the request's arrival to the first byte.
+  Duration gap{};                               ///< Between deltas.
+  std::optional<std::uint64_t> deltas_max{};    ///< A stream ends behind so many as `broken_off` says.
+  std::optional<std::uint64_t> bytes_max{};     ///< The body ends there as `broken_off` says.
+  std::optional<std::uint64_t> pause_deltas{};  ///< A stream waits behind so many until it is told to go on.
+  Finish broken_off = Finish::closed;           ///< If one of these two is reached.
+  std::optional<ApiError> error{};              ///< Behind `deltas_max`, in an event.
+  std::size_t drip = 0;                         ///< The largest piece, in bytes; 0: as they come.
   bool pings = false;
   bool comments = false;
   std::string_view line_end = "\n";
@@ -56,6 +57,9 @@ class Script {
   std::optional<Duration> due();
   /// The next piece, as of `now` since the request's arrival; nothing when the rest is finish()'s.
   std::optional<Piece> next(Duration now);
+
+  /// Whether the next piece is to wait until the stream may go on: next() does not know of that.
+  bool paused() const;
 
   /// What follows the last piece. Before that: meaningless.
   Finish finish() const { return finish_; }

@@ -13,6 +13,7 @@ namespace lanemq::upstream {
 namespace {
 
 constexpr std::string_view kKeyPath = "/admin/keys/";
+constexpr std::string_view kReleasePath = "/admin/release";
 constexpr std::string_view kModelsPath = "/v1/models";
 
 std::string digits_of(std::uint64_t number) {
@@ -59,6 +60,9 @@ Call Upstream::receive(const Request& request, TimePoint now) {
     call.reply = wrong_method(request, "POST");
   } else if (path.starts_with(kKeyPath) && request.method == "POST") {
     call.reply = set_key(path.substr(kKeyPath.size()), request.body);
+  } else if (path == kReleasePath && request.method == "POST") {
+    call.reply = release(request.body);
+    call.releases = true;
   } else if (path != "/healthz" && path != "/stats" && !path.starts_with(kModelsPath)) {
     call.reply = not_found(request);
   } else if (request.method != "GET") {
@@ -179,6 +183,19 @@ Reply Upstream::set_key(std::string_view name, std::string_view body) {
   return {.body = "{}"};
 }
 
+Reply Upstream::release(std::string_view body) {
+  const auto json = Json::parse(body, nullptr, false);
+  const auto model = json.is_object() ? json.value("model", Json()) : Json();
+  if (!model.is_string() || model.get_ref<const std::string&>().empty())
+    return refusal({}, 400, {.message = R"(Send {"model":NAME}, the whole name with what follows the +.)"});
+  if (released_.size() >= kReleasedMax)
+    return refusal(
+        {}, 400,
+        {.message = "Already " + std::to_string(kReleasedMax) + " models are released; start again."});
+  released_.insert(model.get<std::string>());
+  return {.body = "{}"};
+}
+
 Reply Upstream::models(const Request& request, std::string_view id) const {
   const Dialect dialect = request.dialect();
   if (id.empty() || id == "/") return {.body = models_body(dialect, created_s())};
@@ -242,6 +259,8 @@ void Upstream::answer(Work& work, const ModelRequest& asked, const ModelFaults& 
   call.delay = chance.latency(options_.latency);
   if (faults.delay) call.delay = *faults.delay;
   call.stall = options_.stall;
+  call.held = faults.hold;
+  if (faults.hold || faults.pause_deltas) call.model = asked.model;
   if (faults.status != 0) return refuse_as_asked(work, faults);
   if (call.fault == Fault::http_5xx) {
     const unsigned status = std::array{500u, 502u, 503u}[chance.below(3)];
@@ -255,6 +274,7 @@ void Upstream::answer(Work& work, const ModelRequest& asked, const ModelFaults& 
 
   Delivery delivery{.delay = call.delay,
                     .gap = faults.gap.value_or(options_.token_gap),
+                    .pause_deltas = faults.pause_deltas,
                     .drip = faults.drip,
                     .pings = faults.pings,
                     .comments = faults.comments,

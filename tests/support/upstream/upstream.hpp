@@ -50,6 +50,9 @@ struct Call {
   Duration delay{};
   Fault fault = Fault::none;
   TimePoint arrived{};
+  bool held = false;                   ///< No byte goes out before released().
+  std::string model{};                 ///< By whose name it is released; empty: it never waits for that.
+  bool releases = false;               ///< Others may go on now: see released().
   std::unique_ptr<Script> script{};    ///< How the body is sent; null: reply.body, as a whole.
   Duration stall{};                    ///< How long a script's silence lasts until the connection is closed.
   std::optional<CallRecord> record{};  ///< Present for paths that take work: only those are logged.
@@ -81,6 +84,9 @@ enum class Ending {
 /// POST /admin/keys/NAME says what becomes of a key: `{"dead":true}` has its calls answered 401 from then on,
 /// `{"dead":"quota"}` 429 with `insufficient_quota`, `{"dead":false}` as usual again.
 ///
+/// POST /admin/release, `{"model":"m+hold"}`, lets all calls for this model go on that were held or paused by
+/// its name, and those to come are neither.
+///
 /// Pure: `now` and the seed come in. Not thread-safe. Each Call that receive() or receive_oversized()
 /// returned must be handed to finish() exactly once.
 class Upstream {
@@ -95,6 +101,8 @@ class Upstream {
   Call receive_oversized(const Request& request, std::uint64_t body_bytes_max, TimePoint now);
   /// Bytes that are no HTTP/1.1 request; they are answered 400.
   Call receive_malformed(TimePoint now);
+  /// Whether a call that is held, or whose script is paused, may go on.
+  bool released(const Call& call) const { return call.model.empty() || released_.contains(call.model); }
   /// Counts and logs the end of a call, of whose body `sent` bytes went out.
   void finish(const Call& call, Ending ending, std::uint64_t sent, TimePoint now);
 
@@ -110,6 +118,8 @@ class Upstream {
   static constexpr std::size_t kJobsRememberedMax = 1'000'000;
   /// Bodies remembered that asked for a fault of the first calls; later ones get that fault always.
   static constexpr std::size_t kBodiesRememberedMax = 1'000'000;
+  /// Models that may be released.
+  static constexpr std::size_t kReleasedMax = 10'000;
 
  private:
   enum class Death { none, revoked, spent };
@@ -136,6 +146,7 @@ class Upstream {
   void refuse(Work& work, unsigned status, const ApiError& error);
   void check(Work& work);
   Reply set_key(std::string_view name, std::string_view body);
+  Reply release(std::string_view body);
   Reply models(const Request& request, std::string_view id) const;
   void limit(Work& work, const ModelRequest& asked, const ModelFaults& faults);
   void accept(Work& work, const ModelRequest& asked, const ModelFaults& faults);
@@ -157,6 +168,7 @@ class Upstream {
   PeakMeter peak_;
   Stats stats_;
   std::unordered_set<std::uint64_t> jobs_seen_;
+  std::unordered_set<std::string> released_;
   std::unordered_map<std::uint64_t, std::uint64_t> calls_of_body_;
 };
 

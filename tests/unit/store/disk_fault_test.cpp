@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -213,10 +212,8 @@ TEST_F(SmallDisk, lets_running_jobs_finish_with_what_was_kept_back) {
   ASSERT_TRUE(test::wait_for(*store_, StoreCondition::full));
   EXPECT_THAT(store_->trouble(), AllOf(HasSubstr("is full"), HasSubstr("free some of the disk")));
 
-  const auto began = std::chrono::steady_clock::now();
   disk_.remove("other");
   ASSERT_TRUE(test::wait_for(*store_, StoreCondition::good));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2));
   EXPECT_GT(disk_.file_bytes("store.reserve"), 0u) << "kept back again first";
 }
 

@@ -12,7 +12,7 @@ TEST(ParseModelFaults, reads_every_piece) {
   const auto faults = parse_model_faults(
       "gpt-x+status=429+retry=2+code=insufficient_quota+delay=30+gap=5+tokens=9+no-answer+reset=1+half=2+eof="
       "3+"
-      "error-event=4+stall=5+drip=6+pings+comments+crlf+stamps+first=7");
+      "error-event=4+stall=5+hold+pause=8+drip=6+pings+comments+crlf+stamps+first=7");
 
   ASSERT_TRUE(faults.has_value());
   EXPECT_EQ(faults->status, 429u);
@@ -27,6 +27,8 @@ TEST(ParseModelFaults, reads_every_piece) {
   EXPECT_EQ(faults->eof_deltas, 3u);
   EXPECT_EQ(faults->error_deltas, 4u);
   EXPECT_EQ(faults->stall_deltas, 5u);
+  EXPECT_TRUE(faults->hold);
+  EXPECT_EQ(faults->pause_deltas, 8u);
   EXPECT_EQ(faults->drip, 6u);
   EXPECT_TRUE(faults->pings && faults->comments && faults->stamps);
   EXPECT_EQ(faults->line_end, "\r\n");

@@ -47,6 +47,21 @@ TEST(Script, sends_a_body_as_it_is) {
   EXPECT_EQ(script.finish(), Finish::done);
 }
 
+TEST(Script, pauses_behind_a_delta_and_goes_on) {
+  Script script(chat_api(), hello(), {.pause_deltas = 1});
+  std::string bytes;
+  int pauses = 0;
+  while (auto piece = script.next(0ms)) {
+    bytes += piece->bytes;
+    if (!script.paused()) continue;
+    ++pauses;
+    EXPECT_EQ(script.deltas(), 1u);
+  }
+
+  EXPECT_EQ(pauses, 1);
+  EXPECT_EQ(bytes, whole_stream());
+}
+
 TEST(Script, keeps_the_time_between_deltas) {
   Script script(chat_api(), hello(), {.delay = 50ms, .gap = 20ms});
 

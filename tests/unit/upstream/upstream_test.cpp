@@ -206,6 +206,34 @@ TEST_F(UpstreamTest, a_key_dies_and_lives_as_it_is_told) {
   EXPECT_EQ(stats["keys"]["k1"]["refused_dead"], 2);
 }
 
+TEST_F(UpstreamTest, holds_a_call_until_its_model_is_released) {
+  Upstream upstream = make({});
+  const auto call_for = [&](std::string_view model) {
+    const std::string body =
+        R"({"model":")" + std::string(model) + R"(","messages":[{"role":"user","content":"hello"}]})";
+    return upstream.receive(chat(body), kBeginning);
+  };
+  const auto release = [&](std::string_view body) {
+    return upstream.receive(set_key("/admin/release", body), kBeginning);
+  };
+
+  const Call held = call_for("m+hold");
+  const Call other = call_for("n+hold");
+  const Call plain = call_for("m");
+  EXPECT_TRUE(held.held && other.held && !plain.held);
+  EXPECT_TRUE(!upstream.released(held) && !upstream.released(other) && upstream.released(plain));
+
+  const Call answer = release(R"({"model":"m+hold"})");
+  EXPECT_EQ(answer.reply.status, 200u);
+  EXPECT_TRUE(answer.releases);
+  EXPECT_TRUE(upstream.released(held) && !upstream.released(other));
+  EXPECT_TRUE(upstream.released(call_for("m+hold"))) << "those to come are not held either";
+
+  EXPECT_EQ(release("nonsense").reply.status, 400u);
+  EXPECT_EQ(release(R"({"model":""})").reply.status, 400u);
+  EXPECT_EQ(upstream.receive(get("/admin/release"), kBeginning).reply.status, 404u);
+}
+
 TEST_F(UpstreamTest, counts_faults_and_charges_them) {
   Upstream upstream = make({.quota = {.requests_per_minute = 100}, .faults = {.stall = 1}, .stall = 5s});
 

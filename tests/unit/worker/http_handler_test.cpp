@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
+#include "tests/unit/worker/client_loop.hpp"
 #include "tests/unit/worker/scripted_upstream.hpp"
 #include "worker/completion.hpp"
 
@@ -63,9 +63,7 @@ class HttpHandlerTest : public testing::Test {
   /// The next outcome, or a failure named "none" when none comes.
   FinishedJob next() {
     std::vector<FinishedJob> jobs;
-    pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
-    if (!sink_->has_local()) poll(&readable, 1, 10'000);
-    sink_->clear_wake();
+    if (client_) turn_until_answered(*client_, *sink_);
     std::vector<StreamPiece> pieces;
     sink_->take(jobs, pieces);
     if (jobs.empty()) return {{}, JobOutcome::failure({.code = "none"})};
