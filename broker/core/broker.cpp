@@ -157,6 +157,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   LANEMQ_CHECK(job.state == JobState::delayed);
   if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone too
   leave_queue(job);
+  const TimePoint due = job.at_away().due;
+  jobs_.come_back(job);
   job.state = JobState::queued;
   if (job.adoptable) {
     // Its worker is gone too, or never got it.
@@ -166,8 +168,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   if (job.attempt == 0) {
     // Its delay is over: it stands where a job would that is submitted now.
     job.arrival = next_arrival_++;
-    if (job.timeout_stated) job.need_extra().delay = job.due - job.accepted_at;
-    job.accepted_at = job.due;
+    if (job.timeout_stated) job.need_extra().delay = due - job.accepted_at;
+    job.accepted_at = due;
   }
   enqueue(job);
   set_timer(job);
@@ -175,7 +177,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
 }
 
 void Broker::set_timer(Job& job) {
-  timers_.set(job.timer, job.state == JobState::delayed ? std::min(job.due, job.deadline) : job.deadline);
+  timers_.set(job.timer,
+              job.state == JobState::delayed ? std::min(job.at_away().due, job.deadline) : job.deadline);
 }
 
 void Broker::enqueue(Job& job) {
@@ -184,7 +187,7 @@ void Broker::enqueue(Job& job) {
   ++job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
-    delayed_.push_back(job);
+    delayed_.push_back(job.at_away());
     return;
   }
   ++lane.queued;
@@ -200,7 +203,7 @@ void Broker::leave_queue(Job& job) {
   --job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     --lane.delayed;
-    delayed_.remove(job);
+    delayed_.remove(job.at_away());
     return;
   }
   --lane.queued;
@@ -216,10 +219,11 @@ void Broker::take_place(Job& job, Worker& worker) {
 
 /// The call that the job was handed over for is over, and this is what its end says of the upstream.
 void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
-  job.body_awaited = false;
+  Away& away = job.at_away();
+  away.body_awaited = false;
   // A job that ended before its call did may be why the call failed.
   if (options_.breaker)
-    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, job.dispatched_at, now);
+    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.dispatched_at, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
   const bool was_at_limit = client.at_limit();
@@ -260,11 +264,11 @@ void Broker::set_timer(Service& service, TimePoint now) {
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
-  LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
+  LANEMQ_CHECK(job.state == JobState::running && job.worker() == nullptr);
   if (job.has_content()) return fail_broken_stream(job, now);
   if (how == Requeue::free) {
     --job.attempts;
-    job.stream().correct(*job.queue, -job.charged);  // it was not served
+    job.stream().correct(*job.queue, -job.at_away().charged);  // it was not served
   }
   // While the broker drains nothing waits for another turn, but on disk: the client hears so now, and can ask
   // again.
@@ -274,16 +278,20 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
                     now);
   --lane.running;
   ++lane.counters.requeued;
-  job.missing = 0;
-  job.due = due;
-  job.state = due > now ? JobState::delayed : JobState::queued;
+  if (due > now) {
+    job.state = JobState::delayed;
+    job.at_away().due = due;
+  } else {
+    jobs_.come_back(job);
+    job.state = JobState::queued;
+  }
   enqueue(job);
   set_timer(job);
   write_changed(job);
 }
 
 void Broker::expire(Job& job, TimePoint now) {
-  if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
+  if (job.worker() != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
@@ -297,7 +305,7 @@ void Broker::expire(Job& job, TimePoint now) {
 }
 
 std::uint32_t Broker::waited_ms(const Job& job, TimePoint now) {
-  if (job.state == JobState::running) return job.queued_ms;
+  if (job.state == JobState::running) return job.at_away().queued_ms;
   const bool begins_later = job.state == JobState::delayed && job.attempt == 0;
   return begins_later ? 0 : static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
 }
@@ -324,9 +332,9 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(!job.ended());
   const Outbox::Waiting waiting(outbox_, job.durable);
-  if (job.body_awaited) {
+  if (job.body_awaited()) {
     // Its worker has not heard of it.
-    budgets_.release(job.reservation, now);
+    budgets_.release(job.at_away().reservation, now);
     leave_place(job, Verdict::unknown, now);
   }
   const bool ran = job.state == JobState::running;
@@ -346,14 +354,15 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                .body = body};
   if (ran) {
     --lane.running;
-    how.ran_ms = static_cast<std::uint32_t>(to_ms(now - job.dispatched_at));
-    lane.run.record(now - job.dispatched_at);
+    const Duration ran_for = now - job.at_away().dispatched_at;
+    how.ran_ms = static_cast<std::uint32_t>(to_ms(ran_for));
+    lane.run.record(ran_for);
   } else {
     leave_queue(job);
   }
-  if (job.worker != nullptr)
-    tell(*job.worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
-                                      ending ? name_of(ending->code) : std::string_view{}});
+  if (Worker* const worker = job.worker(); worker != nullptr)
+    tell(*worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
+                                  ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
   if (job.reply != ReplyMode::accepted && !job.streams)
@@ -402,7 +411,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     write_ended(job, how, nullptr, false, now);
     jobs_.replace(job, nullptr);
   }
-  if (job.worker == nullptr) {
+  if (job.worker() == nullptr) {
     erase(job);
   } else {
     job.text.assign({});
@@ -683,17 +692,17 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   const bool counted = budgets_.counts_tokens(stream.budgets());
   lane.charge(stream, counted ? std::optional(job.cost()) : std::nullopt);
   stream.charge(*job.queue, job.cost());
-  job.charged = job.cost();
   leave_queue(job);
   if (shares_) share_out(job);
   job.state = JobState::running;
   ++lane.running;
   ++job.attempt;
   ++job.attempts;
-  job.missing = 0;
-  job.dispatched_at = now;
-  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
+  Away& away = jobs_.go_away(job);
+  away.charged = job.cost();
+  away.dispatched_at = now;
+  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
   take_place(job, worker);
   Service& service = stream.service();
   if (!service.breaker.closed()) {
@@ -706,7 +715,7 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   write_changed(job);
   read_ahead(job);
   if (job.body_stored)
-    job.body_awaited = true;
+    away.body_awaited = true;
   else
     offer(job, job.body(), now);
   return &job;
@@ -714,7 +723,8 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
 
 /// Says to its worker what a job that was handed over is.
 void Broker::offer(Job& job, const Blob& body, TimePoint now) {
-  Worker& worker = *job.worker;
+  const Away& away = job.at_away();
+  Worker& worker = *away.worker;
   const Lane& lane = *lanes_[job.lane];
   const Outbox::Waiting waiting(outbox_, job.durable);
   wire::JobOffer offer;
@@ -729,7 +739,7 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
   };
   offer.model = named(JobText::model);
   offer.client = named(JobText::client);
-  offer.key = budgets_.key_of(job.reservation);
+  offer.key = budgets_.key_of(away.reservation);
   // The deadline is kept here in any case: a worker is told of it only where the client stated one.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
@@ -743,9 +753,10 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
 
 void Broker::give_up_running(TimePoint now) {
   for (const auto& [number, worker] : workers_.all()) {
-    for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job)) {
-      if (job->ended() || job->durable) continue;  // that is on disk runs on, and is adopted later
-      end_with(*job, JobState::failed, ErrorCode::draining,
+    for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
+      Job& job = away->job;
+      if (job.ended() || job.durable) continue;  // that is on disk runs on, and is adopted later
+      end_with(job, JobState::failed, ErrorCode::draining,
                "the broker is stopping and the job did not finish within drain_timeout; submit it again",
                now);
     }

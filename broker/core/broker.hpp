@@ -383,7 +383,7 @@ class Broker {
   Estimates estimates_;
   JobTable jobs_;
   TimerWheel timers_;
-  IntrusiveList<Job, &Job::hook> delayed_;  // jobs that wait for a retry
+  IntrusiveList<Away, &Away::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
   GoneIds gone_;
   Pauses pauses_;

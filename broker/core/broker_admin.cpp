@@ -157,7 +157,7 @@ void Broker::list_jobs(const AdminAsked& event, TimePoint now) {
     const Record* record = jobs_.at(place);
     if (record == nullptr) continue;
     // A job that ended and whose worker has not let go of it is what is kept of it, if anything.
-    if (const Job* job = record->job(); job != nullptr && job->ended()) record = job->result;
+    if (const Job* job = record->job(); job != nullptr && job->ended()) record = job->result();
     if (record == nullptr || record->is_result != (state && *state >= JobState::succeeded)) continue;
     if (lane != nullptr && lane->index() != lane_of(*record)) continue;
     DocumentMap row;
@@ -179,7 +179,7 @@ void Broker::list_jobs(const AdminAsked& event, TimePoint now) {
       row.text("service", job.stream().service().name).text_if_any("model", model);
       row.text("client", job.queue->client().name).integer("attempts", job.attempts);
       row.integer("age_ms", to_ms(now - job.accepted_at));
-      if (job.worker != nullptr) row.text_if_any("worker", job.worker->name);
+      if (const Worker* worker = job.worker()) row.text_if_any("worker", worker->name);
     }
     page.add(row);
   }
@@ -407,9 +407,10 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   if (budgets_.counts_tokens(set))
     document.integer("input_tokens", job.input_tokens).integer("output_tokens", job.output_tokens);
   if (job.state == JobState::running) {
-    document.text_if_any("worker", job.worker->name).text("session", job.worker->session);
-    document.text_if_any("key", budgets_.key_of(job.reservation));
-    document.integer("queued_ms", job.queued_ms).integer("ran_ms", to_ms(now - job.dispatched_at));
+    const Away& away = job.at_away();
+    document.text_if_any("worker", away.worker->name).text("session", away.worker->session);
+    document.text_if_any("key", budgets_.key_of(away.reservation));
+    document.integer("queued_ms", away.queued_ms).integer("ran_ms", to_ms(now - away.dispatched_at));
   } else {
     const Wait wait = wait_of(job, now);
     document.text("blocked_by", wait.what);

@@ -277,7 +277,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
                                            : delay + lane.options().timeout);
   if (delay.count() > 0) {
     job.state = JobState::delayed;
-    job.due = now + delay;
+    jobs_.go_away(job).due = now + delay;
   }
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
   job.retain_ms = static_cast<std::uint32_t>(
@@ -536,8 +536,8 @@ void Broker::on(const DrainAsked&, TimePoint now) {
   std::sort(queued.begin(), queued.end(), [](const Job* a, const Job* b) {
     return a->lane != b->lane ? a->lane < b->lane : a->arrival < b->arrival;
   });
-  for (Job* job = delayed_.front(); job != nullptr; job = delayed_.next(*job))
-    queued.push_back(job);
+  for (Away* away = delayed_.front(); away != nullptr; away = delayed_.next(*away))
+    queued.push_back(&away->job);
   // What is on disk waits there for the broker's return.
   for (Job* job : queued)
     if (!job->durable) end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
@@ -618,7 +618,8 @@ void Broker::fill_status(wire::StatusReply& reply, Wait& wait, const Record& rec
       reply.blocked_by = wait.what;
       if (wait.until) reply.eta_ms = std::max<std::int64_t>(to_ms(*wait.until - now), 0);
     }
-    if (job.state == JobState::running && !job.worker->name.empty()) reply.worker = job.worker->name;
+    if (const Worker* worker = job.worker(); worker != nullptr && !worker->name.empty())
+      reply.worker = worker->name;
   }
   if (lanes_[lane].get() != default_lane_) reply.lane = lanes_[lane]->options().name;
 }
@@ -654,8 +655,8 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
-  if (job.adoptable) return {"worker that ran it before the restart", job.due};
-  if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.due};
+  if (job.adoptable) return {"worker that ran it before the restart", job.at_away().due};
+  if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
   if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {

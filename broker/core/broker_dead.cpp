@@ -33,11 +33,12 @@ std::string_view shown(std::string_view message) {
 /// The attempt under way is over without success. Requires: the job has its worker still.
 void Broker::remember_attempt(Job& job, std::string_view cause, std::string_view code,
                               std::string_view message, TimePoint now) {
-  const Worker& worker = *job.worker;
+  const Away& away = job.at_away();
+  const Worker& worker = *away.worker;
   History& history = job.need_extra().history;
   std::ptrdiff_t grown = history.add({.number = job.attempt,
                                       .worker = worker.name.empty() ? worker.session : worker.name,
-                                      .began = job.dispatched_at,
+                                      .began = away.dispatched_at,
                                       .ended = now,
                                       .cause = cause,
                                       .code = std::string(code),

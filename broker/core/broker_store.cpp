@@ -45,7 +45,9 @@ void Broker::write_state(const Job& job, bool dead) {
   state.arrival = job.arrival;
   state.accepted_us = stored_us(job.accepted_at);
   state.deadline_us = stored_us(job.deadline);
-  state.due_us = stored_us(state.kind == StoredState::Kind::running ? job.dispatched_at : job.due);
+  const Away* const away = job.away();
+  if (away != nullptr)
+    state.due_us = stored_us(state.kind == StoredState::Kind::running ? away->dispatched_at : away->due);
   if (job.extra) state.delay = job.extra->delay;
   state.attempt = job.attempt;
   state.attempts = job.attempts;
@@ -57,7 +59,7 @@ void Broker::write_state(const Job& job, bool dead) {
   state.retain_ms = job.retain_ms;
   state.body_hash = job.body_hash;
   state.lane = lanes_[job.lane]->options().name;
-  if (job.worker != nullptr) state.key = budgets_.key_of(job.reservation);
+  if (job.worker() != nullptr) state.key = budgets_.key_of(away->reservation);
   if (job.has_content()) state.chunks = job.answer()->next();
   write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), outbox_.writes.buffer());
   outbox_.writes.end_of_state();
@@ -283,11 +285,12 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (state->delay.count() > 0) job.need_extra().delay = state->delay;
   if (state->kind == StoredState::Kind::delayed) {
     job.state = JobState::delayed;
-    job.due = std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
+    jobs_.go_away(job).due =
+        std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
   } else if (state->kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
     job.adoptable = true;  // until restored() says how long
-    job.dispatched_at = std::min(time_of(state->due_us), now);
+    jobs_.go_away(job).dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
     if (job.answer() != nullptr) job.answer()->restore(state->chunks);
     // How far the stream has come since is not on disk: it is as alive as its worker.
@@ -359,7 +362,7 @@ Broker::Restored Broker::restored(TimePoint now) {
     std::sort(all.jobs.begin(), all.jobs.end(), came_before);
   for (Job* job : all.jobs) {
     // From now on: workers hear of this broker when it has read all there is, however long that took.
-    if (job->adoptable) job->due = now + kAdoptHeartbeats * options_.heartbeat;
+    if (job->adoptable) job->at_away().due = now + kAdoptHeartbeats * options_.heartbeat;
     enqueue(*job);
     set_timer(*job);
   }
@@ -388,12 +391,11 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   job.adoptable = false;
   job.state = JobState::running;
   ++lane.running;
-  job.missing = 0;
-  job.charged = 0;
-  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
-                                   job.extra ? job.extra->key : std::string_view{}, job.dispatched_at);
-  job.dispatched_at = now;
+  Away& away = job.at_away();
+  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
+                                    job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
+  away.dispatched_at = now;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();
   ++client.running;
@@ -418,13 +420,13 @@ void Broker::on(const BodyRead& event, TimePoint now) {
   Record* const record = jobs_.find(JobNumber{event.number});
   if (record == nullptr || record->is_result) return;
   Job& job = *record->job();
-  if (!job.body_awaited) return;
+  if (!job.body_awaited()) return;
   if (!event.body)
     return end_with(job, JobState::failed, ErrorCode::internal,
                     "the request's body is not in the store; check it with lanemq-broker --check-store", now);
   ++stats_.bodies_read;
-  job.body_awaited = false;
-  job.dispatched_at = now;
+  job.at_away().body_awaited = false;
+  job.at_away().dispatched_at = now;
   offer(job, *event.body, now);
 }
 
@@ -432,9 +434,9 @@ void Broker::on(const StoodStill& event, TimePoint) {
   for (const auto& [address, worker] : workers_.all())
     worker->heard_at += event.how_long;
   for (const auto& [number, worker] : workers_.all())
-    for (const Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job))
-      if (job->answer() != nullptr)
-        for (const auto& reader : job->answer()->readers)
+    for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
+      if (const AnswerStream* answer = away->job.answer())
+        for (const auto& reader : answer->readers)
           reader->silent_since += event.how_long;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <lanemq/blob.hpp>
@@ -14,6 +15,7 @@
 
 #include "broker/core/answer_stream.hpp"
 #include "broker/core/budgets.hpp"
+#include "broker/core/check.hpp"
 #include "broker/core/dead_job.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
@@ -60,6 +62,26 @@ struct Ending {
   std::int64_t chunks = 0;                      ///< of a streamed answer, that were sent
 };
 
+/// What only a job has that is not in its queue: one that is delayed, or runs, or has ended and keeps its
+/// place. Millions may be queued, and do without. Lives in the JobTable.
+struct Away {
+  explicit Away(Job& of) : job(of) {}
+
+  Job& job;
+  ListHook<Away> hook;        ///< among its worker's leases, or among the delayed
+  Worker* worker = nullptr;   ///< set while it holds a place
+  TimePoint due{};            ///< delayed: when it may be queued again
+  TimePoint dispatched_at{};  ///< the last hand-over
+  Reservation reservation;
+  std::int64_t charged = 0;  ///< to its client, for the attempt under way
+  std::uint32_t queued_ms = 0;
+  std::uint8_t missing = 0;     ///< inventories in a row that did not list it
+  bool reserved_place = false;  ///< the place it holds is a reserved worker's
+  bool body_awaited = false;    ///< running, but its worker gets it when its body has been read back
+};
+
+static_assert(std::is_trivially_destructible_v<Away>);
+
 /// One job, from its acceptance until it has ended and its place is free. Lives in the JobTable.
 struct Job final : Record {
   /// What few of them have.
@@ -84,41 +106,51 @@ struct Job final : Record {
   JobState state = JobState::queued;
   ReplyMode reply = ReplyMode::result;
   std::uint8_t crashes = 0;
-  std::uint8_t missing = 0;  ///< inventories in a row that did not list it
   bool client_named_it : 1 = false;
   bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
   bool returned : 1 = false;        ///< stands among its stream's returned jobs
-  bool reserved_place : 1 = false;  ///< the place it holds is a reserved worker's
   bool durable : 1 = false;         ///< it is in the store
   bool body_stored : 1 = false;     ///< its body is there alone
-  bool body_awaited : 1 = false;    ///< running, but its worker gets it when its body has been read back
   bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   std::uint16_t attempts_max = 0;
   bool streams = false;          ///< its client asked for a streamed answer
   LaneIndex submitted_lane = 0;  ///< part of what it was submitted with; an operator may have moved it since
   std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds
-  ListHook<Job> hook;            ///< in its stream, or among the delayed
-  Worker* worker = nullptr;      ///< set while it holds a place
-  KeptResult* result = nullptr;  ///< set when it has ended, while its result is kept
+  /// What a job that is queued has in the place of what others have.
+  union {
+    ListHook<Job> hook{};  ///< while it is queued: in its stream
+    struct {
+      Away* away;
+      KeptResult* result;  ///< set when it has ended, while its result is kept
+    } unqueued;
+  };
 
   Timer timer{.owner = TimerOwner::job, .object = this};
   std::unique_ptr<Extra> extra;
   std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
   TimePoint accepted_at{};    ///< or when the delay that it was submitted with was over
   TimePoint deadline{};
-  TimePoint due{};                   ///< delayed: when it may be queued again
-  TimePoint dispatched_at{};         ///< the last hand-over
-  ListHook<Job> lease_hook;          ///< among its worker's leases
-  Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
-  ClientQueue* queue = nullptr;      ///< of its client in its stream
-  Reservation reservation;
+  Connection* connection = nullptr;                   ///< of the first submit; holds a reference while set
+  ClientQueue* queue = nullptr;                       ///< of its client in its stream
   std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take
   std::uint32_t raw_input = 0;                        ///< the guess before its correction, to learn from
-  std::int64_t charged = 0;     ///< to its client, for the attempt under way or the last one
   std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
-  std::uint32_t queued_ms = 0;
   std::uint32_t retain_ms = 0;
   JobText text;
+
+  /// Null while it is queued, and where it has ended without a place.
+  Away* away() const { return state == JobState::queued ? nullptr : unqueued.away; }
+  /// Of a job that is delayed, or runs, or keeps a place.
+  Away& at_away() const {
+    LANEMQ_CHECK(away() != nullptr);
+    return *unqueued.away;
+  }
+  /// Whose place it holds; null where it holds none.
+  Worker* worker() const { return away() == nullptr ? nullptr : unqueued.away->worker; }
+  /// Running, but its worker gets it when its body has been read back.
+  bool body_awaited() const { return away() != nullptr && unqueued.away->body_awaited; }
+  /// Set when it has ended, while its result is kept.
+  KeptResult* result() const { return state == JobState::queued ? nullptr : unqueued.result; }
 
   Extra& need_extra() {
     if (!extra) extra = std::make_unique<Extra>();

@@ -123,24 +123,45 @@ Record* JobTable::find(JobNumber number) const {
 
 void JobTable::replace(Job& job, KeptResult* result) {
   const auto entry = by_id_.find(static_cast<Record*>(&job));
-  LANEMQ_CHECK(entry != by_id_.end() && job.result == nullptr);
+  LANEMQ_CHECK(entry != by_id_.end() && job.ended() && job.result() == nullptr);
   if (result == nullptr) {
     by_id_.erase(entry);
     return;
   }
   // The key changes to another of the same id, so to its equal.
   const_cast<Record*&>(*entry) = result;
-  job.result = result;
+  job.unqueued.result = result;
   result->job = &job;
 }
 
+Away& JobTable::go_away(Job& job) {
+  LANEMQ_CHECK(job.state != JobState::queued && job.unqueued.away == nullptr);
+  if (free_aways_.empty()) {
+    away_chunks_.push_back(std::make_unique_for_overwrite<AwaySlot[]>(kAwayChunk));
+    for (std::size_t i = kAwayChunk; i-- > 0;)
+      free_aways_.push_back(&away_chunks_.back()[i]);
+  }
+  Away& away = *::new (free_aways_.back()) Away(job);
+  free_aways_.pop_back();
+  job.unqueued.away = &away;
+  return away;
+}
+
+void JobTable::come_back(Job& job) {
+  Away& away = job.at_away();
+  LANEMQ_CHECK(away.worker == nullptr);
+  job.unqueued.away = nullptr;
+  free_aways_.push_back(&away);
+}
+
 void JobTable::erase(Job& job) {
-  if (KeptResult* const result = job.result) {
+  if (KeptResult* const result = job.result()) {
     result->job = nullptr;
     place(index_of(job.number)).record = result;
   } else {
     leave(job.number);
   }
+  if (job.away() != nullptr) come_back(job);
   std::destroy_at(&job);
   // Not construct_at: it would write zeros over all of the record first.
   ::new (&job) Job;
@@ -150,7 +171,7 @@ void JobTable::erase(Job& job) {
 void JobTable::forget(KeptResult& result) {
   by_id_.erase(static_cast<Record*>(&result));
   if (result.job != nullptr)
-    result.job->result = nullptr;
+    result.job->unqueued.result = nullptr;
   else
     leave(result.number);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -66,8 +68,13 @@ class JobTable {
   Record* at(std::size_t index) const { return place(index).record; }
 
   /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
-  /// stays, under its number, until it is erased.
+  /// stays, under its number, until it is erased. Requires: its state says so.
   void replace(Job& job, KeptResult* result);
+  /// What the job has from now on while it is not in its queue. Requires: it has none, and its state is
+  /// another than queued.
+  Away& go_away(Job& job);
+  /// The job comes back to its queue. Requires: it is in no list.
+  void come_back(Job& job);
   /// Ends a job's record. Requires: it was replaced. Its number means its result from now on, where it has
   /// one.
   void erase(Job& job);
@@ -75,8 +82,12 @@ class JobTable {
   void forget(KeptResult& result);
 
  private:
-  static constexpr std::size_t kChunk = 1024;
+  static constexpr std::size_t kChunk = 1024, kAwayChunk = 256;
   static constexpr int kSlotBits = 24;  // of a number; the rest is the generation
+
+  struct AwaySlot {
+    alignas(Away) std::array<std::byte, sizeof(Away)> bytes;
+  };
 
   /// What a number stands for.
   struct Place {
@@ -144,6 +155,8 @@ class JobTable {
   FreePlaces free_places_;
   std::vector<std::unique_ptr<Job[]>> chunks_;
   std::vector<Job*> free_jobs_;
+  std::vector<std::unique_ptr<AwaySlot[]>> away_chunks_;
+  std::vector<void*> free_aways_;
   absl::flat_hash_set<Record*, IdHash, IdEqual> by_id_;
 };
 

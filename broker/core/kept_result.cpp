@@ -18,7 +18,7 @@ const Job* Record::job() const {
 }
 
 KeptResult* Record::result() {
-  return is_result ? static_cast<KeptResult*>(this) : static_cast<Job*>(this)->result;
+  return is_result ? static_cast<KeptResult*>(this) : static_cast<Job*>(this)->result();
 }
 
 const KeptResult* Record::result() const {
