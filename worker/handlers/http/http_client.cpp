@@ -39,7 +39,7 @@ constexpr std::size_t kHandshakesMax = 32;
 /// Begun in one turn; the others wait for the next ones. Beginning costs a connection, perhaps, and a
 /// request.
 constexpr std::size_t kStartsPerTurn = 32;
-constexpr int kEventsPerTurn = 256;
+constexpr std::size_t kEventsPerTurn = 256;
 /// Parts of an answer that arrive together are passed on together, up to so many bytes.
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
 /// How long an upstream that has said all may take to end its answer; behind that the connection is closed.
@@ -118,14 +118,13 @@ class HttpClient::Engine {
   /// What was ready in one turn and had no time in it, has the next one's first: with a new look at each
   /// turn, the same few would be served again and again.
   void on_readable() {
-    if (next_ready_ == ready_.size()) {
-      ready_.resize(kEventsPerTurn);
-      const int count = epoll_wait(epoll_, ready_.data(), kEventsPerTurn, 0);
-      ready_.resize(static_cast<std::size_t>(std::max(count, 0)));
+    if (next_ready_ == ready_count_) {
+      const int count = epoll_wait(epoll_, ready_.data(), static_cast<int>(ready_.size()), 0);
+      ready_count_ = static_cast<std::size_t>(std::max(count, 0));
       next_ready_ = 0;
     }
     const TimePoint end = Clock::now() + kTurnTime;
-    while (next_ready_ < ready_.size()) {
+    while (next_ready_ < ready_count_) {
       const epoll_event& event = ready_[next_ready_++];
       act(event.data.fd, event.events);
       if (Clock::now() >= end) break;
@@ -639,8 +638,9 @@ class HttpClient::Engine {
   std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call whose answer is read, at most
   std::vector<Call*> pieces_from_;                ///< calls whose readers have something to pass on
 
-  std::vector<epoll_event> ready_;  ///< of the last look at epoll_
-  std::size_t next_ready_ = 0;      ///< the first one in it that was not acted on
+  std::array<epoll_event, kEventsPerTurn> ready_;  ///< of the last look at epoll_
+  std::size_t ready_count_ = 0;
+  std::size_t next_ready_ = 0;  ///< the first one in it that was not acted on
 };
 
 HttpClient::HttpClient(HttpOptions options) : engine_(std::make_unique<Engine>(std::move(options))) {}
