@@ -70,7 +70,7 @@ struct UpstreamService {
 std::vector<Service> make_services(const Settings& settings,
                                    std::vector<UpstreamService>& upstream_services) {
   std::vector<Service> services;
-  std::shared_ptr<HttpClient> client;  // one thread for all of them
+  std::shared_ptr<HttpClient> client;  // one for all of them
   HttpOptions http = settings.http;
   http.calls_max = settings.worker.capacity;
   for (const ServiceSettings& service : settings.services) {

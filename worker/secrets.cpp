@@ -2,18 +2,20 @@
 #include "worker/secrets.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "settings/secret_source.hpp"
+
 namespace lanemq::worker {
 namespace {
 
-constexpr std::size_t kSecretBytesMax = std::size_t{64} * 1024;
-constexpr std::string_view kVariable = "env:", kFile = "file:", kCredential = "credential:",
-                           kKeyWord = "{key}";
+using settings::is_clean;
+using settings::is_secret_source;
+
+constexpr std::string_view kKeyWord = "{key}";
 
 bool is_header_name(std::string_view name) {
   static constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
@@ -23,37 +25,12 @@ bool is_header_name(std::string_view name) {
   });
 }
 
-/// A value with a line end could forge headers.
-bool is_clean(std::string_view value) {
-  return std::all_of(value.begin(), value.end(), [](char c) {
-    return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);
-  });
-}
-
-std::string read_file(const std::string& use, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content(kSecretBytesMax + 1, '\0');
-  if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && !file.eof())
-    throw UsageError(use + ": file " + printable(path) + " cannot be read");
-  content.resize(static_cast<std::size_t>(file.gcount()));
-  if (content.size() > kSecretBytesMax)
-    throw UsageError(use + ": file " + printable(path) + " has over " + std::to_string(kSecretBytesMax) +
-                     " bytes");
-  while (!content.empty() && (content.back() == '\n' || content.back() == '\r'))
-    content.pop_back();
-  if (content.empty()) throw UsageError(use + ": file " + printable(path) + " is empty");
-  return content;
-}
-
-std::string credential_path(const std::string& use, const std::string& name, const Environment& environment) {
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
-    throw UsageError(use + ": a credential is named without a path, as in credential:openai-1");
-  const char* directory = environment("CREDENTIALS_DIRECTORY");
-  if (!directory || *directory == '\0')
-    throw UsageError(use + ": credential " + printable(name, 64) +
-                     " needs CREDENTIALS_DIRECTORY, which systemd sets for a unit with LoadCredential=" +
-                     printable(name, 64) + ":PATH");
-  return std::string(directory) + "/" + name;
+/// Throws UsageError, which begins with `use`.
+std::string read_secret_of(const std::string& use, const std::string& source,
+                           const Environment& environment) try {
+  return settings::read_secret(source, environment);
+} catch (const UsageError& error) {
+  throw UsageError(use + ": " + error.what());
 }
 
 /// A header's name in lower case.
@@ -79,7 +56,7 @@ std::vector<std::string> service_headers(const Settings& settings, const Service
     if (!has_header(service.headers, header)) {
       const char* const key = environment(variable);
       const std::string source = !service.keys.empty() ? std::string(kKeyWord)
-                                 : key && *key != '\0' ? std::string(kVariable) + variable
+                                 : key && *key != '\0' ? "env:" + variable
                                                        : std::string();
       if (source.empty())
         without_key = variable;
@@ -92,26 +69,6 @@ std::vector<std::string> service_headers(const Settings& settings, const Service
   }
   lines.insert(lines.end(), service.headers.begin(), service.headers.end());
   return lines;
-}
-
-bool is_secret_source(std::string_view word) {
-  return word.starts_with(kVariable) || word.starts_with(kFile) || word.starts_with(kCredential);
-}
-
-std::string read_secret(const std::string& use, const std::string& source, const Environment& environment) {
-  std::string secret;
-  if (source.starts_with(kVariable)) {
-    const std::string name = source.substr(kVariable.size());
-    const char* value = environment(name);
-    if (!value || *value == '\0') throw UsageError(use + ": the environment has no " + printable(name, 64));
-    secret = value;
-  } else if (source.starts_with(kFile)) {
-    secret = read_file(use, source.substr(kFile.size()));
-  } else {
-    secret = read_file(use, credential_path(use, source.substr(kCredential.size()), environment));
-  }
-  if (!is_clean(secret)) throw UsageError(use + ": " + printable(source) + " holds control characters");
-  return secret;
 }
 
 ServiceSecrets::ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
@@ -181,7 +138,7 @@ void ServiceSecrets::check_keys() const {
 }
 
 std::size_t ServiceSecrets::add_secret(const std::string& use, const std::string& source) {
-  secrets_.push_back({.use = use, .source = source, .value = read_secret(use, source, environment_)});
+  secrets_.push_back({.use = use, .source = source, .value = read_secret_of(use, source, environment_)});
   return secrets_.size() - 1;
 }
 
@@ -189,7 +146,7 @@ std::vector<SecretChange> ServiceSecrets::read_again() {
   std::vector<SecretChange> changes;
   for (Secret& secret : secrets_) {
     try {
-      std::string value = read_secret(secret.use, secret.source, environment_);
+      std::string value = read_secret_of(secret.use, secret.source, environment_);
       if (value == secret.value) continue;
       secret.value = std::move(value);
       changes.push_back({.use = secret.use, .problem = {}});

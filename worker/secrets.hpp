@@ -13,14 +13,6 @@
 
 namespace lanemq::worker {
 
-/// Whether a word names the place of a secret: `env:VARIABLE`, `file:PATH` or `credential:NAME`.
-bool is_secret_source(std::string_view word);
-
-/// The secret that stands there: the variable; the content of the file, or of the credential that systemd
-/// keeps in $CREDENTIALS_DIRECTORY, without its last line end. Throws UsageError, which begins with `use` and
-/// names the variable or file, never a value. Requires: is_secret_source(source).
-std::string read_secret(const std::string& use, const std::string& source, const Environment& environment);
-
 /// The headers that a service's calls carry, as written. Of http services those for all http services, but
 /// for the ones that it has of its own. Of model APIs its own, and the one that carries the upstream's key,
 /// if it does not set that itself: with the key of the job where it has keys, else with that of the API's

@@ -2,58 +2,26 @@
 #include "worker/settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <span>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <toml++/toml.h>
 
 #include <lanemq/text.hpp>
-#include <lanemq/version.hpp>
 
+#include "settings/option_reader.hpp"
+#include "settings/secret_source.hpp"
+#include "settings/values.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
-#include "worker/secrets.hpp"
 
 namespace lanemq::worker {
 namespace {
 
 using std::chrono::milliseconds;
-using Values = std::vector<std::string>;
-
-constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
-
-/// One option: its flag (--drain-timeout-ms), variable (LANEMQ_WORKER_DRAIN_TIMEOUT_MS), key
-/// (drain_timeout_ms) and line in the help all follow from its row.
-struct Row {
-  std::string_view key, unit, fallback, sentence;
-  bool is_list;  ///< may be given several times
-  void (*apply)(Settings& settings, const Values& values);
-};
-
-std::int64_t number(const std::string& text, std::int64_t min, std::int64_t max) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max)
-    throw UsageError("must be a whole number " + std::to_string(min) + ".." + std::to_string(max) +
-                     ", not \"" + printable(text, 64) + '"');
-  return value;
-}
-
-milliseconds duration(const Values& values, std::int64_t min) {
-  return milliseconds(number(values[0], min, kDayMs));
-}
-
-void apply_log_level(Settings& settings, const Values& values) {
-  for (const std::string_view known : {"debug", "info", "warning", "error"})
-    if (values[0] == known) return static_cast<void>(settings.log_level = values[0]);
-  throw UsageError("must be debug, info, warning or error, not \"" + printable(values[0], 64) + '"');
-}
+using namespace lanemq::settings;
 
 /// A service given later, by a flag, replaces one of that name given earlier, by the file.
 void apply_services(Settings& settings, const Values& values) {
@@ -105,124 +73,72 @@ void apply_lane_times(Settings& settings, const Values& values) {
   }
 }
 
-constexpr Row kRows[] = {
-    {"broker", "endpoint", "tcp://127.0.0.1:5571", "the broker's endpoint for workers", false,
-     [](Settings& s, const Values& v) { s.worker.broker = v[0]; }},
+constexpr ProgramText kProgram{
+    .name = "lanemq-worker",
+    .sentence =
+        "Runs jobs of a LaneMQ broker: takes them as capacity allows, hands each to the handler of its "
+        "service "
+        "and hands in what comes of it.",
+    .config_sentence = "read options from this file, under the same names with _ for -",
+    .footer =
+        "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
+        "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
+        "Exit codes: 0 done, 2 usage, 3 no broker within connect-timeout-ms."};
+
+constexpr Option<Settings> kOptions[] = {
+    {"broker", "endpoint", "tcp://127.0.0.1:5571", "the broker's endpoint for workers",
+     [](Settings& s, const std::string& v) { s.worker.broker = v; }},
     {"service", "NAME=HANDLER[:ARGUMENT]", "",
      "what to serve and how: NAME=echo, NAME=echo:MILLISECONDS, NAME=http:URL, NAME=openai:URL or "
      "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it; may be repeated",
-     true, apply_services},
-    {"capacity", "jobs", "16", "how many jobs to hold at once", false,
-     [](Settings& s, const Values& v) {
+     apply_services},
+    {"capacity", "jobs", "16", "how many jobs to hold at once",
+     [](Settings& s, const std::string& v) {
        s.worker.capacity =
-           static_cast<std::size_t>(number(v[0], 1, static_cast<std::int64_t>(limits::capacity_max)));
+           static_cast<std::size_t>(number(v, 1, static_cast<std::int64_t>(limits::capacity_max)));
      }},
     {"lanes", "names", "all",
-     "take jobs of these lanes only (a reserved worker); separate by comma or repeat", true,
-     [](Settings& s, const Values& v) { s.worker.lanes = v; }},
-    {"name", "text", "HOST-PID", "how the broker's operator sees this worker", false,
-     [](Settings& s, const Values& v) { s.worker.name = v[0]; }},
+     "take jobs of these lanes only (a reserved worker); separate by comma or repeat",
+     [](Settings& s, const Values& v) { s.worker.lanes = words(v); }},
+    {"name", "text", "HOST-PID", "how the broker's operator sees this worker",
+     [](Settings& s, const std::string& v) { s.worker.name = v; }},
     {"drain_timeout_ms", "milliseconds", "10000", "how long running jobs get when the worker is told to stop",
-     false, [](Settings& s, const Values& v) { s.worker.drain_timeout = duration(v, 0); }},
+     [](Settings& s, const std::string& v) { s.worker.drain_timeout = duration(v, 0); }},
     {"connect_timeout_ms", "milliseconds", "0",
-     "give up with exit code 3 when no broker has answered by then; 0: never", false,
-     [](Settings& s, const Values& v) { s.worker.connect_timeout = duration(v, 0); }},
-    {"body_bytes_max", "bytes", "67108864", "refuse longer bodies", false,
-     [](Settings& s, const Values& v) {
+     "give up with exit code 3 when no broker has answered by then; 0: never",
+     [](Settings& s, const std::string& v) { s.worker.connect_timeout = duration(v, 0); }},
+    {"body_bytes_max", "bytes", "67108864", "refuse longer bodies",
+     [](Settings& s, const std::string& v) {
        s.worker.body_bytes_max =
-           static_cast<std::size_t>(number(v[0], 1, std::numeric_limits<std::int32_t>::max()));
+           static_cast<std::size_t>(number(v, 1, std::numeric_limits<std::int32_t>::max()));
      }},
     {"http_header", "'Name: value'", "",
      "send this with every http call; words env:NAME, file:PATH and credential:NAME in the value are "
      "replaced by the variable or the file's content, {key} by the secret of the job's key; may be repeated",
-     true, [](Settings& s, const Values& v) { s.http_headers = v; }},
+     [](Settings& s, const Values& v) { s.http_headers = v; }},
     {"key", "SERVICE/NAME=SOURCE", "",
      "a key that the broker names with jobs of an http, openai or anthropic service, and where its secret "
      "stands: env:NAME, file:PATH or credential:NAME; may be repeated",
-     true, apply_keys},
-    {"http_connect_timeout_ms", "milliseconds", "5000", "for the connection of an http call", false,
-     [](Settings& s, const Values& v) { s.http.times.connect = duration(v, 1); }},
+     apply_keys},
+    {"http_connect_timeout_ms", "milliseconds", "5000", "for the connection of an http call",
+     [](Settings& s, const std::string& v) { s.http.times.connect = duration(v, 1); }},
     {"http_timeout_ms", "milliseconds", "600000",
-     "for a whole http call; a job with less time left gets less", false,
-     [](Settings& s, const Values& v) { s.http.times.total = duration(v, 1); }},
+     "for a whole http call; a job with less time left gets less",
+     [](Settings& s, const std::string& v) { s.http.times.total = duration(v, 1); }},
     {"timeout", "LANE.NAME=MILLISECONDS", "by lane",
      "how long jobs of a lane may take with openai and anthropic: connect-ms, first-token-ms, "
      "between-tokens-ms and total-ms; may be repeated",
-     true, apply_lane_times},
+     apply_lane_times},
     {"http_proxy", "URL", "none",
-     "make calls to upstreams through this proxy; the environment's proxies are not used", false,
-     [](Settings& s, const Values& v) { s.http.proxy = v[0]; }},
-    {"http_ca_file", "path", "the system's", "trust these certificate authorities (PEM) instead", false,
-     [](Settings& s, const Values& v) { s.http.ca_file = v[0]; }},
-    {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error", false,
-     apply_log_level},
+     "make calls to upstreams through this proxy; the environment's proxies are not used",
+     [](Settings& s, const std::string& v) { s.http.proxy = v; }},
+    {"http_ca_file", "path", "the system's", "trust these certificate authorities (PEM) instead",
+     [](Settings& s, const std::string& v) { s.http.ca_file = v; }},
+    {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
+     [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
 };
 
-std::string flag_of(const Row& row) {
-  std::string flag = "--" + std::string(row.key);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
-std::string variable_of(const Row& row) {
-  std::string name = "LANEMQ_WORKER_" + std::string(row.key);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return name;
-}
-
-std::string help_of(const Row& row) {
-  std::string help(row.sentence);
-  if (!row.fallback.empty()) help += " [" + std::string(row.fallback) + "]";
-  return help;
-}
-
-/// A list's values; `a,b` counts as two. Headers have commas of their own.
-Values split(const Row& row, Values values) {
-  if (row.key != "lanes") return values;
-  Values parts;
-  for (const std::string& value : values) {
-    std::size_t begin = 0;
-    while (begin <= value.size()) {
-      const std::size_t end = std::min(value.find(',', begin), value.size());
-      parts.push_back(value.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  return parts;
-}
-
-/// Applies values that came from `source`, which a complaint names.
-void apply(const Row& row, const std::string& source, Values values, Settings& settings) try {
-  values = split(row, std::move(values));
-  for (const std::string& value : values)
-    if (value.empty()) throw UsageError("must not be empty");
-  if (!values.empty()) row.apply(settings, values);
-} catch (const UsageError& error) {
-  throw UsageError(source + ": " + error.what());
-}
-
 // ---- the file -----------------------------------------------------------------------------------------
-
-std::string place_of(const std::string& path, const toml::node& node) {
-  return printable(path) + ":" + std::to_string(node.source().begin.line);
-}
-
-std::string scalar(const std::string& place, const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* value = node.as_integer()) return std::to_string(value->get());
-  throw UsageError(place + ": must be a string or a whole number");
-}
-
-Values scalars(const std::string& place, const Row& row, const toml::node& node) {
-  const toml::array* list = node.as_array();
-  if (!list) return {scalar(place, node)};
-  if (!row.is_list) throw UsageError(place + ": must be one value, not a list");
-  Values values;
-  for (const toml::node& item : *list)
-    values.push_back(scalar(place, item));
-  return values;
-}
 
 /// A table of texts.
 std::vector<std::pair<std::string, std::string>> text_table(const std::string& place, const toml::node& node,
@@ -311,36 +227,15 @@ void read_services(const std::string& path, const toml::node& node, Settings& se
   }
 }
 
-const Row& row_of(std::string_view key, const std::string& place) {
-  std::string complaint = place + ": no such key; there are service";
-  for (const Row& row : kRows) {
-    if (row.key == key) return row;
-    if (row.key != "service") complaint.append(", ").append(row.key);
-  }
-  throw UsageError(complaint);
-}
-
-void read_file(const std::string& path, Settings& settings) {
-  toml::table file;
-  try {
-    file = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(printable(path) + ":" + std::to_string(error.source().begin.line) + ": " +
-                     std::string(error.description()));
-  }
-  for (const auto& [key, node] : file) {
-    if (key == "service" && node.is_array_of_tables()) {
-      read_services(path, node, settings);
-      continue;
-    }
-    if (key == "timeout" && node.is_table()) {
-      read_lane_times(path, *node.as_table(), settings);
-      continue;
-    }
-    const std::string place = place_of(path, node) + ": " + printable(key.str(), 64);
-    const Row& row = row_of(key.str(), place);
-    apply(row, place, scalars(place, row, node), settings);
-  }
+/// What the file has besides options.
+bool read_node(const std::string& path, std::string_view key, const toml::node& node, Settings& settings) {
+  if (key == "service" && node.is_array_of_tables())
+    read_services(path, node, settings);
+  else if (key == "timeout" && node.is_table())
+    read_lane_times(path, *node.as_table(), settings);
+  else
+    return false;
+  return true;
 }
 
 // ---- the whole ----------------------------------------------------------------------------------------
@@ -423,43 +318,13 @@ ServiceSettings parse_service(std::string_view text) {
 }
 
 Request parse(int argc, const char* const* argv, const Environment& environment) {
-  CLI::App app(
-      "Runs jobs of a LaneMQ broker: takes them as capacity allows, hands each to the handler of its service "
-      "and hands in what comes of it.",
-      "lanemq-worker");
-  app.set_version_flag("--version", std::string("lanemq-worker ") + kVersion);
-  app.get_formatter()->column_width(46);
-  std::string path;
-  app.add_option("--config", path, "read options from this file, under the same names with _ for -")
-      ->type_name("FILE.toml");
-  std::map<std::string_view, Values> flags;
-  for (const Row& row : kRows) {
-    auto* option = app.add_option(flag_of(row), flags[row.key], help_of(row));
-    option->type_name(std::string(row.unit))->allow_extra_args(false)->type_size(1);
-    option->expected(1)->multi_option_policy(row.is_list ? CLI::MultiOptionPolicy::TakeAll
-                                                         : CLI::MultiOptionPolicy::TakeLast);
-  }
-  app.footer(
-      "Each option is also read from the environment, as LANEMQ_WORKER_CAPACITY and so on.\n"
-      "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
-      "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
-      "Exit codes: 0 done, 2 usage, 3 no broker within connect-timeout-ms.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return {.kind = Request::Kind::print, .settings = {}, .text = app.help() + "\n"};
-  } catch (const CLI::CallForVersion&) {
-    return {.kind = Request::Kind::print, .settings = {}, .text = app.version() + "\n"};
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(printable(error.what()) + "; see --help");
-  }
   Request request;
-  if (!path.empty()) read_file(path, request.settings);
-  for (const Row& row : kRows)
-    if (const char* value = environment(variable_of(row)))
-      apply(row, variable_of(row), {value}, request.settings);
-  for (const Row& row : kRows)
-    apply(row, flag_of(row), flags[row.key], request.settings);
+  const auto printed = OptionReader(kProgram, kOptions, request.settings)
+                           .read(argc, argv, environment, "[[service]], [timeout.LANE]",
+                                 [&](const std::string& path, std::string_view key, const toml::node& node) {
+                                   return read_node(path, key, node, request.settings);
+                                 });
+  if (printed) return {.kind = Request::Kind::print, .settings = {}, .text = *printed};
   hand_out_keys(request.settings);
   check(request.settings);
   return request;

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,11 +9,15 @@
 
 #include <lanemq/worker.hpp>
 
+#include "settings/usage_error.hpp"
 #include "worker/handlers/http/http_client.hpp"
 #include "worker/handlers/model/lane_times.hpp"
 #include "worker/handlers/model/model_api.hpp"
 
 namespace lanemq::worker {
+
+using settings::Environment;
+using settings::UsageError;
 
 /// A key of a service's upstream, which the broker names with a job.
 struct KeySettings {
@@ -46,12 +48,6 @@ struct Settings {
   std::string log_level = "info";
 };
 
-/// A mistake in what the program was told: one line for a person.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// What parse() found to be asked for.
 struct Request {
   enum class Kind : unsigned char { run, print };
@@ -59,9 +55,6 @@ struct Request {
   Settings settings;
   std::string text;  ///< to print: the help or the version
 };
-
-/// Looks up an environment variable; null when it is not set.
-using Environment = std::function<const char*(const std::string& name)>;
 
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
 /// that over the file. Throws UsageError.

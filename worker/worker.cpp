@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -30,7 +29,12 @@ using std::chrono::nanoseconds;
 using worker::CancelJob;
 using worker::LogLine;
 
+/// Handlers' descriptors that are readable again and again are looked at this often: what comes close
+/// together is read in one turn and travels in one message, for which this thread, that of the socket and all
+/// of the broker's and the reader's wake up once. Who is alone is not kept waiting.
+constexpr std::chrono::microseconds kLookEvery{150};
 constexpr int kMessagesPerTurn = 1000;       ///< read in one turn before completions and timers have theirs
+constexpr std::size_t kOwnDescriptors = 3;   ///< of the loop: socket, completions, monitor
 constexpr std::size_t kFramesMax = 7;        ///< of one message: envelope, header, body
 constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
 constexpr std::size_t kFailureLinesPerSecond = 10;
@@ -115,7 +119,7 @@ zmq::message_t lend(const Blob& body) {
 
 }  // namespace
 
-/// The thread of run(): one socket, the completions, the handlers' timers; turn by turn.
+/// The thread of run(): one socket, the completions, the handlers' descriptors and timers; turn by turn.
 class Worker::Loop {
  public:
   Loop(WorkerOptions options, std::vector<Service> services)
@@ -128,6 +132,8 @@ class Worker::Loop {
     for (const Service& service : services_)
       if (std::find(handlers_.begin(), handlers_.end(), service.handler.get()) == handlers_.end())
         handlers_.push_back(service.handler.get());
+    for (Handler* handler : handlers_)
+      watch(*handler);
   }
 
   WorkerEnd run() {
@@ -159,6 +165,11 @@ class Worker::Loop {
     const TimePoint now = Clock::now();
     obey_stops(now);
     read_broker(now);
+    for (std::size_t i = 0; i < watchers_.size(); ++i) {
+      if (polled_[kOwnDescriptors + i].revents == 0) continue;
+      watchers_[i]->on_readable(now);
+      next_look_ = now + kLookEvery;
+    }
     for (Handler* handler : handlers_)
       handler->advance(now);
     take_finished(now);
@@ -168,22 +179,57 @@ class Worker::Loop {
     flush();
   }
 
+  /// Of handlers that share a descriptor, the first one is told.
+  void watch(Handler& handler) {
+    const int descriptor = handler.descriptor();
+    if (descriptor < 0) return;
+    for (std::size_t i = 0; i < watchers_.size(); ++i)
+      if (polled_[kOwnDescriptors + i].fd == descriptor) return;
+    watchers_.push_back(&handler);
+    polled_.push_back({descriptor, POLLIN, 0});
+  }
+
+  /// Until there is something to do.
   void wait() {
-    if (sink_->has_local() || has_input()) return;
-    if (monitor_.reconnected()) return introduce_again();
-    pollfd descriptors[] = {{socket_.get(zmq::sockopt::fd), POLLIN, 0},
-                            {sink_->wake_descriptor(), POLLIN, 0},
-                            {monitor_.descriptor(), POLLIN, 0}};
-    const nanoseconds left = next_wakeup() - Clock::now();
-    if (left <= nanoseconds(0)) return;
+    forget_poll();
+    has_input_ = asks_for_input();
+    const bool is_busy = sink_->has_local() || has_input_;
+    if (!is_busy && std::exchange(monitor_stirred_, false) && monitor_.reconnected())
+      return introduce_again();
+    TimePoint now = Clock::now();
+    const TimePoint until = is_busy ? now : next_wakeup();
+    if (!watchers_.empty() && now < next_look_) {
+      if (poll_until(std::min(until, next_look_), now, kOwnDescriptors) || until <= next_look_) return;
+      now = Clock::now();
+    }
+    // Handlers' descriptors are looked at however much the broker says.
+    if (until > now || !watchers_.empty()) poll_until(until, now, polled_.size());
+  }
+
+  /// Waits for the first `count` descriptors; false when none is ready in time.
+  bool poll_until(TimePoint until, TimePoint now, std::size_t count) {
+    polled_[0].fd = socket_.get(zmq::sockopt::fd);
+    polled_[1].fd = sink_->wake_descriptor();
+    polled_[2].fd = monitor_.descriptor();
+    const nanoseconds left = std::max<nanoseconds>(until - now, nanoseconds(0));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
-    if (ppoll(descriptors, std::size(descriptors), &timeout, nullptr) <= 0) return;
-    if ((descriptors[1].revents & POLLIN) != 0) sink_->clear_wake();
+    const int ready = ppoll(polled_.data(), count, &timeout, nullptr);
+    if (ready < 0) forget_poll();  // as after a signal, when nothing is said of them
+    // Each look at a socket of ZeroMQ's costs a system call of its own.
+    has_input_ = has_input_ || polled_[0].revents != 0;
+    monitor_stirred_ = monitor_stirred_ || polled_[2].revents != 0;
+    if ((polled_[1].revents & POLLIN) != 0) sink_->clear_wake();
+    return ready != 0;
+  }
+
+  void forget_poll() {
+    for (pollfd& one : polled_)
+      one.revents = 0;
   }
 
   /// The socket's descriptor tells only of changes, so its state is asked before sleeping.
-  bool has_input() {
+  bool asks_for_input() {
     const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
     return (events & (stuck_ ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
   }
@@ -224,6 +270,7 @@ class Worker::Loop {
     monitor_.forget();
     socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
     monitor_.watch(context_, socket_);
+    monitor_stirred_ = true;  // Its descriptor tells only of what came after it was asked.
     const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, depth);
@@ -245,6 +292,7 @@ class Worker::Loop {
   }
 
   void read_broker(TimePoint now) {
+    if (!has_input_) return;
     // No more is asked of us than we can answer: the outbox stays as small as one turn.
     for (int count = 0; count < kMessagesPerTurn && !stuck_ && !left_; ++count) {
       if (!receive(header_, zmq::recv_flags::dontwait)) return;
@@ -490,6 +538,9 @@ class Worker::Loop {
   WorkerOptions options_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
+  std::vector<Handler*> watchers_;  ///< those with a descriptor to watch
+  std::vector<pollfd> polled_ =     ///< the loop's own descriptors, then those of watchers_
+      std::vector<pollfd>(kOwnDescriptors, pollfd{-1, POLLIN, 0});
   worker::Session session_;
   std::shared_ptr<CompletionSink> sink_;
   worker::Effects effects_;
@@ -504,6 +555,7 @@ class Worker::Loop {
   Items<wire::WorkerCommand> commands_;
   std::string_view inside_;  ///< the body inside the header, of the message that is being read
 
+  TimePoint next_look_{};  ///< at the handlers' descriptors, not earlier
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;
   std::optional<TimePoint> connecting_said_at_;  ///< since the last welcome
@@ -511,7 +563,9 @@ class Worker::Loop {
   std::atomic<int> stops_{0};
   static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
   int obeyed_ = 0;
-  bool stuck_ = false;  ///< the socket took no more, the outbox has the rest
+  bool has_input_ = false;        ///< the socket may have a message, or room where it was stuck
+  bool monitor_stirred_ = false;  ///< and so may the monitor have something to say
+  bool stuck_ = false;            ///< the socket took no more, the outbox has the rest
   bool welcomed_ = false, left_ = false;
   WorkerEnd end_ = WorkerEnd::drained;
 };

@@ -24,7 +24,8 @@ struct KeyRow {
 };
 
 const KeyRow<LaneOptions> kLaneKeys[] = {
-    {"timeout", "how long a job may take, queueing included",
+    {"timeout",
+     "how long a job may take, queueing included; a stream until its first piece, then between two",
      [](LaneOptions& lane, const std::string& text) { lane.timeout = parse_duration(text); }},
     {"depth_max", "jobs that may wait",
      [](LaneOptions& lane, const std::string& text) {

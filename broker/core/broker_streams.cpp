@@ -14,6 +14,10 @@ constexpr std::size_t kReadersMax = 64;
 /// A reader that takes nothing for so long, while there is something for it, is let go.
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 
+/// A stream whose client stated no time may be silent for its lane's timeout, and for so long at least: a
+/// reader that pauses it for up to kSlowReader is no fault of its worker's.
+constexpr Duration kStreamSilenceLeast = std::chrono::minutes(1);
+
 /// Where a stream may go on after a restart; far from where numbers end.
 constexpr std::int64_t kSeqMax = std::int64_t{1} << 53;
 
@@ -49,7 +53,7 @@ void Broker::on(const ChunkReported& event, TimePoint now) {
   }
   Record* const record = jobs_.find(JobNumber{fields.job});
   Job* const job = record != nullptr ? record->job() : nullptr;
-  if (job == nullptr || job->worker != worker || job->attempt != fields.attempt) {
+  if (job == nullptr || job->worker() != worker || job->attempt != fields.attempt) {
     ++stats_.chunks_stale;
     return say_stale(*worker, fields.job, fields.attempt);
   }
@@ -97,6 +101,7 @@ void Broker::take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint 
   const bool first = !stream.begun();
   const std::size_t kept_before = stream.kept_bytes();
   stream.append(body.owned());
+  let_go_on(job, now);
   // From now on it is never run again: a broker that comes back knows by this turn's commit.
   if (first) write_changed(job);
   for (const auto& reader : stream.readers) {
@@ -108,6 +113,13 @@ void Broker::take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint 
   bytes_ += stream.kept_bytes() - kept_before;
   if (memory_bytes() > options_.memory_max) make_room_in(stream);
   say_window(job);
+}
+
+void Broker::let_go_on(Job& job, TimePoint now) {
+  if (job.timeout_stated) return;
+  job.deadline =
+      std::max(job.deadline, now + std::max(lanes_[job.lane]->options().timeout, kStreamSilenceLeast));
+  if (job.state == JobState::running) set_timer(job);
 }
 
 /// What is kept of others makes way, so that memory_max holds, and then what is kept here: its readers have
@@ -123,16 +135,16 @@ void Broker::make_room_in(AnswerStream& stream) {
 /// Tells the worker how far it may go on, when that is worth a message.
 void Broker::say_window(Job& job, Worth worth) {
   AnswerStream& stream = *job.answer();
-  if (job.worker == nullptr || job.ended()) return;
+  if (job.worker() == nullptr || job.ended()) return;
   if (worth == Worth::half ? !stream.half_taken() : !stream.window_grew()) return;
-  tell(*job.worker, wire::Window{static_cast<std::uint64_t>(job.number), job.attempt, stream.taken()});
+  tell(*job.worker(), wire::Window{static_cast<std::uint64_t>(job.number), job.attempt, stream.taken()});
   stream.said();
 }
 
 /// With a heartbeat the rest is said: less than half of a window may be what a large chunk waits for.
 void Broker::say_windows(Worker& worker) {
-  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job))
-    if (job->answer() != nullptr) say_window(*job, Worth::any);
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away))
+    if (away->job.answer() != nullptr) say_window(away->job, Worth::any);
 }
 
 // ---- who reads ----------------------------------------------------------------------------------------
@@ -202,7 +214,7 @@ void Broker::send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now) {
     const Lane& lane = *lanes_[job.lane];
     if (&lane != default_lane_) reply.lane = lane.options().name;
     reply.attempts = job.attempts;
-    reply.queued_ms = job.queued_ms;
+    reply.queued_ms = job.away() == nullptr ? 0 : job.away()->queued_ms;
   }
   reply.ref = {reader.ref};
   const Outbox::Waiting waiting(outbox_, reader.waits);
@@ -293,6 +305,7 @@ void Broker::cut_off(StreamReader& reader, const std::string& why, TimePoint now
     reply.code = name_of(ErrorCode::slow_reader);
     reply.message = message;
     reply.attempts = job.attempts;
+    reply.queued_ms = waited_ms(job, now);
     reply.chunks = reader.next;
     reply.ref = {reader.ref};
     const Outbox::Waiting waiting(outbox_, reader.waits);

@@ -13,6 +13,7 @@
 #include "broker/io/failpoint.hpp"
 #include "broker/io/log.hpp"
 #include "broker/io/restore.hpp"
+#include "broker/io/time_slice.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -22,8 +23,15 @@ namespace {
 constexpr std::size_t kMessagesPerTurn = 96;
 /// The same for operators: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
+/// What a commit lets go is sent so many messages a turn, at least: a commit may hold a thousand answers of
+/// one client, and jobs and answers of others would wait for the last of them.
+constexpr std::size_t kCommittedSendsPerTurn = 64;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
+/// Of the loop and of the threads of its sockets, which wake up beside clients, workers and a store that may
+/// always have something to do: with the system's slices a critical job would wait for those at each of its
+/// steps.
+constexpr auto kTimeSlice = std::chrono::microseconds(100);
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);
 /// What is not on disk yet and may be held for that; beyond it nothing more is read from clients.
@@ -89,6 +97,7 @@ DecodeError not_understood(std::string why) {
 }
 
 zmq::context_t make_context(int io_threads) {
+  ask_for_time_slice(kTimeSlice);  // before the context starts its threads
   zmq::context_t context(io_threads);
   context.set(zmq::ctxopt::max_sockets, 1023);
   return context;
@@ -184,7 +193,7 @@ bool Server::turn() {
   send_all();
   log_notices();
   note_standstill(core::Duration(0));
-  return read > 0 || !unreachable_.empty();
+  return read > 0 || !unreachable_.empty() || has_committed();
 }
 
 void Server::wait() {
@@ -308,13 +317,18 @@ void Server::commit(core::TimePoint now) {
   wanted_.clear();
 }
 
+bool Server::has_committed() const {
+  return !uncommitted_.empty() && uncommitted_.front().ticket <= store_->committed();
+}
+
 void Server::send_committed() {
-  const std::uint64_t committed = store_->committed();
-  while (!uncommitted_.empty() && uncommitted_.front().ticket <= committed) {
+  std::size_t sent = 0;
+  while (sent < kCommittedSendsPerTurn && has_committed()) {
     std::unique_ptr<core::Outbox> outbox = std::move(uncommitted_.front().outbox);
     uncommitted_.pop_front();
     reached(Failpoint::loop_before_reply);
     send_part(*outbox, true);
+    sent += outbox->sends.size();
     outbox->clear_sends();
     spare_outboxes_.push_back(std::move(outbox));
   }
@@ -560,9 +574,9 @@ void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
 
 void Server::send_all() {
   flush_backlogs();
-  send_committed();
   core::Outbox& outbox = broker_.outbox();
-  send_part(outbox, false);
+  send_part(outbox, false);  // what needs no disk does not wait for what did
+  send_committed();
   const bool any_waits = std::any_of(outbox.sends.begin(), outbox.sends.end(),
                                      [](const core::Send& send) { return send.waits; });
   if (any_waits && (!uncommitted_.empty() || ticket_ > store_->committed())) {
@@ -731,7 +745,9 @@ bool Server::over(core::TimePoint now) {
   commit(now);
   store_->flush();
   read_store(now);
-  send_all();
+  do
+    send_all();
+  while (has_committed());
   log_event(LogLevel::info, "broker.stopped", {{"given_up", given_up}});
   return true;
 }

@@ -105,6 +105,7 @@ class Server {
   void answer_backup(const Result<void>& ended);
   bool behind_with_commits() const;
   void send_all();
+  bool has_committed() const;
   void send_committed();
   void send_part(const core::Outbox& outbox, bool waiting);
   void send_to_client(const core::Outbox& outbox, const core::Send& send);

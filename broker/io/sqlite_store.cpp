@@ -2,6 +2,7 @@
 #include "broker/io/sqlite_store.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "broker/core/check.hpp"
 #include "broker/io/failpoint.hpp"
 #include "broker/io/sqlite_schema.hpp"
+#include "broker/io/time_slice.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -229,6 +231,7 @@ void SqliteStore::flush() {
 // ---- the store's thread: what to do next --------------------------------------------------------------
 
 void SqliteStore::run() {
+  ask_for_time_slice(std::chrono::nanoseconds(0));  // it is after throughput, and leaves the loop its turn
   std::unique_lock lock(mutex_);
   while (true) {
     wait_for_work(lock);

@@ -6,6 +6,7 @@
 
 #include <xxhash.h>
 
+#include "client/hex.hpp"
 #include "client/job_id.hpp"
 
 namespace lanemq::gateway {
@@ -20,14 +21,6 @@ constexpr milliseconds kSeenAfter{1'000};
 
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
-
-std::string hex(std::uint64_t value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out(16, '0');
-  for (std::size_t i = 16; i-- > 0; value >>= 4)
-    out[i] = kDigits[value & 15];
-  return out;
-}
 
 std::string new_job_id() {
   static const client::JobIds ids(client::system_entropy());
@@ -56,7 +49,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
     XXH3_128bits_update(state.get(), part.data(), part.size());
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return hex(hash.high64) + hex(hash.low64);
+  return client::hex(hash.high64) + client::hex(hash.low64);
 }
 
 // ---- a flight -----------------------------------------------------------------------------------------
@@ -76,9 +69,13 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
 void Flight::start() {
   if (plan_.first_content) {
     content_timer_ = flights_.gateway_.loop.timer();
-    content_timer_->after(*plan_.first_content, [this] {
-      give_up("no content came within " + std::to_string(plan_.first_content->count()) +
-              " ms, which is all that the caller waits for");
+    const milliseconds look_time = std::min(kLookTime, *plan_.first_content / 2);
+    content_timer_->after(*plan_.first_content - look_time, [this, look_time] {
+      content_timer_->after(look_time, [this] {
+        give_up("no content came within " + std::to_string(plan_.first_content->count()) +
+                " ms, which is all that the caller waits for");
+      });
+      look();
     });
   }
   submit_step();
@@ -127,6 +124,24 @@ void Flight::submit_step() {
   reader.on_end = on_end_there;
   reader.takes_at_once = false;
   gateway.broker.stream(std::move(job), plan_.body, std::move(reader));
+}
+
+void Flight::look() {
+  if (over() || cancelled_ || last_seq_ >= 0) return;
+  Loop& loop = flights_.gateway_.loop;
+  flights_.gateway_.broker.status(
+      facts_.id, [weak = weak_from_this(), &loop, turn = step_](const Reply<JobStatus>& status) {
+        if (!status) return;
+        loop.post([weak, turn, status = *status] {
+          if (const std::shared_ptr<Flight> self = weak.lock()) self->on_status(turn, status);
+        });
+      });
+}
+
+void Flight::on_status(std::size_t step, const JobStatus& status) {
+  if (over() || cancelled_ || step != step_ || last_seq_ >= 0 || status.state == "unknown") return;
+  facts_.attempts = status.attempts;
+  facts_.queued = status.queued;
 }
 
 void Flight::on_chunk(std::size_t step, JobChunk chunk) {
@@ -187,7 +202,10 @@ void Flight::go_on(const ClientError& why) {
     ++step_;
     return submit_step();
   }
-  facts_.attempts = why.attempts;
+  if (!why.local) {
+    facts_.attempts = why.attempts;
+    facts_.queued = why.queued;
+  }
   error_ = why;
   finish();
 }

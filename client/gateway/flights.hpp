@@ -24,12 +24,13 @@ namespace lanemq::gateway {
 /// What a request asks of the broker.
 struct JobPlan {
   Caller caller{};
-  std::string lane{};                    ///< empty: the broker's default
-  std::vector<RouteStep> steps{};        ///< at least one, each with its service
-  const ModelSettings* route = nullptr;  ///< null: there are no fall-backs
+  std::string lane{};                            ///< empty: the broker's default
+  std::vector<RouteStep> steps{};                ///< at least one, each with its service
+  std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
   Blob body{};
   bool stream = false;
+  bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
   /// Of a stream: until its first content; one that runs is never ended by it.
   std::optional<std::chrono::milliseconds> first_content{};
@@ -39,7 +40,11 @@ struct JobPlan {
   bool is_retry = false;      ///< the SDK says that it has asked before
 };
 
-/// What is known of how a job went.
+/// How long before something is to be said of a job that has no content its state is asked for: the broker
+/// answers within a turn, and where it does not, there is nothing to say.
+inline constexpr std::chrono::milliseconds kLookTime{250};
+
+/// What is known of how a job went, or goes.
 struct JobFacts {
   std::string id{}, lane{}, served_by{};
   std::int64_t attempts = 0;
@@ -77,6 +82,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void taken(FlightWatcher& watcher, std::int64_t seq);
   /// From time to time: says to the broker what was taken, however little.
   void say_seen();
+  /// Asks the broker where the job is, so that the facts say how it goes before there is content. The answer
+  /// comes within kLookTime, or not at all.
+  void look();
 
   bool joinable() const { return joinable_ && !cancelled_; }
   bool over() const { return done_ || error_; }
@@ -91,6 +99,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
 
   void submit_step();
+  void on_status(std::size_t step, const JobStatus& status);
   void on_chunk(std::size_t step, JobChunk chunk);
   void on_end(std::size_t step, Answer answer);
   void go_on(const ClientError& why);

@@ -16,15 +16,11 @@
 #include "client/gateway/models.hpp"
 #include "client/gateway/secret.hpp"
 #include "client/job_id.hpp"
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
-using client::as_json_value;
-using client::json_text;
-using client::JsonLook;
-using client::JsonMember;
 using std::chrono::milliseconds;
 using Kind = JsonMember::Kind;
 
@@ -97,7 +93,7 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
                                                       const HttpRequest& http, std::string_view text,
                                                       LeftJob& job) {
   JsonMember picked[] = {{.key = "endpoint"}, {.key = "body"}};
-  const JsonLook look = client::look_into_json(text, picked, "body");
+  const JsonLook look = look_into_json(text, picked, "body");
   const auto& [path, body] = picked;
   const auto endpoint = std::find_if(std::begin(kLeftEndpoints), std::end(kLeftEndpoints),
                                      [&](const Endpoint& row) { return row.path == path.text; });
@@ -109,8 +105,8 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   }
   if (body.kind != Kind::object) return wrong("`request.body` is missing: an object", "request.body");
   if (look.model.empty()) return wrong("`request.body.model` is missing", "request.body.model");
-  const std::string_view bytes = client::member_bytes(text, "body");
-  if (client::member_bytes(bytes, "stream") == "true")
+  const std::string_view bytes = member_bytes(text, "body");
+  if (member_bytes(bytes, "stream") == "true")
     return wrong("a job that is left here cannot be streamed", "request.body.stream");
 
   const ModelAndLane named = split_model(look.model, settings.lanes);
@@ -127,7 +123,7 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
     step.model = route->steps.front().model;
     if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
   }
-  std::vector<client::JsonEdit> edits{{.key = "service_tier"}};
+  std::vector<JsonEdit> edits{{.key = "service_tier"}};
   const std::string model_text = json_text(step.model);
   if (step.model != look.model) edits.push_back({.key = "model", .value = model_text});
 
@@ -135,7 +131,7 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.request.service = step.service;
   job.request.model = step.model;
   job.request.meta = upstream_meta(endpoint->api, call);
-  job.body = client::edited_object(bytes, edits);
+  job.body = edited_object(bytes, edits);
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
 }
@@ -258,7 +254,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
                                               const HttpRequest& http) {
   const std::string_view text = http.body.bytes();
   Posted posted;
-  const JsonLook look = client::look_into_json(text, posted.members);
+  const JsonLook look = look_into_json(text, posted.members);
   if (!look.valid || !look.is_object)
     return wrong(look.valid ? "the body must be a JSON object" : "the body " + look.problem, {});
   for (const JsonMember& item : posted.members)
@@ -274,7 +270,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
   LeftJob job{.request = {.id = posted["id"].text, .client = caller.client}};
   std::string_view suffix;
   if (posted["request"].present()) {
-    const auto lane = read_request(settings, caller, http, client::member_bytes(text, "request"), job);
+    const auto lane = read_request(settings, caller, http, member_bytes(text, "request"), job);
     if (!lane) return tl::unexpected(lane.error());
     suffix = *lane;
     if (posted["service"].kind == Kind::text) job.request.service = posted["service"].text;
@@ -288,7 +284,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
                    .param = "body"});
     job.request.service = posted["service"].text;
     job.request.model = posted["model"].text;
-    job.body = client::member_bytes(text, "body");
+    job.body = member_bytes(text, "body");
   }
 
   std::string_view named = posted["lane"].text;
@@ -327,6 +323,9 @@ bool is_end_of_job(const ClientError& error) {
 std::string job_document(std::string_view id, const JobStatus& status) {
   std::string text =
       head_of(id, status.state) + member("lane", status.lane) + member("attempts", status.attempts);
+  // Of a job that waits it is another number each time, and nothing that has happened.
+  if (status.state != "queued" && status.state != "delayed")
+    text += member("queued_ms", status.queued.count());
   if (status.position) text += member("position", *status.position);
   if (status.eta) text += member("eta_ms", status.eta->count());
   text += member("blocked_by", status.blocked_by);
@@ -350,6 +349,7 @@ std::string job_document(std::string_view id, const ClientError& error) {
                                  : code == ErrorCode::deadline ? "expired"
                                                                : "failed";
   std::string text = head_of(id, state) + member("attempts", error.attempts) +
+                     member("queued_ms", error.queued.count()) +
                      ",\"error\":{\"code\":" + json_text(error.code) + member("message", error.message);
   if (error.upstream_status) text += member("upstream_status", *error.upstream_status);
   if (!error.body.empty()) text += ",\"body\":" + as_json_value(error.body.bytes());

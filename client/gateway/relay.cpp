@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/relay.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/gateway/keep_alive.hpp"
@@ -38,7 +39,11 @@ void Relay::follow(const Flights::Boarded& boarded) {
   if (flight_->plan().stream) {
     ++gateway_.metrics.streams_open;
     timer_ = gateway_.loop.timer();
-    timer_->after(gateway_.settings.commit, [this] { commit(); });
+    const milliseconds look_time = std::min(kLookTime, gateway_.settings.commit / 2);
+    timer_->after(gateway_.settings.commit - look_time, [this, look_time] {
+      timer_->after(look_time, [this] { commit(); });
+      flight_->look();
+    });
   }
   const std::shared_ptr<Relay> self = shared_from_this();
   flight_->join(*this);
@@ -51,11 +56,10 @@ Headers Relay::headers() const {
   add_request_id(caller_.api, request_id_, headers);
   headers.set("x-lanemq-job", facts.id);
   if (!facts.lane.empty()) headers.set("x-lanemq-lane", facts.lane);
-  std::string timing;
-  if (facts.queued) {
-    headers.set("x-lanemq-queue-ms", ms_text(*facts.queued));
-    timing += "queue;dur=" + ms_text(*facts.queued) + ", ";
-  }
+  // A job that nobody has said anything of waits, as far as is known here.
+  const std::string queued = ms_text(facts.queued ? *facts.queued : gateway_.loop.now() - arrived_);
+  headers.set("x-lanemq-queue-ms", queued);
+  std::string timing = "queue;dur=" + queued + ", ";
   if (facts.ran) timing += "upstream;dur=" + ms_text(*facts.ran) + ", ";
   headers.set("server-timing", timing + "total;dur=" + ms_text(gateway_.loop.now() - arrived_));
   headers.set("x-lanemq-attempts", std::to_string(facts.attempts));
@@ -124,7 +128,11 @@ void Relay::on_done(const JobDone& done) {
 
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
-  const ApiError api_error = api_error_of(error, flight_->facts().lane);
+  ApiError api_error = api_error_of(error, flight_->facts().lane);
+  if (error.code == "deadline" && flight_->plan().repeatable) {
+    api_error.name = "unavailable";
+    api_error.retry_after = kUnavailableRetryAfter;
+  }
   if (begun_) {
     responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
     responder_->end();
@@ -133,9 +141,6 @@ void Relay::on_failed(const ClientError& error) {
   HttpAnswer answer = error_answer(caller_.api, api_error, request_id_);
   for (const auto& [name, value] : headers())
     answer.headers.set(name, value);
-  // A job that was never handed over has waited all the time.
-  if (!flight_->facts().queued && flight_->facts().attempts == 0)
-    answer.headers.set("x-lanemq-queue-ms", ms_text(gateway_.loop.now() - arrived_));
   const int status = answer.status;
   responder_->answer(std::move(answer));
   over(status);

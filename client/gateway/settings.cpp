@@ -2,73 +2,27 @@
 #include "client/gateway/settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
-#include <map>
 #include <set>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <toml++/toml.h>
 
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
-#include <lanemq/version.hpp>
 
 #include "client/gateway/secret.hpp"
+#include "settings/option_reader.hpp"
+#include "settings/secret_source.hpp"
+#include "settings/values.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
+using namespace lanemq::settings;
 using std::chrono::milliseconds;
 
-constexpr std::int64_t kDayMs = 24LL * 3600 * 1000;
 constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
-
-/// One option: its flag (--commit-ms), variable (LANEMQ_GATEWAY_COMMIT_MS), key (commit_ms) and line in the
-/// help all follow from its row.
-struct Row {
-  std::string_view key, unit, fallback, sentence;
-  void (*apply)(Settings& settings, const std::string& value);
-};
-
-std::int64_t number(const std::string& text, std::int64_t min, std::int64_t max) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max)
-    throw UsageError("must be a whole number " + std::to_string(min) + ".." + std::to_string(max) +
-                     ", not \"" + printable(text, 64) + '"');
-  return value;
-}
-
-milliseconds duration(const std::string& text, std::int64_t min) {
-  return milliseconds(number(text, min, kDayMs));
-}
-
-std::size_t count(const std::string& text, std::int64_t min, std::int64_t max) {
-  return static_cast<std::size_t>(number(text, min, max));
-}
-
-std::string name(const std::string& text) {
-  if (text.empty() || text.size() > limits::name_bytes_max || !is_utf8(text))
-    throw UsageError("must be a name of 1.." + std::to_string(limits::name_bytes_max) + " bytes");
-  return text;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(name(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-bool yes_or_no(const std::string& text) {
-  if (text != "true" && text != "false") throw UsageError("must be true or false");
-  return text == "true";
-}
 
 void apply_listen(Settings& settings, const std::string& text) {
   const std::size_t colon = text.rfind(':');
@@ -85,15 +39,21 @@ void apply_listen(Settings& settings, const std::string& text) {
   settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : number(port, 0, 65535));
 }
 
-void apply_log_level(Settings& settings, const std::string& text) {
-  for (const std::string_view known : {"debug", "info", "warning", "error"})
-    if (text == known) return static_cast<void>(settings.log_level = text);
-  throw UsageError("must be debug, info, warning or error, not \"" + printable(text, 64) + '"');
-}
-
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 40;
 
-constexpr Row kRows[] = {
+constexpr ProgramText kProgram{
+    .name = "lanemq-gateway",
+    .sentence =
+        "Serves the APIs of OpenAI and Anthropic over HTTP: each request is a job of a LaneMQ broker, with "
+        "its "
+        "lanes, fairness and shared limits.",
+    .config_sentence = "read options, keys and models from this file, under the same names with _ for -",
+    .footer =
+        "SIGHUP: read the file again; keys, models, lanes and times count at once.\n"
+        "SIGTERM: finish what runs, then stop.\n"
+        "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors)."};
+
+constexpr Option<Settings> kOptions[] = {
     {"broker", "endpoint", "tcp://127.0.0.1:5570", "the broker's endpoint for clients",
      [](Settings& s, const std::string& v) { s.broker = v; }},
     {"listen", "address:port", "127.0.0.1:8080",
@@ -103,7 +63,7 @@ constexpr Row kRows[] = {
     {"anthropic_service", "name", "anthropic", "the broker's service for requests of Anthropic's API",
      [](Settings& s, const std::string& v) { s.anthropic_service = name(v); }},
     {"lanes", "names", "critical,high,normal,low,batch", "the broker's lanes, the highest first",
-     [](Settings& s, const std::string& v) { s.lanes = split(v); }},
+     [](Settings& s, const Values& v) { s.lanes = words(v); }},
     {"commit_ms", "milliseconds", "8000",
      "how long a stream's status is held back for its first content; then keep-alives begin",
      [](Settings& s, const std::string& v) { s.commit = duration(v, 1); }},
@@ -181,29 +141,8 @@ constexpr Row kRows[] = {
     {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
      [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
     {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
-     apply_log_level},
+     [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
 };
-
-std::string flag_of(const Row& row) {
-  std::string flag = "--" + std::string(row.key);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
-std::string variable_of(const Row& row) {
-  std::string variable = "LANEMQ_GATEWAY_" + std::string(row.key);
-  std::transform(variable.begin(), variable.end(), variable.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return variable;
-}
-
-/// Applies a value that came from `source`, which a complaint names.
-void apply(const Row& row, const std::string& source, const std::string& value, Settings& settings) try {
-  if (value.empty()) throw UsageError("must not be empty");
-  row.apply(settings, value);
-} catch (const UsageError& error) {
-  throw UsageError(source + ": " + error.what());
-}
 
 // ---- the file -----------------------------------------------------------------------------------------
 
@@ -370,49 +309,18 @@ void read_list(const std::string& path, std::string_view key, const toml::node& 
   }
 }
 
-std::string scalar(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* value = node.as_integer()) return std::to_string(value->get());
-  if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
-  const toml::array* list = node.as_array();
-  if (!list) throw UsageError("must be a string, a whole number, true or false");
-  std::string texts;
-  for (const toml::node& item : *list)
-    texts += (texts.empty() ? "" : ",") + scalar(item);
-  return texts;
-}
-
-void read_file(const std::string& path, const Environment& environment, Settings& settings) {
-  toml::table file;
-  try {
-    file = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(printable(path) + ":" + std::to_string(error.source().begin.line) + ": " +
-                     std::string(error.description()));
-  }
-  for (const auto& [key, node] : file) {
-    if (key == "key") {
-      read_list(path, "key", node, kKeysMax, settings.keys,
-                [&](const toml::node& item) { return read_key(path, item, environment); });
-      continue;
-    }
-    if (key == "model") {
-      read_list(path, "model", node, kModelsMax, settings.models,
-                [&](const toml::node& item) { return read_model(path, item); });
-      continue;
-    }
-    const std::string place =
-        printable(path) + ":" + std::to_string(node.source().begin.line) + ": " + printable(key.str(), 64);
-    const auto* row =
-        std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.key == key.str(); });
-    if (row == std::end(kRows)) throw UsageError(place + ": there is no such key; --help names the options");
-    try {
-      apply(*row, place, scalar(node), settings);
-    } catch (const UsageError& error) {
-      throw UsageError(std::string(error.what()).starts_with(place) ? error.what()
-                                                                    : place + ": " + error.what());
-    }
-  }
+/// What the file has besides options.
+bool read_node(const std::string& path, std::string_view key, const toml::node& node,
+               const Environment& environment, Settings& settings) {
+  if (key == "key")
+    read_list(path, key, node, kKeysMax, settings.keys,
+              [&](const toml::node& item) { return read_key(path, item, environment); });
+  else if (key == "model")
+    read_list(path, key, node, kModelsMax, settings.models,
+              [&](const toml::node& item) { return read_model(path, item); });
+  else
+    return false;
+  return true;
 }
 
 // ---- the whole ----------------------------------------------------------------------------------------
@@ -471,42 +379,14 @@ void check(const Settings& settings) {
 }  // namespace
 
 Request parse(int argc, const char* const* argv, const Environment& environment) {
-  CLI::App app(
-      "Serves the APIs of OpenAI and Anthropic over HTTP: each request is a job of a LaneMQ broker, with its "
-      "lanes, fairness and shared limits.",
-      "lanemq-gateway");
-  app.set_version_flag("--version", std::string("lanemq-gateway ") + kVersion);
-  app.get_formatter()->column_width(46);
-  std::string path;
-  app.add_option("--config", path,
-                 "read options, keys and models from this file, under the same names with _ for -")
-      ->type_name("FILE.toml");
-  std::map<std::string_view, std::string> flags;
-  for (const Row& row : kRows)
-    app.add_option(flag_of(row), flags[row.key],
-                   std::string(row.sentence) + " [" + std::string(row.fallback) + "]")
-        ->type_name(std::string(row.unit));
-  app.footer(
-      "Each option is also read from the environment, as LANEMQ_GATEWAY_COMMIT_MS and so on.\n"
-      "SIGTERM: finish what runs, then stop.\n"
-      "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors).");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return {.kind = Request::Kind::print, .text = app.help() + "\n"};
-  } catch (const CLI::CallForVersion&) {
-    return {.kind = Request::Kind::print, .text = app.version() + "\n"};
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(printable(error.what()) + "; see --help");
-  }
   Request request;
   request.settings.server.port = 8080;
-  if (!path.empty()) read_file(path, environment, request.settings);
-  for (const Row& row : kRows)
-    if (const char* value = environment(variable_of(row)))
-      apply(row, variable_of(row), value, request.settings);
-  for (const Row& row : kRows)
-    if (!flags[row.key].empty()) apply(row, flag_of(row), flags[row.key], request.settings);
+  const auto printed = OptionReader(kProgram, kOptions, request.settings)
+                           .read(argc, argv, environment, "[[key]], [[model]]",
+                                 [&](const std::string& path, std::string_view key, const toml::node& node) {
+                                   return read_node(path, key, node, environment, request.settings);
+                                 });
+  if (printed) return {.kind = Request::Kind::print, .text = *printed};
   BatchSettings& batches = request.settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, request.settings.broker);
   check(request.settings);

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +12,12 @@
 #include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/models.hpp"
+#include "settings/usage_error.hpp"
 
 namespace lanemq::gateway {
+
+using settings::Environment;
+using settings::UsageError;
 
 /// All that the program can be told.
 struct Settings {
@@ -43,12 +45,6 @@ struct Settings {
   std::vector<ModelSettings> models{};
 };
 
-/// A mistake in what the program was told: one line for a person.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// What parse() found to be asked for.
 struct Request {
   enum class Kind : unsigned char { run, print };
@@ -57,11 +53,13 @@ struct Request {
   std::string text{};  ///< to print: the help or the version
 };
 
-/// Looks up an environment variable; null when it is not set.
-using Environment = std::function<const char*(const std::string& name)>;
-
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
 /// that over the file. Reads the secrets of keys, and keeps their hashes alone. Throws UsageError.
 Request parse(int argc, const char* const* argv, const Environment& environment);
+
+/// Puts what may change while the program runs into the settings that it runs with: keys, models, lanes, the
+/// services' names and the times of streams and answers. Returns the names of what is different, too, and
+/// counts after a restart alone.
+std::vector<std::string> take_over(const Settings& wanted, Settings& running);
 
 }  // namespace lanemq::gateway

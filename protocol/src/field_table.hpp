@@ -300,15 +300,16 @@ LANEMQ_OP(ErrorReply, "error", false, false, field<&ErrorReply::id>("id", kId),
           field<&ErrorReply::code>("code", kNameRequired), field<&ErrorReply::message>("message", kText),
           field<&ErrorReply::retry_after_ms>("retry_after_ms"),
           field<&ErrorReply::attempts>("attempts", {.max = kAttemptMax, .fallback = 1}),
-          field<&ErrorReply::limiter>("limiter", kText), field<&ErrorReply::chunks>("chunks"),
-          field<&ErrorReply::upstream_status>("upstream_status"), ref_field<&ErrorReply::ref>())
+          field<&ErrorReply::queued_ms>("queued_ms"), field<&ErrorReply::limiter>("limiter", kText),
+          field<&ErrorReply::chunks>("chunks"), field<&ErrorReply::upstream_status>("upstream_status"),
+          ref_field<&ErrorReply::ref>())
 LANEMQ_OP(StatusReply, "status", false, false, field<&StatusReply::id>("id", kId),
           field<&StatusReply::state>("state", kName), field<&StatusReply::lane>("lane", kName),
           field<&StatusReply::attempts>("attempts", {.max = kAttemptMax, .fallback = -1}),
-          field<&StatusReply::position>("position"), field<&StatusReply::eta_ms>("eta_ms"),
-          field<&StatusReply::blocked_by>("blocked_by", kText), field<&StatusReply::worker>("worker", kName),
-          field<&StatusReply::error>("error"), field<&StatusReply::jobs>("jobs"),
-          ref_field<&StatusReply::ref>())
+          field<&StatusReply::queued_ms>("queued_ms"), field<&StatusReply::position>("position"),
+          field<&StatusReply::eta_ms>("eta_ms"), field<&StatusReply::blocked_by>("blocked_by", kText),
+          field<&StatusReply::worker>("worker", kName), field<&StatusReply::error>("error"),
+          field<&StatusReply::jobs>("jobs"), ref_field<&StatusReply::ref>())
 LANEMQ_OP(StatsReply, "stats", false, true, ref_field<&StatsReply::ref>())
 LANEMQ_OP(Pong, "pong", false, false, field<&Pong::now_ms>("now_ms"), field<&Pong::version>("version", kName),
           field<&Pong::batch>("batch"), ref_field<&Pong::ref>())

@@ -6,7 +6,9 @@
 //   calls    Each connection posts a chat completion, waits for the whole answer, and posts the next.
 //   streams  Each connection posts one chat completion with "stream": true and takes the events as they come.
 //            The double makes them at a fixed cadence; how late an event is, is told against the cadence that
-//            starts with the earliest of its stream.
+//            starts with the earliest of its stream. When one came, the system says, which notes it with the
+//            bytes; so the load looks once a millisecond for what is there, and leaves the cores, which it
+//            shares with what it measures, alone: to wake for each event would cost more than to take it.
 //
 // Prints one JSON line. Anything but the answer that was asked for is counted as bad; a connection that
 // breaks is made again.
@@ -20,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +31,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace lanemq::bench {
@@ -35,11 +39,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
+using Arrival = std::chrono::system_clock::time_point;  ///< The clock of what the system notes.
 using Microseconds = std::chrono::duration<double, std::micro>;
 
 constexpr int kExitFailed = 1;
 constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 constexpr int kEventsMax = 256;
+constexpr std::chrono::milliseconds kLookEvery{1};  ///< streams: for what came meanwhile
 
 struct Arguments {
   std::string mode = "calls", path = "/v1/chat/completions", model = "gpt-x";
@@ -172,12 +178,38 @@ class Connection {
     const ssize_t got = read(socket_, into, kReadBytes);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
+  /// Has the system note when bytes arrive.
+  void note_arrivals() {
+    const int one = 1;
+    if (setsockopt(socket_, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one) != 0)
+      throw std::runtime_error("the system does not tell when bytes arrive");
+  }
+  /// The same, and when the last byte of it arrived. Requires: note_arrivals().
+  std::size_t read_some(char* into, Arrival& arrived) {
+    iovec bytes{.iov_base = into, .iov_len = kReadBytes};
+    alignas(cmsghdr) char beside[128];
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = beside;
+    message.msg_controllen = sizeof beside;
+    const ssize_t got = recvmsg(socket_, &message, 0);
+    if (got <= 0) return 0;
+    arrived = std::chrono::system_clock::now();
+    for (cmsghdr* one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one)) {
+      if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_TIMESTAMPNS) continue;
+      timespec time{};
+      std::memcpy(&time, CMSG_DATA(one), sizeof time);
+      arrived = Arrival(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+    }
+    return static_cast<std::size_t>(got);
+  }
 
   Response& response() { return response_; }
   TimePoint asked() const { return asked_; }
   std::string body{};
-  std::vector<TimePoint> events{};  ///< of a stream: when each came
-  std::size_t counted = 0;          ///< bytes of the body that were looked at
+  std::vector<Arrival> events{};  ///< of a stream: when each came
+  std::size_t counted = 0;        ///< bytes of the body that were looked at
   bool over = false;
 
  private:
@@ -265,10 +297,13 @@ class Load {
       while (asked < connections_.size() &&
              Clock::now() >= begin + to_clock(step * static_cast<double>(asked))) {
         connections_[asked]->open();
+        connections_[asked]->note_arrivals();
         connections_[asked]->ask(requests_[asked]);
         ++asked;
       }
+      const TimePoint next_look = Clock::now() + kLookEvery;
       for_each_readable([&](std::size_t number) { over += read_stream(*connections_[number]) ? 1 : 0; });
+      std::this_thread::sleep_until(next_look);
     }
     report_streams();
   }
@@ -281,20 +316,23 @@ class Load {
   template <class Read>
   void for_each_readable(Read read) {
     epoll_event events[kEventsMax];
-    const int ready = epoll_wait(epoll_, events, kEventsMax, 1);
-    for (int i = 0; i < ready; ++i)
-      read(events[i].data.u64);
+    int ready = 0;
+    do {
+      ready = epoll_wait(epoll_, events, kEventsMax, ready == kEventsMax ? 0 : 1);
+      for (int i = 0; i < ready; ++i)
+        read(events[i].data.u64);
+    } while (ready == kEventsMax);
   }
 
   /// True when the stream is over with this.
   bool read_stream(Connection& connection) {
-    const std::size_t got = connection.read_some(buffer_);
+    Arrival arrived{};
+    const std::size_t got = connection.read_some(buffer_, arrived);
     const bool whole = got > 0 && connection.response().take({buffer_, got}, connection.body);
-    const TimePoint now = Clock::now();
     std::size_t at = connection.counted;
     while ((at = connection.body.find("\n\n", at)) != std::string::npos) {
       connection.counted = at += 2;
-      connection.events.push_back(now);
+      connection.events.push_back(arrived);
     }
     if ((got > 0 && !whole) || connection.over) return false;
     connection.over = true;
@@ -306,7 +344,7 @@ class Load {
     std::size_t events = 0, whole = 0, bad = 0;
     std::size_t fewest = SIZE_MAX, most = 0;
     for (const auto& connection : connections_) {
-      const std::vector<TimePoint>& at = connection->events;
+      const std::vector<Arrival>& at = connection->events;
       events += at.size();
       fewest = std::min(fewest, at.size());
       most = std::max(most, at.size());

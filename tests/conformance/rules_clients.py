@@ -627,6 +627,31 @@ def error_brings_the_upstreams_body(room):
         expect_that(text.index("400") < text.index("no such model"), f"the message is {text!r}")
 
 
+@rule("Broker to client: error")
+def error_says_how_long_the_job_waited(room):
+    """error of a job that ran says the time to its last hand-over, of one that waited the time to its end, and of
+    a refusal none; status says it, too."""
+    client = room.client()
+    client.accepted(b"x", id=room.id("a"), attempts_max=1)
+    started = time.monotonic()
+    room.keep_alive(0.05)
+    queued = (time.monotonic() - started) * 1000
+    worker = room.worker()
+    job = worker.get("job")
+    ref = room.new_ref()
+    client.send("status", {"id": room.id("a"), "ref": ref})
+    running = client.answer(ref).fields
+    room.keep_alive(0.05)
+    worker.hand_in(job, "error", code="400", message="no", **{"class": "permanent"})
+    failed = expect_error(client.fetch(room.id("a")), "upstream_rejected").fields
+    expect_that(failed.get("queued_ms", 0) >= queued - 2, f"queued_ms is {failed}, and was {queued:.0f} at least")
+    expect(running.get("queued_ms"), failed["queued_ms"], "the status while it ran")
+    client.accepted(id=room.id("b"), service=room.service + "-2", timeout_ms=50)
+    expired = expect_error(client.fetch(room.id("b"), wait_ms=10000), "deadline").fields
+    expect_that(expired.get("queued_ms", 0) >= 50, f"queued_ms is {expired}, and its time was 50 ms")
+    expect_that("queued_ms" not in expect_error(client.fetch(room.id("c")), "not_found").fields, "a refusal waits")
+
+
 @rule("Error codes", broker=("--set", "lane.normal.depth_max=2", "--set", "heartbeat=2s"))
 def lane_full(room):
     """lane_full: the lane holds its maximum of jobs; retry_after_ms says when to come again."""

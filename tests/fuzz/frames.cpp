@@ -172,7 +172,7 @@ std::vector<std::string> client_replies() {
   seeds.add(wire::ChunkReply{"job-1", 3, "high", 2, 40, {}});
   seeds.add(wire::JobResult{"job-1", "normal", 2, 5, 1234, some_usage(), 4, {kRefNumber}});
   seeds.add(wire::ErrorReply{
-      "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, "budget b", 2, 400, {kRefText}});
+      "job-1", "lane_full", "lane \"bulk\" holds 10 jobs", 2000, 3, 40, "budget b", 2, 400, {kRefText}});
   seeds.add(full_status());
   seeds.add(wire::StatsReply{{kMeta}, {kRefNumber}});
   seeds.add(wire::Pong{1'700'000'000'000, "0.1.0", {}});

@@ -46,10 +46,11 @@ class Way:
             except OSError:
                 return
             there = socket.create_connection(("127.0.0.1", self.target))
+            for end in (here, there):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.lock:
                 self.ends += [here, there]
             for source, sink in ((here, there), (there, here)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self.forward, args=(source, sink), daemon=True).start()
 
     @staticmethod

@@ -85,6 +85,7 @@ struct Describer {
     add(words, "limiter", message.limiter);
     add(words, "retry_after_ms", message.retry_after_ms);
     add(words, "attempts", message.attempts, 1);
+    add(words, "queued_ms", message.queued_ms, 0);
     add(words, "chunks", message.chunks, 0);
     add(words, "upstream_status", message.upstream_status);
     add(words, "ref", message.ref);
@@ -96,6 +97,7 @@ struct Describer {
     add(words, "state", message.state);
     add(words, "lane", message.lane);
     add(words, "attempts", message.attempts, 0);
+    add(words, "queued_ms", message.queued_ms, 0);
     add(words, "position", message.position);
     add(words, "blocked_by", message.blocked_by);
     add(words, "eta_ms", message.eta_ms);

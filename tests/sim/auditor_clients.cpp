@@ -389,7 +389,10 @@ void Auditor::sent_to_client(const std::string& address, const wire::ClientReply
       return heard_refusal(asked, error->code);
     if (error->code == "slow_reader") return heard_slow(asked, *ref_number(error->ref), error->chunks);
     if (const ModelJob* job = asked.job; job != nullptr && error->code == "deadline") {
-      const std::string over = "timeout_ms (" + std::to_string(core::to_ms(job->timeout)) + ") was over";
+      const std::string over =
+          job->parts.next() > 0 && !job->timeout_stated
+              ? "nothing came of its stream"
+              : "timeout_ms (" + std::to_string(core::to_ms(job->timeout)) + ") was over";
       if (error->message.find(over) == std::string_view::npos)
         violated(job->name() + ": it is said that \"" + std::string(error->message) + "\", not " + over);
     }

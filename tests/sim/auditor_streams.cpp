@@ -13,6 +13,8 @@ namespace {
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 /// What a chunk counts for besides its bytes.
 constexpr std::uint64_t kChunkBytes = 64;
+/// Of a stream whose client stated no time.
+constexpr Duration kStreamSilenceLeast = std::chrono::minutes(1);
 /// Where the broker may have to make room, it is asked what it has kept.
 constexpr std::size_t kMemoryEnough = 10'000'000;
 
@@ -115,6 +117,12 @@ void Auditor::on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view
   parts.bodies.emplace_back(body);
   parts.ends.push_back(parts.bytes_until(parts.next() - 2) + body.size());
   streaming_.insert(job);
+  if (!job->timeout_stated) {
+    deadlines_.erase({job->deadline, job});
+    job->deadline =
+        std::max(job->deadline, now_ + std::max(options_.lanes[job->lane].timeout, kStreamSilenceLeast));
+    deadlines_.emplace(job->deadline, job);
+  }
   for (const ModelReader& reader : job->readers)
     if (reader.seen >= chunk.seq) parts.take(chunk.seq);
   if (!has_live_reader(*job)) parts.take(chunk.seq);

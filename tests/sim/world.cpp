@@ -11,7 +11,7 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-/// No timeout and no retention of a run is longer than a minute.
+/// No timeout and no retention of a run is longer than a minute, nor is a silence in a stream.
 constexpr Duration kSettledAfter = minutes(4);
 constexpr Duration kForgottenAfter = minutes(2);
 /// A run ends after so much virtual time even if little happens.

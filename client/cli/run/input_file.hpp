@@ -13,13 +13,9 @@
 
 #include "client/cli/run/json_lines.hpp"
 #include "client/cli/run/run_key.hpp"
-#include "client/json/line_reader.hpp"
+#include "json/line_reader.hpp"
 
 namespace lanemq::cli {
-
-using client::FileLine;
-using client::LineReader;
-using client::read_at;
 
 /// What a person has to change before a run can go on; the text says what.
 struct RunError : std::runtime_error {

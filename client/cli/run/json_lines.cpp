@@ -8,9 +8,6 @@
 namespace lanemq::cli {
 namespace {
 
-using client::JsonLook;
-using client::JsonMember;
-
 std::string usable_model(const std::string& model) {
   return model.size() <= limits::name_bytes_max ? model : std::string();
 }
@@ -18,7 +15,7 @@ std::string usable_model(const std::string& model) {
 InputLine read_batch(std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "body"}};
   const auto& [custom_id, body] = picked;
-  const JsonLook look = client::look_into_json(line, picked, "body");
+  const JsonLook look = look_into_json(line, picked, "body");
   InputLine read;
   if (custom_id.kind == JsonMember::Kind::text) read.custom_id = custom_id.text;
   if (!look.valid) {
@@ -34,14 +31,14 @@ InputLine read_batch(std::string_view line) {
   } else if (!body.present()) {
     read.problem = "has no `body`";
   } else {
-    read.body = client::member_bytes(line, "body");
+    read.body = member_bytes(line, "body");
     read.model = usable_model(look.model);
   }
   return read;
 }
 
 InputLine read_plain(std::string_view line) {
-  const JsonLook look = client::look_into_json(line, {});
+  const JsonLook look = look_into_json(line, {});
   InputLine read{.body = line};  // named by its bytes, whatever they are
   if (look.valid)
     read.model = usable_model(look.model);
@@ -72,7 +69,7 @@ int http_status(const ClientError& error) {
 
 std::optional<LineFormat> format_of(std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "body"}};
-  if (!client::look_into_json(line, picked).valid) return std::nullopt;
+  if (!look_into_json(line, picked).valid) return std::nullopt;
   return picked[0].present() && picked[1].present() ? LineFormat::batch : LineFormat::plain;
 }
 
@@ -109,8 +106,7 @@ std::optional<OutputLine> read_output(std::string_view line) {
   JsonMember picked[] = {
       {.key = "custom_id"}, {.key = "line"}, {.key = "input"}, {.key = "response"}, {.key = "error"}};
   auto& [custom_id, number, input, response, error] = picked;
-  if (!client::look_into_json(line, picked).valid || !response.present() || !error.present())
-    return std::nullopt;
+  if (!look_into_json(line, picked).valid || !response.present() || !error.present()) return std::nullopt;
   OutputLine read{.failed = error.kind != JsonMember::Kind::null};
   if (number.kind == JsonMember::Kind::number) {
     read.name = {.format = LineFormat::plain, .number = number.number, .input_hash = std::move(input.text)};

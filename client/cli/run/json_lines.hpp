@@ -8,15 +8,12 @@
 
 #include <lanemq/client.hpp>
 
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::cli {
 
 // What a line of the input and of the output of `lanemq run` says. Bodies are never written anew, they are
 // cut out of the line and put into the answer's line as their bytes stand.
-
-using client::as_json_value;
-using client::json_text;
 
 /// How the lines of a file are to be read.
 enum class LineFormat : unsigned char {

@@ -5,18 +5,11 @@
 
 #include <xxhash.h>
 
+#include "client/hex.hpp"
 #include "client/job_id.hpp"
 
 namespace lanemq::cli {
 namespace {
-
-std::string hex(std::uint64_t value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out(16, '0');
-  for (std::size_t i = 16; i-- > 0; value >>= 4)
-    out[i] = kDigits[value & 15];
-  return out;
-}
 
 RunKey key_of(XXH128_hash_t hash) {
   return {hash.high64, hash.low64};
@@ -54,11 +47,11 @@ RunKey key_of_line(std::uint64_t number, std::string_view input_hash) {
 }
 
 std::string input_hash(std::string_view body) {
-  return hex(XXH3_64bits(body.data(), body.size()));
+  return client::hex(XXH3_64bits(body.data(), body.size()));
 }
 
 std::string to_text(const RunKey& key) {
-  return hex(key.high) + hex(key.low);
+  return client::hex(key.high) + client::hex(key.low);
 }
 
 RunKey key_from_text(std::string_view text) {
@@ -84,7 +77,7 @@ std::string run_job_id(const RunJob& job) {
 std::string new_salt() {
   std::string salt;
   for (const unsigned char byte : client::system_entropy())
-    salt += hex(byte).substr(14);
+    salt += client::hex(byte).substr(14);
   return salt;
 }
 

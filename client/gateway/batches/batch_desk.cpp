@@ -13,16 +13,13 @@
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
 #include "client/gateway/batches/multipart.hpp"
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
-using client::JsonElements;
-using client::JsonLook;
-using client::JsonMember;
-
 constexpr std::size_t kFilenameBytesMax = 255;
+constexpr std::chrono::seconds kDiskRetryAfter{60};
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                            "/v1/responses"};
 /// What a list gives when it is not told, and at most.
@@ -101,7 +98,18 @@ tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& call
   return *std::move(batch);
 }
 
+/// While answers of lines wait for the disk, what is left of it is for them.
+tl::expected<void, ApiError> BatchDesk::disk_takes() const {
+  if (engine_.trouble().empty()) return {};
+  ApiError error{.name = "store_full",
+                 .message = "batches that run wait for the gateway's disk, and no new work is taken: " +
+                            engine_.trouble() + "; make room there, and try again later"};
+  error.retry_after = kDiskRetryAfter;
+  return tl::unexpected(std::move(error));
+}
+
 tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std::size_t bytes) {
+  if (auto takes = disk_takes(); !takes) return takes;
   if (store_.files_count(caller.owner) >= settings_.files_max)
     return refused("too_large", "there are " + std::to_string(settings_.files_max) +
                                     " files already (files_per_caller_max); delete some");
@@ -113,6 +121,7 @@ tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std:
 }
 
 tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller) {
+  if (auto takes = disk_takes(); !takes) return takes;
   if (engine_.count(caller.owner) < settings_.batches_max) return {};
   ApiError error{.name = "caller_limit",
                  .message = "there are " + std::to_string(settings_.batches_max) +
@@ -245,10 +254,10 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
 BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std::string_view body,
                                                  WallTime now) {
   JsonMember picked[] = {{.key = "requests"}};
-  const JsonLook look = client::look_into_json(body, picked);
+  const JsonLook look = look_into_json(body, picked);
   if (!look.valid || !look.is_object)
     return bad_request("the body " + (look.valid ? "must be a JSON object" : look.problem));
-  const std::string_view requests = client::member_bytes(body, "requests");
+  const std::string_view requests = member_bytes(body, "requests");
   if (picked[0].twice || !requests.starts_with('['))
     return bad_request("requests: an array of {\"custom_id\", \"params\"}", "requests");
   if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
@@ -281,7 +290,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std:
     if (batch.model.empty()) batch.model = request->model;
     if (!ids.insert(std::move(request->custom_id)).second)
       return bad_request(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
-    writing.write(client::in_one_line(element));
+    writing.write(in_one_line(element));
     writing.write("\n");
   }
   if (batch.lines == 0) return bad_request("requests: at least one request is needed", "requests");

@@ -5,16 +5,11 @@
 #include <utility>
 
 #include "client/gateway/api_error.hpp"
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
-using client::as_json_value;
-using client::in_one_line;
-using client::json_text;
-using client::JsonLook;
-using client::JsonMember;
 using Kind = JsonMember::Kind;
 
 tl::unexpected<LineFault> fault(std::string code, std::string message, std::string param = {}) {
@@ -28,7 +23,7 @@ tl::unexpected<LineFault> missing(const std::string& param, const std::string& w
 tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::string_view body,
                                                 const std::string& model, const std::string& param) {
   if (model.empty()) return missing(param + ".model", "a text that is not empty");
-  if (client::member_bytes(body, "stream") == "true")
+  if (member_bytes(body, "stream") == "true")
     return fault("invalid_value", "a request of a batch cannot be streamed", param + ".stream");
   return LineRequest{.custom_id = std::move(custom_id), .body = body, .model = model};
 }
@@ -36,7 +31,7 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
 tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "method"}, {.key = "url"}, {.key = "body"}};
   auto& [custom_id, method, url, body] = picked;
-  const JsonLook look = client::look_into_json(line, picked, "body");
+  const JsonLook look = look_into_json(line, picked, "body");
   if (!look.valid) return fault("invalid_json_line", "this line " + look.problem);
   if (!look.is_object) return fault("invalid_json_line", "this line is no JSON object");
   for (const JsonMember& member : picked)
@@ -55,7 +50,7 @@ tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std:
     return fault("invalid_url", "`url` must be the batch's endpoint, \"" + std::string(endpoint) + "\"",
                  "url");
   if (body.kind != Kind::object) return missing("body", "an object");
-  return request_of(std::move(custom_id.text), client::member_bytes(line, "body"), look.model, "body");
+  return request_of(std::move(custom_id.text), member_bytes(line, "body"), look.model, "body");
 }
 
 bool is_message_custom_id(std::string_view text) {
@@ -69,14 +64,14 @@ bool is_message_custom_id(std::string_view text) {
 tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "params"}};
   auto& [custom_id, params] = picked;
-  const JsonLook look = client::look_into_json(line, picked, "params");
+  const JsonLook look = look_into_json(line, picked, "params");
   if (!look.valid || !look.is_object) return fault("invalid_json_line", "it must be a JSON object");
   if (custom_id.twice || params.twice) return fault("invalid_json_line", "it says one of its members twice");
   if (custom_id.kind != Kind::text || !is_message_custom_id(custom_id.text))
     return fault("invalid_value", "its custom_id must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -",
                  "custom_id");
   if (params.kind != Kind::object) return missing("params", "an object");
-  return request_of(std::move(custom_id.text), client::member_bytes(line, "params"), look.model, "params");
+  return request_of(std::move(custom_id.text), member_bytes(line, "params"), look.model, "params");
 }
 
 std::string openai_line(const LineName& name, const std::string& response, const std::string& error) {
@@ -119,8 +114,10 @@ tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view e
   return api == Api::openai ? read_openai(endpoint, line) : read_anthropic(line);
 }
 
-std::string line_job_id(std::string_view batch_id, std::uint32_t line) {
-  return std::string(batch_id) + "." + std::to_string(line + 1);
+std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size_t step) {
+  std::string id = std::string(batch_id) + "." + std::to_string(line + 1);
+  if (step > 0) id += "-" + std::to_string(step);
+  return id;
 }
 
 std::string answer_line(const LineName& name, const Answer& answer) {

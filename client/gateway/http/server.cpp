@@ -150,7 +150,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void listen();
   void accept();
   void sweep_later();
-  void await_signal(const std::function<void()>& on_signal);
+  void await_signal();
   void close_all();
 
   class Exchange;
@@ -161,6 +161,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const RefusalAnswer refusal_answer;
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;
+  std::function<void()> on_stop, on_reload;
   BodyBytes body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
   ServerCounters counters;
   std::size_t busy = 0;
@@ -176,7 +177,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
-  asio::signal_set signals_{context, SIGTERM, SIGINT};
+  asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
 };
 
 /// One connection: reads a request, lets it be answered, reads the next. Kept alive by what is pending on it
@@ -791,11 +792,11 @@ void HttpServer::Core::sweep_later() {
   });
 }
 
-void HttpServer::Core::await_signal(const std::function<void()>& on_signal) {
-  signals_.async_wait([this, on_signal](error_code error, int) {
+void HttpServer::Core::await_signal() {
+  signals_.async_wait([this](error_code error, int number) {
     if (error) return;
-    on_signal();
-    await_signal(on_signal);
+    number == SIGHUP ? on_reload() : on_stop();
+    await_signal();
   });
 }
 
@@ -850,8 +851,10 @@ std::uint16_t HttpServer::port() const {
   return core_->acceptor.local_endpoint().port();
 }
 
-void HttpServer::run(std::function<void()> on_signal) {
-  core_->await_signal(on_signal);
+void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload) {
+  core_->on_stop = std::move(on_stop);
+  core_->on_reload = std::move(on_reload);
+  core_->await_signal();
   core_->sweep_later();
   core_->accept();
   core_->context.run();

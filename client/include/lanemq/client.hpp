@@ -82,6 +82,7 @@ struct ClientError {
   std::string id{};  ///< the job's; empty where the request is about none
   std::optional<std::chrono::milliseconds> retry_after{};
   std::int64_t attempts = 0;
+  std::chrono::milliseconds queued{0};  ///< of a job: until its last hand-over, or its end where it waited
   std::string limiter{};
   std::int64_t chunks = 0;               ///< of a streamed answer: so many of it came before it broke
   std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
@@ -137,6 +138,7 @@ struct JobStatus {
   std::string state{};  ///< delayed queued running succeeded failed cancelled expired unknown
   std::string lane{};
   std::int64_t attempts = 0;
+  std::chrono::milliseconds queued{0};  ///< until its last hand-over, its end, or now
   std::optional<std::int64_t> position{};
   std::optional<std::chrono::milliseconds> eta{};
   std::string blocked_by{}, worker{};

@@ -139,7 +139,7 @@ struct JobResult {
 struct ErrorReply {
   std::string_view id, code, message;
   std::optional<std::int64_t> retry_after_ms;
-  std::int64_t attempts = 1;
+  std::int64_t attempts = 1, queued_ms = 0;
   std::string_view limiter;
   std::int64_t chunks = 0;
   std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
@@ -148,7 +148,7 @@ struct ErrorReply {
 
 struct StatusReply {
   std::string_view id, state, lane;
-  std::int64_t attempts = 0;
+  std::int64_t attempts = 0, queued_ms = 0;
   std::optional<std::int64_t> position, eta_ms;
   std::string_view blocked_by, worker;
   Raw error, jobs, ref;

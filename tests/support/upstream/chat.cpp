@@ -139,8 +139,13 @@ class ChatEvents final : public EventWriter {
 
  private:
   std::string chunk(const std::string& delta, const std::string& finish) const {
-    return data_event(head_ + R"({"index":0,"delta":)" + delta + R"(,"logprobs":null,"finish_reason":)" +
-                      finish + "}" + tail_);
+    static constexpr std::string_view kDelta = R"({"index":0,"delta":)",
+                                      kFinish = R"(,"logprobs":null,"finish_reason":)";
+    std::string event;
+    event.reserve(head_.size() + kDelta.size() + delta.size() + kFinish.size() + finish.size() +
+                  tail_.size() + 16);
+    event.append("data: ").append(head_).append(kDelta).append(delta);
+    return event.append(kFinish).append(finish).append("}").append(tail_).append("\n\n");
   }
 
   const Completion& completion_;

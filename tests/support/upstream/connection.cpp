@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/upstream/connection.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
 namespace lanemq::upstream {
@@ -29,8 +32,42 @@ std::string_view reason_of(unsigned status) {
 
 }  // namespace
 
-Connection::Connection(Hall& hall, tcp::socket socket)
-    : hall_(hall), stream_(std::move(socket)), timer_(stream_.get_executor()) {
+void Waits::add(TimePoint due, std::shared_ptr<Connection> connection) {
+  Connection* const who = connection.get();
+  waiting_.emplace(std::pair(due, who), std::move(connection));
+  set_timer();
+}
+
+/// A timer that is early costs one look.
+void Waits::set_timer() {
+  if (waiting_.empty()) return;
+  const TimePoint due = std::max(waiting_.begin()->first.first, next_round_);
+  if (timer_due_ && *timer_due_ <= due) return;
+  timer_due_ = due;
+  timer_.expires_at(due);
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) call_due();
+  });
+}
+
+/// Those that are due by now; what they make due comes with the next round.
+void Waits::call_due() {
+  timer_due_.reset();
+  const TimePoint now = Clock::now();
+  next_round_ = now + kRoundEvery;
+  std::vector<std::shared_ptr<Connection>> due;
+  while (!waiting_.empty() && waiting_.begin()->first.first <= now) {
+    due.push_back(std::move(waiting_.begin()->second));
+    waiting_.erase(waiting_.begin());
+  }
+  for (const std::shared_ptr<Connection>& connection : due)
+    connection->on_due();
+  set_timer();
+}
+
+Connection::Connection(Hall& hall, tcp::socket socket) : hall_(hall), stream_(std::move(socket)) {
+  Error ignored;
+  stream_.socket().non_blocking(true, ignored);
   hall_.connections.insert(this);
   hall_.upstream.connection_opened();
 }
@@ -100,30 +137,37 @@ void Connection::start(Call call) {
   chunked_ = parser_->get().version() >= 11;
   stream_.expires_never();
   if (call_->delay > Duration::zero() || call_->script || call_->held) watch_for_hang_up();
-  wait_until(call_->arrived + call_->delay, &Connection::answer);
+  if (call_->delay > Duration::zero()) return wait(call_->arrived + call_->delay, &Connection::answer);
+  answer();
 }
 
-// Goes on at once when the time is over.
-void Connection::wait_until(TimePoint due, void (Connection::*then)()) {
-  if (due <= Clock::now()) return (this->*then)();
-  timer_.expires_at(due);
-  timer_.async_wait([self = shared_from_this(), then](Error error) {
-    if (!error && self->call_) ((*self).*then)();
-  });
+void Connection::wait(TimePoint due, void (Connection::*then)()) {
+  due_ = due;
+  then_ = then;
+  hall_.waits->add(due, shared_from_this());
 }
 
-// Its timer is never due: it is cancelled when somebody was released, or by the end of the call.
+void Connection::on_due() {
+  // It may have hung up in the same round.
+  if (!std::exchange(due_, std::nullopt)) return;
+  if (call_) (this->*then_)();
+}
+
+void Connection::wait_no_longer() {
+  waits_for_release_ = false;
+  if (due_) hall_.waits->remove(*std::exchange(due_, std::nullopt), this);
+}
+
+// Until look_again(), or the end of the call.
 void Connection::wait_for_release(void (Connection::*then)()) {
   waits_for_release_ = true;
-  timer_.expires_at(TimePoint::max());
-  timer_.async_wait([self = shared_from_this(), then](Error) {
-    self->waits_for_release_ = false;
-    if (self->call_) ((*self).*then)();
-  });
+  wait(TimePoint::max(), then);
 }
 
 void Connection::look_again() {
-  if (waits_for_release_) timer_.cancel();
+  if (!waits_for_release_) return;
+  wait_no_longer();
+  wait(Clock::now(), then_);
 }
 
 void Connection::watch_for_hang_up() {
@@ -143,7 +187,7 @@ void Connection::on_readable(Error error) {
 void Connection::hang_up() {
   watching_ = false;
   if (!call_) return;
-  timer_.cancel();
+  wait_no_longer();
   finish(Ending::hung_up);
   Error ignored;
   stream_.socket().close(ignored);
@@ -153,7 +197,7 @@ void Connection::answer() {
   if (call_->held && !hall_.upstream.released(*call_)) return wait_for_release(&Connection::answer);
   if (call_->script) {
     append_header(call_->script->content_length());
-    return play();
+    return wait_for_piece();
   }
   if (call_->fault != Fault::stall && call_->fault != Fault::reset) return answer_whole();
   const bool resets = call_->fault == Fault::reset;
@@ -168,28 +212,45 @@ void Connection::answer_whole() {
   write(body.size(), &Connection::end);
 }
 
-// Sends what is due and waits for what is not.
+// Sends the next piece, which is due.
 void Connection::play() {
-  if (call_->script->paused() && !hall_.upstream.released(*call_)) return wait_for_release(&Connection::play);
-  const auto due = call_->script->due();
-  if (!due) return write_piece();
-  wait_until(call_->arrived + *due, &Connection::write_piece);
-}
-
-void Connection::write_piece() {
   auto piece = call_->script->next(Clock::now() - call_->arrived);
   if (piece) {
     append_body(piece->bytes);
-    return write(piece->bytes.size(), &Connection::play);
+    return write(piece->bytes.size(), &Connection::wait_for_piece);
   }
   if (call_->script->finish() == Finish::done && chunked_ && call_->script->is_stream())
     output_ += "0\r\n\r\n";
   write(0, &Connection::end_script);
 }
 
+void Connection::wait_for_piece() {
+  if (call_->script->paused() && !hall_.upstream.released(*call_))
+    return wait_for_release(&Connection::wait_for_piece);
+  const auto due = call_->script->due();
+  if (!due) return play();
+  if (call_->arrived + *due > Clock::now()) return wait(call_->arrived + *due, &Connection::play);
+  // What is due already comes behind the others' sockets: a stream without gaps would hold them up.
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->call_) self->play();
+  });
+}
+
+// Most of what is written fits into the socket and is there at once.
 void Connection::write(std::size_t body_bytes, void (Connection::*then)()) {
+  Error error;
+  const std::size_t written = stream_.socket().write_some(asio::buffer(output_), error);
+  if (error == asio::error::would_block || (!error && written < output_.size()))
+    return write_rest(written, body_bytes, then);
+  if (error) return hang_up();
+  output_.clear();
+  sent_ += body_bytes;
+  (this->*then)();
+}
+
+void Connection::write_rest(std::size_t written, std::size_t body_bytes, void (Connection::*then)()) {
   stream_.expires_after(Server::kIdleTime);
-  asio::async_write(stream_, asio::buffer(output_),
+  asio::async_write(stream_, asio::buffer(output_) + written,
                     [self = shared_from_this(), body_bytes, then](Error error, std::size_t) {
                       if (!self->call_) return;  // It hung up.
                       if (error) return self->hang_up();
@@ -203,17 +264,14 @@ void Connection::write(std::size_t body_bytes, void (Connection::*then)()) {
 void Connection::end_script() {
   const Finish how = call_->script->finish();
   if (how == Finish::done) return end();
-  if (how == Finish::silent) {
-    timer_.expires_after(call_->stall);
-    timer_.async_wait([self = shared_from_this()](Error error) {
-      if (error || !self->call_) return;
-      self->finish(Ending::answered);
-      self->close();
-    });
-    return;
-  }
+  if (how == Finish::silent) return wait(Clock::now() + call_->stall, &Connection::end_silence);
   finish(Ending::answered);
   how == Finish::reset ? reset() : close();
+}
+
+void Connection::end_silence() {
+  finish(Ending::answered);
+  close();
 }
 
 void Connection::end() {

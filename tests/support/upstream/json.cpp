@@ -123,6 +123,16 @@ void PromptText::store_in(ModelRequest& request) const {
 }
 
 std::string json_string(std::string_view text) {
+  // Most text stands for itself.
+  if (std::all_of(text.begin(), text.end(),
+                  [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; })) {
+    std::string quoted;
+    quoted.reserve(text.size() + 2);
+    quoted += '"';
+    quoted += text;
+    quoted += '"';
+    return quoted;
+  }
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

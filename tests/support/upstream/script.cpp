@@ -104,7 +104,11 @@ bool Script::fill(Duration now) {
   if (delivery_.pings) events += kPing;
   // Counted first, for the delta may be the last one that is sent.
   ++deltas_sent_;
-  add(events + events_->delta(*delta));
+  if (events.empty())
+    events = events_->delta(*delta);
+  else
+    events += events_->delta(*delta);
+  add(std::move(events));
   return true;
 }
 
@@ -122,7 +126,10 @@ void Script::add(std::string bytes) {
     finish_ = delivery_.broken_off;
   }
   bytes_made_ += bytes.size();
-  pending_ += bytes;
+  if (pending_.empty())
+    pending_ = std::move(bytes);
+  else
+    pending_ += bytes;
 }
 
 }  // namespace lanemq::upstream

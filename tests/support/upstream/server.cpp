@@ -76,6 +76,7 @@ class Server::Loop {
   CallLog* log_;
   ServerOptions options_;
   asio::io_context context_{1};
+  Waits waits_{context_};
   tcp::acceptor acceptor_{context_};
   asio::steady_timer accept_pause_{context_};
   asio::steady_timer flush_timer_{context_};
@@ -84,6 +85,7 @@ class Server::Loop {
 
 Server::Loop::Loop(Upstream& upstream, CallLog* log, const ServerOptions& options)
     : hall_{.upstream = upstream, .body_bytes_max = options.body_bytes_max}, log_(log), options_(options) {
+  hall_.waits = &waits_;
   reserve_files(options.connections_max);
   listen(parse_endpoint(options.listen));
 }

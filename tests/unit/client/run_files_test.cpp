@@ -12,7 +12,7 @@
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/run_key.hpp"
-#include "client/json/line_reader.hpp"
+#include "json/line_reader.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace lanemq::cli {

@@ -1012,16 +1012,17 @@ TEST_F(StreamTest, counts_what_comes_twice_or_to_nobody) {
   EXPECT_EQ(session_.counters().dropped_answers, 3u);
 }
 
-TEST_F(StreamTest, an_error_says_what_the_upstream_said) {
+TEST_F(StreamTest, an_error_says_how_long_its_job_waited_and_what_the_upstream_said) {
   submit(1);
   Buffer ref_bytes;
-  hear(
-      wire::ErrorReply{.code = "upstream_rejected", .upstream_status = 404, .ref = number_ref(1, ref_bytes)});
+  hear(wire::ErrorReply{
+      .code = "upstream_rejected", .queued_ms = 40, .upstream_status = 404, .ref = number_ref(1, ref_bytes)});
 
   std::vector<Finished> finished;
   session_.take_finished(finished);
   ASSERT_EQ(finished.size(), 1u);
   EXPECT_EQ(finished[0].outcome.error().upstream_status, 404);
+  EXPECT_EQ(finished[0].outcome.error().queued, milliseconds(40));
 }
 
 }  // namespace

@@ -29,21 +29,6 @@ TEST(Secrets, are_hashed_as_everybody_hashes_them) {
   EXPECT_FALSE(equal_in_constant_time("same", "sam"));
 }
 
-TEST(Secrets, are_read_where_they_stand_and_never_written_down) {
-  const Environment environment = [](const std::string& name) { return name == "KEY" ? "value" : nullptr; };
-
-  EXPECT_EQ(read_secret("env:KEY", environment), "value");
-  EXPECT_THROW(read_secret("env:OTHER", environment), UsageError);
-  EXPECT_THROW(read_secret("file:/nowhere/at/all", environment), UsageError);
-  EXPECT_THROW(read_secret("credential:../up", environment), UsageError);
-  try {
-    read_secret("sk-in-the-wrong-place", environment);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(std::string(error.what()).find("sk-in"), std::string::npos);
-  }
-}
-
 TEST(Access, knows_a_caller_by_its_key_in_either_header) {
   KeySettings shared = key("team", "secret-1");
   shared.client = "research";

@@ -28,7 +28,7 @@ TEST(Encoder, leaves_out_what_has_its_default) {
 
   EXPECT_EQ(json_of(wire::JobResult{"a", "high", 1, 0, 0, {}, 0, {}}),
             R"(["LMQ1","result",{"id":"a","lane":"high"}])");
-  EXPECT_EQ(json_of(wire::ErrorReply{{}, "deadline", {}, {}, 1, {}, 0, {}, {}}),
+  EXPECT_EQ(json_of(wire::ErrorReply{{}, "deadline", {}, {}, 1, 0, {}, 0, {}, {}}),
             R"(["LMQ1","error",{"code":"deadline"}])");
   EXPECT_EQ(json_of(wire::Accepted{"a", "low", false, false, 0, {}, {}}),
             R"(["LMQ1","accepted",{"id":"a","lane":"low","position":0}])");

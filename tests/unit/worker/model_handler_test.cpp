@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <lanemq/codec.hpp>
 
+#include "tests/unit/worker/client_loop.hpp"
 #include "tests/unit/worker/scripted_upstream.hpp"
 #include "worker/completion.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"
@@ -99,9 +99,7 @@ class ModelHandlerTest : public testing::Test {
 
   /// Takes in what has come; false when nothing comes for long.
   bool wait() {
-    pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
-    if (!sink_->has_local() && poll(&readable, 1, 10'000) != 1) return false;
-    sink_->clear_wake();
+    if (!turn_until_answered(*client_, *sink_)) return false;
     std::vector<FinishedJob> finished;
     std::vector<StreamPiece> pieces;
     sink_->take(finished, pieces);
@@ -263,9 +261,9 @@ TEST_F(ModelHandlerTest, an_opening_waits_for_the_first_content_and_goes_with_it
   });
   const auto served = handler(kAnthropicApi, upstream.url());
   start(*served, {});
-  pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
 
-  EXPECT_EQ(poll(&readable, 1, 50), 0) << "nothing is to come before there is content";
+  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(50)))
+      << "nothing is to come before there is content";
   go_on.set_value();
 
   EXPECT_EQ(received(1), join({kMessageStart, kBlockStart, kDelta}));
@@ -457,9 +455,8 @@ TEST_F(ModelHandlerTest, an_answer_in_one_piece_has_the_whole_time) {
   });
   const auto served = handler(kOpenaiApi, upstream.url());
   start(*served, {});
-  pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
 
-  EXPECT_EQ(poll(&readable, 1, 80), 0);
+  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(80)));
   go_on.set_value();
 
   EXPECT_TRUE(outcome().succeeded());
@@ -504,7 +501,8 @@ TEST_F(ModelHandlerTest, a_reader_that_is_behind_holds_up_the_upstream) {
   while (gate_->verdict() != StreamGate::Verdict::wait) {
     ASSERT_TRUE(wait());
   }
-  EXPECT_EQ(sent.wait_for(milliseconds(100)), std::future_status::timeout) << "it waits for its reader";
+  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(100)));
+  EXPECT_EQ(sent.wait_for(milliseconds(0)), std::future_status::timeout) << "it waits for its reader";
 
   std::size_t taken_bytes = 0, taken = 0, most_waiting = 0;
   while (!outcome_) {
@@ -539,9 +537,8 @@ TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
   start(*served, {});
   EXPECT_EQ(received(event.size()).size(), event.size());
   go_on.set_value();
-  pollfd readable{sink_->wake_descriptor(), POLLIN, 0};
 
-  EXPECT_EQ(poll(&readable, 1, 3500), 0);
+  EXPECT_FALSE(turn_until_answered(*client_, *sink_, milliseconds(3500)));
   EXPECT_TRUE(gate_->taken(1, event.size()));
   served->resume(kLease);
 

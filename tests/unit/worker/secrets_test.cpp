@@ -7,10 +7,14 @@
 #include <curl/curl.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/worker/surroundings.hpp"
+#include "tests/unit/settings/surroundings.hpp"
 
 namespace lanemq::worker {
 namespace {
+
+using settings::environment;
+using settings::File;
+using settings::Variables;
 
 using Lines = std::vector<std::string>;
 using Keys = std::vector<KeySettings>;

@@ -7,10 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/worker/surroundings.hpp"
+#include "tests/unit/settings/surroundings.hpp"
 
 namespace lanemq::worker {
 namespace {
+
+using settings::environment;
+using settings::File;
+using settings::Variables;
 
 Request parse_words(std::vector<const char*> words, const Variables& variables = {}) {
   words.insert(words.begin(), "lanemq-worker");

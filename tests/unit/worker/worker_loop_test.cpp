@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
@@ -100,9 +103,11 @@ class Broker {
 class Running {
  public:
   explicit Running(const std::string& endpoint, std::shared_ptr<Handler> handler = nullptr)
-      : worker_(options(endpoint),
-                {{"echo", handler ? std::move(handler) : std::make_shared<worker::EchoHandler>()}}),
-        thread_([this] { end_ = worker_.run(); }) {}
+      : Running(endpoint, std::vector<Service>{{"echo", handler ? std::move(handler)
+                                                                : std::make_shared<worker::EchoHandler>()}}) {
+  }
+  Running(const std::string& endpoint, std::vector<Service> services)
+      : worker_(options(endpoint), std::move(services)), thread_([this] { end_ = worker_.run(); }) {}
   ~Running() {
     if (!thread_.joinable()) return;
     worker_.stop();
@@ -292,6 +297,123 @@ TEST(Worker, an_echo_streams_line_by_line_at_its_readers_pace) {
   }
   ASSERT_TRUE(broker.next<wire::Outcome>());
   EXPECT_EQ(broker.body(), "");
+}
+
+/// Lives in the worker's loop: answers its jobs with what the test puts into its descriptor, or when their
+/// time has come.
+class LoopHandler final : public Handler {
+ public:
+  ~LoopHandler() override { close(descriptor_); }
+
+  void start(const JobCall&, Completion done) override {
+    EXPECT_EQ(std::this_thread::get_id(), loop());
+    jobs_.push_back(std::move(done));
+  }
+  int descriptor() const override { return descriptor_; }
+  void on_readable(TimePoint) override {
+    EXPECT_EQ(std::this_thread::get_id(), loop());
+    ++calls_;
+    if (stays_readable_) return;
+    std::uint64_t count = 0;
+    EXPECT_EQ(read(descriptor_, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+    for (Completion& job : jobs_)
+      job.success(Blob::copy(std::to_string(count)));
+    jobs_.clear();
+  }
+
+  /// From any thread.
+  void put(std::uint64_t count) const {
+    EXPECT_EQ(write(descriptor_, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+  }
+  void stay_readable() {
+    stays_readable_ = true;
+    put(1);
+  }
+  int calls() const { return calls_; }
+
+ private:
+  std::thread::id loop() {
+    if (loop_ == std::thread::id()) loop_ = std::this_thread::get_id();
+    return loop_;
+  }
+
+  const int descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  std::thread::id loop_;
+  std::vector<Completion> jobs_;
+  std::atomic<bool> stays_readable_{false};
+  std::atomic<int> calls_{0};
+};
+
+/// Stands for the same descriptor as another one.
+class SharingHandler final : public Handler {
+ public:
+  explicit SharingHandler(std::shared_ptr<LoopHandler> other) : other_(std::move(other)) {}
+  void start(const JobCall& job, Completion done) override { other_->start(job, std::move(done)); }
+  int descriptor() const override { return other_->descriptor(); }
+  void on_readable(TimePoint) override { ADD_FAILURE() << "the first one is called"; }
+
+ private:
+  std::shared_ptr<LoopHandler> other_;
+};
+
+TEST(Worker, a_handler_may_live_in_its_loop) {
+  Broker broker;
+  const auto handler = std::make_shared<LoopHandler>();
+  Running worker(broker.endpoint(), handler);
+  broker.welcome();
+  broker.offer(1, "x");
+  broker.offer(2, "x");
+  broker.say(wire::Heartbeat{});
+  const auto inventory = broker.next<wire::Heartbeat>();
+  ASSERT_TRUE(inventory);
+  ASSERT_EQ(inventory->jobs.size(), 2u);
+
+  handler->put(7);
+
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), "7");
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), "7");
+  EXPECT_EQ(handler->calls(), 1);
+}
+
+TEST(Worker, of_handlers_that_share_a_descriptor_the_first_is_called) {
+  Broker broker;
+  const auto first = std::make_shared<LoopHandler>();
+  Running worker(broker.endpoint(), {{"first", first}, {"second", std::make_shared<SharingHandler>(first)}});
+  broker.welcome();
+  wire::JobOffer offer;
+  offer.job = 1;
+  offer.service = "second";
+  broker.say(offer);
+  broker.say(wire::Heartbeat{});
+  ASSERT_TRUE(broker.next<wire::Heartbeat>());
+
+  first->put(3);
+
+  ASSERT_TRUE(broker.next<wire::Outcome>());
+  EXPECT_EQ(broker.body(), "3");
+}
+
+TEST(Worker, a_handler_that_always_has_something_to_do_holds_up_nobody) {
+  Broker broker;
+  const auto busy = std::make_shared<LoopHandler>();
+  Running worker(broker.endpoint(), {{"busy", busy}, {"echo", std::make_shared<worker::EchoHandler>()}});
+  broker.welcome();
+  busy->stay_readable();
+  wire::JobOffer offer;
+  offer.service = "echo";
+
+  for (std::uint64_t job = 1; job <= 100; ++job) {
+    const int calls = busy->calls();
+    offer.job = job;
+    broker.say(offer);
+    ASSERT_TRUE(broker.next<wire::Outcome>());
+    broker.say(wire::Heartbeat{});
+    ASSERT_TRUE(broker.next<wire::Heartbeat>());
+    while (busy->calls() == calls)
+      std::this_thread::yield();
+  }
 }
 
 TEST(Worker, a_handler_that_throws_costs_one_attempt) {

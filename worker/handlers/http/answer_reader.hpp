@@ -19,7 +19,7 @@ struct AnswerOutcome {
 };
 
 /// Takes a successful answer while it arrives, in place of its being collected. Serves one call, on the
-/// client's thread.
+/// thread of the worker's loop.
 class AnswerReader {
  public:
   enum class Step : unsigned char {

@@ -7,15 +7,12 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include <curl/curl.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <lanemq/version.hpp>
@@ -39,6 +36,9 @@ constexpr std::chrono::seconds kKnownFor{50};
 /// Calls to a target that set up TLS connections at once. Handshakes cost both ends CPU, and a connection
 /// that turns out to be HTTP/2 takes many of the calls that wait.
 constexpr std::size_t kHandshakesMax = 32;
+/// Begun in one turn; the others wait for the next ones. Beginning costs a connection, perhaps, and a
+/// request.
+constexpr std::size_t kStartsPerTurn = 32;
 constexpr int kEventsPerTurn = 256;
 /// Parts of an answer that arrive together are passed on together, up to so many bytes.
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
@@ -70,10 +70,6 @@ class HttpClient::Engine {
     if (initialised != CURLE_OK) throw std::runtime_error("libcurl cannot be initialised");
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) throw_system("epoll");
-    wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_ < 0) throw_system("eventfd");
-    epoll_event event{.events = EPOLLIN, .data = {.fd = wake_}};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) != 0) throw_system("epoll_ctl");
     multi_ = curl_multi_init();
     if (!multi_) throw std::runtime_error("libcurl has no memory");
     const long calls_max = static_cast<long>(options_.calls_max);
@@ -84,47 +80,79 @@ class HttpClient::Engine {
     curl_multi_setopt(multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, calls_max);
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, calls_max);
     curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
-    thread_ = std::thread([this] { run(); });
   }
 
   ~Engine() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake();
-    thread_.join();
     for (auto& [lease, call] : active_)
       if (call->running) curl_multi_remove_handle(multi_, call->easy.get());
     active_.clear();
     idle_.clear();
     curl_multi_cleanup(multi_);
-    close(wake_);
     close(epoll_);
   }
 
-  void post(HttpCall call) {
-    {
-      const std::lock_guard lock(mutex_);
-      calls_.push_back(std::move(call));
-    }
-    wake();
+  void call(HttpCall request) {
+    CallPtr call = idle_call();
+    call->target = &target_of(request.target);
+    call->request = std::move(request);
+    Call* const begun = call.get();
+    begun->engine = this;
+    const auto [place, is_new] = active_.try_emplace(begun->request->lease, std::move(call));
+    if (!is_new) return;  // No two calls have one lease.
+    begun->target->waiting.push_back(begun);
+    start_waiting(*begun->target);
   }
 
-  void post_cancel(wire::Lease lease) {
-    {
-      const std::lock_guard lock(mutex_);
-      cancels_.push_back(lease);
-    }
-    wake();
+  void cancel(wire::Lease lease) {
+    break_off(lease);
+    finish_done();
   }
 
-  void post_resume(wire::Lease lease) {
-    {
-      const std::lock_guard lock(mutex_);
-      resumes_.push_back(lease);
+  void resume(wire::Lease lease) {
+    read_on(lease);
+    finish_done();
+  }
+
+  int descriptor() const { return epoll_; }
+
+  /// What was ready in one turn and had no time in it, has the next one's first: with a new look at each
+  /// turn, the same few would be served again and again.
+  void on_readable() {
+    if (next_ready_ == ready_.size()) {
+      ready_.resize(kEventsPerTurn);
+      const int count = epoll_wait(epoll_, ready_.data(), kEventsPerTurn, 0);
+      ready_.resize(static_cast<std::size_t>(std::max(count, 0)));
+      next_ready_ = 0;
     }
-    wake();
+    const TimePoint end = Clock::now() + kTurnTime;
+    while (next_ready_ < ready_.size()) {
+      const epoll_event& event = ready_[next_ready_++];
+      act(event.data.fd, event.events);
+      if (Clock::now() >= end) break;
+    }
+    finish_done();
+  }
+
+  std::optional<TimePoint> next_wakeup() const {
+    if (starts_wait_) return TimePoint{};
+    std::optional<TimePoint> due = timer_due_;
+    if (!timers_.empty()) due = std::min(due.value_or(TimePoint::max()), timers_.begin()->first);
+    return due;
+  }
+
+  void advance(TimePoint now) {
+    const auto due = next_wakeup();
+    if (!due || *due > now) return;
+    starts_left_ = kStartsPerTurn;
+    if (std::exchange(starts_wait_, false))
+      for (Target& target : targets_)
+        start_waiting(target);
+    if (timer_due_ && *timer_due_ <= now) {
+      timer_due_.reset();
+      act(CURL_SOCKET_TIMEOUT, 0);
+    }
+    end_late(now);
+    finish_done();
   }
 
  private:
@@ -174,27 +202,7 @@ class HttpClient::Engine {
     }
   };
 
-  // ---- the loop ---------------------------------------------------------------------------------------
-
-  void run() {
-    std::array<epoll_event, kEventsPerTurn> events;
-    for (;;) {
-      const int count = epoll_wait(epoll_, events.data(), kEventsPerTurn, wait_ms());
-      for (int i = 0; i < count; ++i) {
-        if (events[i].data.fd == wake_)
-          clear_wake();
-        else
-          act(events[i].data.fd, events[i].events);
-      }
-      if (timer_due_ && *timer_due_ <= Clock::now()) {
-        timer_due_.reset();
-        act(CURL_SOCKET_TIMEOUT, 0);
-      }
-      end_late();
-      if (!take_orders()) return;
-      finish_done();
-    }
-  }
+  // ---- libcurl -----------------------------------------------------------------------------------------
 
   void act(curl_socket_t socket, std::uint32_t events) {
     int mask = 0;
@@ -204,45 +212,6 @@ class HttpClient::Engine {
     int running = 0;
     curl_multi_socket_action(multi_, socket, mask, &running);
     pass_on_pieces();
-  }
-
-  int wait_ms() const {
-    std::optional<TimePoint> due = timer_due_;
-    if (!timers_.empty()) due = std::min(due.value_or(TimePoint::max()), timers_.begin()->first);
-    if (!due) return -1;
-    const auto left = std::chrono::ceil<milliseconds>(*due - Clock::now()).count();
-    return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-  }
-
-  void wake() {
-    const std::uint64_t one = 1;
-    static_cast<void>(!write(wake_, &one, sizeof one));
-  }
-
-  void clear_wake() {
-    std::uint64_t count = 0;
-    static_cast<void>(!read(wake_, &count, sizeof count));
-  }
-
-  /// Begins and breaks off what was asked for. False when the end has come.
-  bool take_orders() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return false;
-      std::swap(calls_taken_, calls_);
-      std::swap(cancels_taken_, cancels_);
-      std::swap(resumes_taken_, resumes_);
-    }
-    for (HttpCall& request : calls_taken_)
-      begin(std::move(request));
-    for (const wire::Lease lease : cancels_taken_)
-      break_off(lease);
-    for (const wire::Lease lease : resumes_taken_)
-      resume(lease);
-    calls_taken_.clear();
-    cancels_taken_.clear();
-    resumes_taken_.clear();
-    return true;
   }
 
   static int on_socket(CURL*, curl_socket_t socket, int what, void* self, void*) {
@@ -263,24 +232,14 @@ class HttpClient::Engine {
     auto& due = static_cast<Engine*>(self)->timer_due_;
     if (wait_ms < 0)
       due.reset();
+    else if (wait_ms == 0)
+      due = TimePoint{};  // in this turn, whose `now` is a little behind the clock
     else
       due = Clock::now() + milliseconds(wait_ms);
     return 0;
   }
 
   // ---- a call -----------------------------------------------------------------------------------------
-
-  void begin(HttpCall request) {
-    CallPtr call = idle_call();
-    call->target = &target_of(request.target);
-    call->request = std::move(request);
-    Call* const begun = call.get();
-    begun->engine = this;
-    const auto [place, is_new] = active_.try_emplace(begun->request->lease, std::move(call));
-    if (!is_new) return;  // No two calls have one lease.
-    begun->target->waiting.push_back(begun);
-    start_waiting(*begun->target);
-  }
 
   /// A burst of calls to an unknown target would look its name up once each, for which libcurl takes a thread
   /// each, and try a connection each. So one call goes ahead until it has an address, or with TLS a
@@ -291,6 +250,11 @@ class HttpClient::Engine {
     const bool known = now < target.known_until;
     const std::size_t connecting_max = !known ? 1 : target.secure ? kHandshakesMax : options_.calls_max;
     while (!target.waiting.empty() && target.connecting < connecting_max) {
+      if (starts_left_ == 0) {
+        starts_wait_ = true;
+        return;
+      }
+      --starts_left_;
       Call& call = *target.waiting.front();
       target.waiting.pop_front();
       call.begun_at = now;
@@ -368,7 +332,7 @@ class HttpClient::Engine {
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
     // libcurl keeps the authorities that it read only where there is no directory of them as well; reading
-    // them takes 30 ms of this one thread, for each connection.
+    // them takes 30 ms of the loop's thread, for each connection.
     curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
   }
 
@@ -477,7 +441,7 @@ class HttpClient::Engine {
     pieces_from_.clear();
   }
 
-  void resume(wire::Lease lease) {
+  void read_on(wire::Lease lease) {
     const auto place = active_.find(lease);
     if (place == active_.end() || !place->second->paused) return;
     Call& call = *place->second;
@@ -506,9 +470,7 @@ class HttpClient::Engine {
     call.timer.reset();
   }
 
-  void end_late() {
-    if (timers_.empty()) return;
-    const TimePoint now = Clock::now();
+  void end_late(TimePoint now) {
     while (!timers_.empty() && timers_.begin()->first <= now) {
       Call& call = *timers_.begin()->second;
       stop_timer(call);
@@ -665,23 +627,20 @@ class HttpClient::Engine {
 
   const HttpOptions options_;
   const std::string user_agent_ = std::string("lanemq-worker/") + kVersion;
-  int epoll_ = -1, wake_ = -1;
+  int epoll_ = -1;
   CURLM* multi_ = nullptr;
   std::optional<TimePoint> timer_due_;
 
+  std::size_t starts_left_ = kStartsPerTurn;
+  bool starts_wait_ = false;    ///< for the next turn's
   std::deque<Target> targets_;  ///< one a service; addresses are kept
   std::map<wire::Lease, CallPtr, ByJob> active_;
   std::vector<CallPtr> idle_;                     ///< at most calls_max
   std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call whose answer is read, at most
   std::vector<Call*> pieces_from_;                ///< calls whose readers have something to pass on
 
-  std::mutex mutex_;  ///< guards the next four
-  std::vector<HttpCall> calls_;
-  std::vector<wire::Lease> cancels_, resumes_;
-  bool stopping_ = false;
-  std::vector<HttpCall> calls_taken_;
-  std::vector<wire::Lease> cancels_taken_, resumes_taken_;
-  std::thread thread_;
+  std::vector<epoll_event> ready_;  ///< of the last look at epoll_
+  std::size_t next_ready_ = 0;      ///< the first one in it that was not acted on
 };
 
 HttpClient::HttpClient(HttpOptions options) : engine_(std::make_unique<Engine>(std::move(options))) {}
@@ -689,15 +648,31 @@ HttpClient::HttpClient(HttpOptions options) : engine_(std::make_unique<Engine>(s
 HttpClient::~HttpClient() = default;
 
 void HttpClient::call(HttpCall call) {
-  engine_->post(std::move(call));
+  engine_->call(std::move(call));
 }
 
 void HttpClient::cancel(wire::Lease lease) {
-  engine_->post_cancel(lease);
+  engine_->cancel(lease);
 }
 
 void HttpClient::resume(wire::Lease lease) {
-  engine_->post_resume(lease);
+  engine_->resume(lease);
+}
+
+int HttpClient::descriptor() const {
+  return engine_->descriptor();
+}
+
+void HttpClient::on_readable() {
+  engine_->on_readable();
+}
+
+std::optional<TimePoint> HttpClient::next_wakeup() const {
+  return engine_->next_wakeup();
+}
+
+void HttpClient::advance(TimePoint now) {
+  engine_->advance(now);
 }
 
 }  // namespace lanemq::worker

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lanemq/worker.hpp>
@@ -55,14 +56,18 @@ struct HttpCall {
   Completion done;
 };
 
-/// Makes all HTTP calls of a worker on one thread, hundreds at once: libcurl's multi interface over epoll, so
-/// that a call that waits costs nothing. Connections are kept and reused; HTTP/2 is used where TLS negotiates
-/// it.
+/// Makes all HTTP calls of a worker inside the worker's loop, hundreds at once: libcurl's multi interface
+/// over epoll, so that a call that waits costs nothing, and an answer wakes nobody but the loop. Connections
+/// are kept and reused; HTTP/2 is used where TLS negotiates it.
 ///
 /// Redirects are not followed, so that no credential goes where the operator did not send it, and what is
-/// said of a failed call holds none. All calls are safe from any thread and return at once.
+/// said of a failed call holds none. Not thread-safe: after the constructor, all is for the loop's thread. No
+/// call blocks; names are looked up on threads of libcurl's.
 class HttpClient {
  public:
+  /// One turn goes on reading answers for no longer than this and one answer more.
+  static constexpr std::chrono::milliseconds kTurnTime{5};
+
   /// Throws std::runtime_error when the system lacks what is needed.
   explicit HttpClient(HttpOptions options);
   /// Breaks off what is under way.
@@ -76,9 +81,34 @@ class HttpClient {
   /// Reads on where the reader of an answer was behind.
   void resume(wire::Lease lease);
 
+  // What the loop calls, by way of a handler: see Handler.
+  int descriptor() const;
+  void on_readable();
+  std::optional<TimePoint> next_wakeup() const;
+  void advance(TimePoint now);
+
  private:
   class Engine;
   std::unique_ptr<Engine> engine_;
+};
+
+/// A handler whose jobs are calls of an HttpClient, which it gives its place in the worker's loop. The client
+/// serves any number of handlers.
+class HttpCallHandler : public Handler {
+ public:
+  void cancel(wire::Lease lease) override { client_->cancel(lease); }
+  void resume(wire::Lease lease) override { client_->resume(lease); }
+  int descriptor() const override { return client_->descriptor(); }
+  void on_readable(TimePoint) override { client_->on_readable(); }
+  std::optional<TimePoint> next_wakeup() const override { return client_->next_wakeup(); }
+  void advance(TimePoint now) override { client_->advance(now); }
+
+ protected:
+  explicit HttpCallHandler(std::shared_ptr<HttpClient> client) : client_(std::move(client)) {}
+  HttpClient& client() const { return *client_; }
+
+ private:
+  std::shared_ptr<HttpClient> client_;
 };
 
 }  // namespace lanemq::worker

@@ -51,7 +51,7 @@ void HttpHandler::start(const JobCall& job, Completion done) {
   JobFailure failure;
   std::shared_ptr<const HttpHeaders> headers = credentials_->headers_for(job, failure);
   if (!headers) return done.failure(std::move(failure));
-  client_->call({.target = target_,
+  client().call({.target = target_,
                  .headers = std::move(headers),
                  .lines = {"x-lanemq-job: " + header_name_of(job),
                            "x-lanemq-attempt: " + std::to_string(job.lease.attempt)},

@@ -22,21 +22,18 @@ std::string http_url_problem(const std::string& url);
 /// 2xx is success; other statuses, broken connections and timeouts are failures, classed as
 /// upstream_failure.hpp says. Usage is read from JSON answers, limits from the headers. An answer goes back
 /// whole: `stream` is ignored. Each call carries `x-lanemq-job` (the job's id) and `x-lanemq-attempt`.
-class HttpHandler final : public Handler {
+class HttpHandler final : public HttpCallHandler {
  public:
-  /// Requires: http_url_problem(target.url) is empty. The client serves any number of handlers, and so do the
-  /// credentials.
+  /// Requires: http_url_problem(target.url) is empty. The credentials serve any number of handlers.
   HttpHandler(std::shared_ptr<HttpClient> client, HttpTarget target,
               std::shared_ptr<const CredentialBox> credentials)
-      : client_(std::move(client)),
+      : HttpCallHandler(std::move(client)),
         target_(std::make_shared<const HttpTarget>(std::move(target))),
         credentials_(std::move(credentials)) {}
 
   void start(const JobCall& job, Completion done) override;
-  void cancel(wire::Lease lease) override { client_->cancel(lease); }
 
  private:
-  std::shared_ptr<HttpClient> client_;
   std::shared_ptr<const HttpTarget> target_;
   std::shared_ptr<const CredentialBox> credentials_;
 };

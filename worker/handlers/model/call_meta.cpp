@@ -8,7 +8,7 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/text.hpp>
 
-#include "worker/handlers/model/json_cursor.hpp"
+#include "json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -74,7 +74,7 @@ class MetaReader {
         read_headers();
         continue;
       }
-      const std::optional<std::string> text = json_text(cursor_.value());
+      const std::optional<std::string> text = unquoted_json(cursor_.value());
       if (key == "method")
         read_method(text);
       else if (key == "path")
@@ -106,7 +106,7 @@ class MetaReader {
     while (cursor_.member(name)) {
       const std::string_view value = cursor_.value();
       if (std::find(std::begin(kHeaders), std::end(kHeaders), name) != std::end(kHeaders))
-        read_header(name, json_text(value));
+        read_header(name, unquoted_json(value));
     }
   }
 

@@ -26,7 +26,7 @@ bool names(std::string_view line, std::string_view header) {
 
 ModelHandler::ModelHandler(std::shared_ptr<HttpClient> client, const ModelApi& api, HttpTarget target,
                            std::shared_ptr<const CredentialBox> credentials, LaneTimes times)
-    : client_(std::move(client)),
+    : HttpCallHandler(std::move(client)),
       api_(api),
       target_(std::make_shared<const HttpTarget>(without_last_slash(std::move(target)))),
       credentials_(std::move(credentials)),
@@ -59,7 +59,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
                                                                  .strips_usage = edited.usage_added,
                                                                  .answer_bytes_max = job.answer_bytes_max});
-  client_->call({.target = target_,
+  client().call({.target = target_,
                  .path = std::move(path),
                  .method = method,
                  .headers = headers,

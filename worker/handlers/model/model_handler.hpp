@@ -22,21 +22,18 @@ namespace lanemq::worker {
 /// `x-client-request-id`, the job's id. A streamed answer goes back in pieces as event_answer.hpp says, any
 /// other whole; failures are classed as upstream_failure.hpp says. A `meta` that cannot be followed is a
 /// permanent failure `bad_meta`, and nothing was sent.
-class ModelHandler final : public Handler {
+class ModelHandler final : public HttpCallHandler {
  public:
-  /// Requires: http_url_problem(target.url) is empty. `api` must outlive it. The client serves any number of
-  /// handlers, and so do the credentials.
+  /// Requires: http_url_problem(target.url) is empty. `api` must outlive it. The credentials
+  /// serve any number of handlers.
   ModelHandler(std::shared_ptr<HttpClient> client, const ModelApi& api, HttpTarget target,
                std::shared_ptr<const CredentialBox> credentials, LaneTimes times);
 
   void start(const JobCall& job, Completion done) override;
-  void cancel(wire::Lease lease) override { client_->cancel(lease); }
-  void resume(wire::Lease lease) override { client_->resume(lease); }
 
  private:
   std::vector<std::string> header_lines(const JobCall& job, CallMeta meta, const HttpHeaders& shared) const;
 
-  std::shared_ptr<HttpClient> client_;
   const ModelApi& api_;
   std::shared_ptr<const HttpTarget> target_;
   std::shared_ptr<const CredentialBox> credentials_;

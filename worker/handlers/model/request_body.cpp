@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/handlers/model/json_cursor.hpp"
+#include "json/cursor.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::worker {
 namespace {
@@ -89,8 +90,7 @@ class RequestEditor {
     if (edits_.model.empty() || !value.starts_with('"')) return;
     if (json_says(value.substr(1, value.size() - 2), edits_.model)) return;
     const std::size_t begin = static_cast<std::size_t>(value.data() - body_.data());
-    changes_.push_back(
-        {.begin = begin, .end = begin + value.size(), .replacement = json_string(edits_.model)});
+    changes_.push_back({.begin = begin, .end = begin + value.size(), .replacement = json_text(edits_.model)});
   }
 
   void read_stream_options() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/openai/openai_api.hpp"
 
-#include "worker/handlers/model/json_cursor.hpp"
+#include "json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {

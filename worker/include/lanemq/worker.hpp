@@ -54,7 +54,7 @@ class StreamGate;
 }
 
 /// The one way to answer a job: success() or failure(), once, from any thread; before it, where the job asks
-/// for a stream, any number of pieces with chunk().
+/// for a stream, any number of pieces with chunk(). On the thread of Worker::run() these calls wake nobody.
 ///
 /// A Completion that is destroyed unused ends its job as `retry` with code `abandoned`, so that a handler
 /// that forgets one loses no job. One that is used after its worker has ended does nothing.
@@ -90,8 +90,17 @@ class Completion {
   wire::Lease lease_;
 };
 
-/// What does the work of a service. The worker calls all of it on the thread of Worker::run() and never from
-/// two threads at once; no call may block.
+/// What does the work of a service. The worker calls all of it on the thread of Worker::run(), which is the
+/// worker's loop, and never from two threads at once; no call may block.
+///
+/// A handler that waits for something has threads of its own, or it lives in the loop: it names the time at
+/// which it wants to be called (next_wakeup(), advance()), or a descriptor that becomes readable when there
+/// is something to do (descriptor(), on_readable()). The descriptor may be that of an epoll set, and so stand
+/// for any number of others: most event loops and libcurl's multi interface fit in so. What is answered on
+/// the loop's thread costs no wake-up and no system call, and what one turn answers travels together.
+///
+/// Heartbeats and other handlers wait for the call that is under way, so each does a bounded part of what
+/// there is, some milliseconds of work at the most, and is called again for the rest.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -106,9 +115,16 @@ class Handler {
   /// another thread is inside chunk(), it may come before that one has seen the false. A lease that the
   /// handler does not know is no error.
   virtual void resume(wire::Lease lease) { static_cast<void>(lease); }
-  /// When advance() wants to be called next, for handlers that wait for a time and have no thread of their
-  /// own.
+  /// A descriptor that the loop watches for as long as the worker runs; negative: none. Asked once, and owned
+  /// by the handler. Handlers that share what is behind it name the same one.
+  virtual int descriptor() const { return -1; }
+  /// The descriptor is readable. Called again and again until it no longer is, 150 µs apart, so that what
+  /// comes close together is answered together; of handlers that share the descriptor, the first one is
+  /// called.
+  virtual void on_readable(TimePoint now) { static_cast<void>(now); }
+  /// When advance() wants to be called next; absent: whenever.
   virtual std::optional<TimePoint> next_wakeup() const { return std::nullopt; }
+  /// Does what is due by now. Called once a turn, in turns that something else has caused too.
   virtual void advance(TimePoint now) { static_cast<void>(now); }
 };
 

@@ -72,9 +72,12 @@ TEST_F(ReadLeftJob, keeps_to_the_models_of_a_key) {
 }
 
 TEST(JobDocument, says_how_a_job_ended) {
-  EXPECT_EQ(
-      job_document("j", ClientError{.code = "deadline", .message = "late", .attempts = 1}),
-      R"({"id":"j","object":"job","state":"expired","attempts":1,"error":{"code":"deadline","message":"late"}})");
+  EXPECT_EQ(job_document("j", ClientError{.code = "deadline",
+                                          .message = "late",
+                                          .attempts = 1,
+                                          .queued = std::chrono::milliseconds(40)}),
+            R"({"id":"j","object":"job","state":"expired","attempts":1,"queued_ms":40,)"
+            R"("error":{"code":"deadline","message":"late"}})");
   EXPECT_FALSE(is_end_of_job({.code = "not_found"}));
   EXPECT_FALSE(is_end_of_job({.code = "deadline", .local = true}));
   EXPECT_TRUE(is_end_of_job({.code = "upstream_failed"}));

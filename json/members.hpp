@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace lanemq::client {
+#include "json/cursor.hpp"
+
+namespace lanemq {
 
 // JSON texts whose values are passed on as their bytes stand: checked and looked into without building a
 // tree, cut out, and put into other texts.
@@ -44,12 +46,13 @@ std::string_view member_bytes(std::string_view object, std::string_view key);
 /// The elements of a valid JSON array, one after the other, as their bytes stand.
 class JsonElements {
  public:
-  explicit JsonElements(std::string_view array) : rest_(array) {}
+  explicit JsonElements(std::string_view array) : cursor_(array), is_array_(cursor_.enter_array()) {}
   /// The next one; without data: there are no more.
   std::string_view next();
 
  private:
-  std::string_view rest_;
+  JsonCursor cursor_;
+  bool is_array_;
 };
 
 /// What is to be done to a member of an object.
@@ -74,4 +77,4 @@ std::string in_one_line(std::string_view json);
 /// {"base64": "..."}.
 std::string as_json_value(std::string_view bytes);
 
-}  // namespace lanemq::client
+}  // namespace lanemq

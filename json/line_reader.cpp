@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/json/line_reader.hpp"
+#include "json/line_reader.hpp"
 
 #include <cerrno>
 #include <system_error>
 
 #include <unistd.h>
 
-namespace lanemq::client {
+namespace lanemq {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{256} * 1024;
@@ -75,4 +75,4 @@ void read_at(int fd, std::uint64_t offset, std::size_t size, std::string& text) 
   text.resize(have);
 }
 
-}  // namespace lanemq::client
+}  // namespace lanemq

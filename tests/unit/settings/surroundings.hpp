@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker's settings refer to, made up: variables and files.
+// What settings refer to, made up: variables and files.
 #pragma once
 
 #include <cstdio>
@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "worker/settings.hpp"
+#include "settings/usage_error.hpp"
 
-namespace lanemq::worker {
+namespace lanemq::settings {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -44,4 +44,4 @@ class File {
   std::string path_ = testing::TempDir() + "lanemq-settings-XXXXXX";
 };
 
-}  // namespace lanemq::worker
+}  // namespace lanemq::settings

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/json/members.hpp"
+#include "json/members.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,9 @@
 
 #include <lanemq/text.hpp>
 
-namespace lanemq::client {
+#include "json/cursor.hpp"
+
+namespace lanemq {
 namespace {
 
 using nlohmann::json;
@@ -102,63 +104,6 @@ class Picker : public nlohmann::json_sax<json> {
   std::string top_key_, inner_key_, model_, problem_;
 };
 
-/// Steps over valid JSON token by token.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-
-  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
-  bool take(char expected) {
-    skip_space();
-    if (at_ >= text_.size() || text_[at_] != expected) return false;
-    ++at_;
-    return true;
-  }
-  /// The bytes of the next value, quotes and brackets included.
-  std::string_view value() {
-    skip_space();
-    const std::size_t begin = at_;
-    if (at_ >= text_.size()) return {};
-    if (text_[at_] == '"')
-      skip_text();
-    else if (text_[at_] == '{' || text_[at_] == '[')
-      skip_nested();
-    else
-      at_ = std::min(text_.find_first_of(",}] \t\r\n", at_), text_.size());
-    return text_.substr(begin, at_ - begin);
-  }
-
-  std::string_view rest() const { return text_.substr(at_); }
-
- private:
-  void skip_text() {
-    for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_)
-      if (text_[at_] == '\\') ++at_;
-    at_ = std::min(at_ + 1, text_.size());
-  }
-  void skip_nested() {
-    std::size_t depth = 0;
-    do {
-      const char c = text_[at_];
-      if (c == '"') {
-        skip_text();
-        continue;
-      }
-      if (c == '{' || c == '[') ++depth;
-      if (c == '}' || c == ']') --depth;
-      ++at_;
-    } while (depth > 0 && at_ < text_.size());
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
-
-bool names(std::string_view key_token, std::string_view key) {
-  if (key_token.find('\\') == std::string_view::npos) return key_token.substr(1, key_token.size() - 2) == key;
-  return json::parse(key_token) == json(key);
-}
-
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
@@ -186,51 +131,45 @@ JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, st
 }
 
 std::string_view member_bytes(std::string_view object, std::string_view key) {
-  Scanner scanner(object);
-  if (!scanner.take('{')) return {};
-  do {
-    const std::string_view token = scanner.value();
-    if (token.size() < 2 || !scanner.take(':')) return {};
-    const std::string_view value = scanner.value();
-    if (names(token, key)) return value;
-  } while (scanner.take(','));
+  JsonCursor cursor(object);
+  if (!cursor.enter_object()) return {};
+  for (std::string_view name; cursor.member(name);) {
+    const std::string_view value = cursor.value();
+    if (json_says(name, key)) return value;
+  }
   return {};
 }
 
 std::string edited_object(std::string_view object, std::span<const JsonEdit> edits) {
-  Scanner scanner(object);
-  if (!scanner.take('{')) return std::string(object);
-  std::string result(object.substr(0, object.size() - scanner.rest().size()));
+  JsonCursor cursor(object);
+  if (!cursor.enter_object()) return std::string(object);
+  std::size_t behind = cursor.position();  // what is already in the result, or left out of it
+  std::string result(object.substr(0, behind));
   bool first = true;
-  do {
-    const std::string_view before = scanner.rest();
-    const std::string_view token = scanner.value();
-    if (token.size() < 2 || !scanner.take(':')) return std::string(object);  // an empty object
-    const std::string_view value = scanner.value();
+  for (std::string_view name; cursor.member(name);) {
+    // A member takes the space in front of its key with it, up to the comma.
+    std::string_view member = object.substr(behind, cursor.position() - behind);
+    if (const std::size_t comma = member.find(',');
+        comma < static_cast<std::size_t>(name.data() - member.data()))
+      member.remove_prefix(comma + 1);
+    const std::string_view value = cursor.value();
+    behind = cursor.position();
+    member = object.substr(static_cast<std::size_t>(member.data() - object.data()),
+                           static_cast<std::size_t>(value.data() - member.data()));
     const auto edit = std::find_if(edits.begin(), edits.end(),
-                                   [&](const JsonEdit& item) { return names(token, item.key); });
+                                   [&](const JsonEdit& item) { return json_says(name, item.key); });
     if (edit != edits.end() && edit->value.empty()) continue;
     if (!first) result += ',';
     first = false;
-    const std::string_view member = before.substr(0, before.size() - scanner.rest().size());
-    if (edit == edits.end()) {
-      result += member;
-    } else {
-      result += member.substr(0, member.size() - value.size());
-      result += edit->value;
-    }
-  } while (scanner.take(','));
-  result += scanner.rest();
+    result += member;
+    result += edit == edits.end() ? value : edit->value;
+  }
+  result += object.substr(behind);
   return result;
 }
 
 std::string_view JsonElements::next() {
-  // In front of the first element stands a bracket, in front of every other a comma.
-  Scanner scanner(rest_);
-  if (!scanner.take('[') && !scanner.take(',')) return {};
-  const std::string_view value = scanner.value();
-  rest_ = scanner.rest();
-  return value.empty() ? std::string_view() : value;
+  return is_array_ && cursor_.element() ? cursor_.value() : std::string_view();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -257,4 +196,4 @@ std::string as_json_value(std::string_view bytes) {
   return "{\"base64\":\"" + base64(bytes) + "\"}";
 }
 
-}  // namespace lanemq::client
+}  // namespace lanemq

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lanemq::worker {
+namespace lanemq {
 
 /// Walks over JSON text, object by object, and skips what nobody asks for at the speed of a search for
 /// quotes; for bodies that are passed on as they are.
@@ -57,8 +57,6 @@ class JsonCursor {
 /// Whether a string's text, without quotes and as it is escaped, says `plain`.
 bool json_says(std::string_view escaped, std::string_view plain);
 /// What a value that is a string says; absent for other values and for broken escapes.
-std::optional<std::string> json_text(std::string_view value);
-/// `text` as a JSON string, quotes included. Requires: it is UTF-8.
-std::string json_string(std::string_view text);
+std::optional<std::string> unquoted_json(std::string_view value);
 
-}  // namespace lanemq::worker
+}  // namespace lanemq

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "json/members.hpp"
+
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "client/json/members.hpp"
-
-namespace lanemq::client {
+namespace lanemq {
 namespace {
 
 std::string edited(const std::string& object, const std::vector<JsonEdit>& edits) {
@@ -36,5 +37,17 @@ TEST(JsonElements, gives_each_value_of_an_array) {
   EXPECT_EQ(JsonElements("[]").next(), "");
 }
 
+TEST(UnquotedJson, says_what_escapes_mean) {
+  EXPECT_EQ(unquoted_json(R"("a\/\"\\\b\f\n\r\té\uD83D\ude00\u0000")"),
+            std::string("a/\"\\\b\f\n\r\t\xC3\xA9\xF0\x9F\x98\x80\0", 16));
+  for (const char* const broken : {"", "\"", "7", R"("\x")", R"("\u12")", R"("\ud800")", R"("\udc00x")"})
+    EXPECT_EQ(unquoted_json(broken), std::nullopt) << broken;
+}
+
+TEST(JsonText, can_be_read_again) {
+  const std::string text("a\"\\\n\x01\xC3\xA9", 8);
+  EXPECT_EQ(unquoted_json(json_text(text)), text);
+}
+
 }  // namespace
-}  // namespace lanemq::client
+}  // namespace lanemq

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/handlers/model/json_cursor.hpp"
+#include "json/cursor.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace lanemq::worker {
+namespace lanemq {
 namespace {
 
 constexpr std::string_view kValueEnds = ",]} \t\r\n";
@@ -181,28 +181,9 @@ bool json_says(std::string_view escaped, std::string_view plain) {
   return unescaped(escaped) == plain;
 }
 
-std::optional<std::string> json_text(std::string_view value) {
+std::optional<std::string> unquoted_json(std::string_view value) {
   if (value.size() < 2 || value.front() != '"') return std::nullopt;
   return unescaped(value.substr(1, value.size() - 2));
 }
 
-std::string json_string(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-}  // namespace lanemq::worker
+}  // namespace lanemq

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace lanemq::client {
+namespace lanemq {
 
 /// A line as it stands in a file.
 struct FileLine {
@@ -40,4 +40,4 @@ class LineReader {
 /// std::system_error.
 void read_at(int fd, std::uint64_t offset, std::size_t size, std::string& text);
 
-}  // namespace lanemq::client
+}  // namespace lanemq
