@@ -122,22 +122,22 @@ std::vector<Duration> Broker::oldest(TimePoint now) const {
 void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
-      return tick(*static_cast<Worker*>(timer.object), now);
+      return tick(*static_cast<Worker*>(timer.object()), now);
     case TimerOwner::service: {
       // Who may call now is found by dispatch().
-      auto& service = *static_cast<Service*>(timer.object);
+      auto& service = *static_cast<Service*>(timer.object());
       service.breaker.advance(now);
       return set_timer(service, now);
     }
     case TimerOwner::connection:
-      return cancel_orphans(*static_cast<Connection*>(timer.object), now);
+      return cancel_orphans(*static_cast<Connection*>(timer.object()), now);
     case TimerOwner::reader:
-      return check_reader(*static_cast<StreamReader*>(timer.object), now);
+      return check_reader(*static_cast<StreamReader*>(timer.object()), now);
     case TimerOwner::result:
-      return forget(*static_cast<KeptResult*>(timer.object));
+      return forget(*static_cast<KeptResult::Extra*>(timer.object())->apart);
     case TimerOwner::waiter: {
       // A fetch has waited long enough: it hears how far the job is.
-      auto& waiter = *static_cast<Waiter*>(timer.object);
+      auto& waiter = *static_cast<Waiter*>(timer.object());
       Job& job = *waiter.job;
       auto& waiters = job.extra->waiters;
       const auto place = std::find_if(waiters.begin(), waiters.end(),
@@ -152,11 +152,13 @@ void Broker::fire(Timer& timer, TimePoint now) {
     case TimerOwner::job:
       break;
   }
-  Job& job = *static_cast<Job*>(timer.object);
+  Job& job = *static_cast<Job*>(timer.object());
   if (now >= job.deadline) return expire(job, now);
   LANEMQ_CHECK(job.state == JobState::delayed);
   if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone too
   leave_queue(job);
+  const TimePoint due = job.at_away().due;
+  jobs_.come_back(job);
   job.state = JobState::queued;
   if (job.adoptable) {
     // Its worker is gone too, or never got it.
@@ -165,9 +167,9 @@ void Broker::fire(Timer& timer, TimePoint now) {
   }
   if (job.attempt == 0) {
     // Its delay is over: it stands where a job would that is submitted now.
-    job.arrival = next_arrival_++;
-    if (job.timeout_stated) job.need_extra().delay = job.due - job.accepted_at;
-    job.accepted_at = job.due;
+    job.arrival = next_arrival_++ & Job::kArrivalMax;
+    if (job.timeout_stated) job.need_extra().delay = due - job.accepted_at;
+    job.accepted_at = due;
   }
   enqueue(job);
   set_timer(job);
@@ -175,16 +177,17 @@ void Broker::fire(Timer& timer, TimePoint now) {
 }
 
 void Broker::set_timer(Job& job) {
-  timers_.set(job.timer, job.state == JobState::delayed ? std::min(job.due, job.deadline) : job.deadline);
+  timers_.set(job.timer,
+              job.state == JobState::delayed ? std::min(job.at_away().due, job.deadline) : job.deadline);
 }
 
 void Broker::enqueue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes += job.bytes;
+  lane.bytes += job.bytes();
   ++job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
-    delayed_.push_back(job);
+    delayed_.push_back(job.at_away());
     return;
   }
   ++lane.queued;
@@ -196,11 +199,11 @@ void Broker::enqueue(Job& job) {
 
 void Broker::leave_queue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes -= job.bytes;
+  lane.bytes -= job.bytes();
   --job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     --lane.delayed;
-    delayed_.remove(job);
+    delayed_.remove(job.at_away());
     return;
   }
   --lane.queued;
@@ -216,21 +219,22 @@ void Broker::take_place(Job& job, Worker& worker) {
 
 /// The call that the job was handed over for is over, and this is what its end says of the upstream.
 void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
-  job.body_awaited = false;
+  Away& away = job.at_away();
+  away.body_awaited = false;
   // A job that ended before its call did may be why the call failed.
   if (options_.breaker)
-    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, job.dispatched_at, now);
+    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.dispatched_at, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
   const bool was_at_limit = client.at_limit();
   --client.running;
   if (was_at_limit) update_turns(client);
-  if (job.ended()) erase(job);
+  if (job.ended()) erase(job, job.bytes());
 }
 
-/// Nothing refers to the job any more.
-void Broker::erase(Job& job) {
-  bytes_ -= job.bytes;
+/// Nothing refers to the job any more. `bytes`: what it still counts for.
+void Broker::erase(Job& job, std::size_t bytes) {
+  bytes_ -= bytes;
   clients_.leave(*job.queue);
   jobs_.erase(job);
 }
@@ -260,11 +264,11 @@ void Broker::set_timer(Service& service, TimePoint now) {
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
-  LANEMQ_CHECK(job.state == JobState::running && job.worker == nullptr);
+  LANEMQ_CHECK(job.state == JobState::running && job.worker() == nullptr);
   if (job.has_content()) return fail_broken_stream(job, now);
   if (how == Requeue::free) {
     --job.attempts;
-    job.stream().correct(*job.queue, -job.charged);  // it was not served
+    job.stream().correct(*job.queue, -job.at_away().charged);  // it was not served
   }
   // While the broker drains nothing waits for another turn, but on disk: the client hears so now, and can ask
   // again.
@@ -274,16 +278,20 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
                     now);
   --lane.running;
   ++lane.counters.requeued;
-  job.missing = 0;
-  job.due = due;
-  job.state = due > now ? JobState::delayed : JobState::queued;
+  if (due > now) {
+    job.state = JobState::delayed;
+    job.at_away().due = due;
+  } else {
+    jobs_.come_back(job);
+    job.state = JobState::queued;
+  }
   enqueue(job);
   set_timer(job);
   write_changed(job);
 }
 
 void Broker::expire(Job& job, TimePoint now) {
-  if (job.worker != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
+  if (job.worker() != nullptr) remember_attempt(job, name_of(ErrorCode::deadline), {}, {}, now);
   const std::string where = job.state == JobState::running
                                 ? "while it ran"
                                 : "while it waited in lane \"" + lanes_[job.lane]->options().name + "\"";
@@ -297,7 +305,7 @@ void Broker::expire(Job& job, TimePoint now) {
 }
 
 std::uint32_t Broker::waited_ms(const Job& job, TimePoint now) {
-  if (job.state == JobState::running) return job.queued_ms;
+  if (job.state == JobState::running) return job.at_away().queued_ms;
   const bool begins_later = job.state == JobState::delayed && job.attempt == 0;
   return begins_later ? 0 : static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
 }
@@ -323,10 +331,11 @@ void Broker::fail_broken_stream(Job& job, TimePoint now) {
 void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(!job.ended());
+  const std::size_t bytes = job.bytes();
   const Outbox::Waiting waiting(outbox_, job.durable);
-  if (job.body_awaited) {
+  if (job.body_awaited()) {
     // Its worker has not heard of it.
-    budgets_.release(job.reservation, now);
+    budgets_.release(job.at_away().reservation, now);
     leave_place(job, Verdict::unknown, now);
   }
   const bool ran = job.state == JobState::running;
@@ -346,14 +355,15 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                .body = body};
   if (ran) {
     --lane.running;
-    how.ran_ms = static_cast<std::uint32_t>(to_ms(now - job.dispatched_at));
-    lane.run.record(now - job.dispatched_at);
+    const Duration ran_for = now - job.at_away().dispatched_at;
+    how.ran_ms = static_cast<std::uint32_t>(to_ms(ran_for));
+    lane.run.record(ran_for);
   } else {
     leave_queue(job);
   }
-  if (job.worker != nullptr)
-    tell(*job.worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
-                                      ending ? name_of(ending->code) : std::string_view{}});
+  if (Worker* const worker = job.worker(); worker != nullptr)
+    tell(*worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
+                                  ending ? name_of(ending->code) : std::string_view{}});
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
   if (job.reply != ReplyMode::accepted && !job.streams)
@@ -391,7 +401,8 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
     const bool apart = died || retain != options_.retain;
-    KeptResult& result = kept_.add(KeptResults::of(job), how, std::move(ending), apart, std::move(answer));
+    KeptResult& result =
+        kept_.add(KeptResults::of(job, body_hash_of(job)), how, std::move(ending), apart, std::move(answer));
     result.due = now + retain;
     if (apart) timers_.set(result.extra->timer, result.due);
     write_ended(job, how, &result, died, now);
@@ -402,13 +413,12 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     write_ended(job, how, nullptr, false, now);
     jobs_.replace(job, nullptr);
   }
-  if (job.worker == nullptr) {
-    erase(job);
+  if (job.worker() == nullptr) {
+    erase(job, bytes);
   } else {
-    job.text.assign({});
+    job.text.clear();
     job.extra.reset();
-    bytes_ -= job.bytes - Job::kRecordBytes;
-    job.bytes = Job::kRecordBytes;
+    bytes_ -= bytes - job.bytes();
   }
   evict_results();
 }
@@ -481,7 +491,7 @@ LaneIndex Broker::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now)
 }
 
 Claim Broker::claim_of(const Job& job, TimePoint now) const {
-  return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)]};
+  return {.amounts = job.expected().amounts(), .hold = hold_below_[level_of(job, now)]};
 }
 
 /// What a head competes by. A boosted one competes as if its turn in the lane above had come.
@@ -568,7 +578,7 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
 Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   Job& head = *stream.head();
   const bool owed = as == As::owed || (stream.saves() && is_owed(stream));
-  Claim claim = owed ? Claim{.amounts = head.expected()} : claim_of(head, now);
+  Claim claim = owed ? Claim{.amounts = head.expected().amounts()} : claim_of(head, now);
   claim.number = ++claims_;
   const Rank rank = parking_.rank_of(stream, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
   const bool shares = options_.lanes[head.lane].share_min > 0;
@@ -633,7 +643,7 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
   for (StreamGroup* group : service.groups) {
     if (!lower(*group)) continue;
     while (Stream* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
-      const Claim claim{.amounts = first->head()->expected()};
+      const Claim claim{.amounts = first->head()->expected().amounts()};
       if (!budgets_.obstacle(first->budgets(), claim, now)) return {first->head(), claim};
       ask(*first, As::usual, now);  // it cannot, and waits until it may
     }
@@ -683,17 +693,17 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   const bool counted = budgets_.counts_tokens(stream.budgets());
   lane.charge(stream, counted ? std::optional(job.cost()) : std::nullopt);
   stream.charge(*job.queue, job.cost());
-  job.charged = job.cost();
   leave_queue(job);
   if (shares_) share_out(job);
   job.state = JobState::running;
   ++lane.running;
   ++job.attempt;
   ++job.attempts;
-  job.missing = 0;
-  job.dispatched_at = now;
-  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
+  Away& away = jobs_.go_away(job);
+  away.charged = job.cost();
+  away.dispatched_at = now;
+  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
   take_place(job, worker);
   Service& service = stream.service();
   if (!service.breaker.closed()) {
@@ -706,7 +716,7 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   write_changed(job);
   read_ahead(job);
   if (job.body_stored)
-    job.body_awaited = true;
+    away.body_awaited = true;
   else
     offer(job, job.body(), now);
   return &job;
@@ -714,7 +724,8 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
 
 /// Says to its worker what a job that was handed over is.
 void Broker::offer(Job& job, const Blob& body, TimePoint now) {
-  Worker& worker = *job.worker;
+  const Away& away = job.at_away();
+  Worker& worker = *away.worker;
   const Lane& lane = *lanes_[job.lane];
   const Outbox::Waiting waiting(outbox_, job.durable);
   wire::JobOffer offer;
@@ -729,7 +740,7 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
   };
   offer.model = named(JobText::model);
   offer.client = named(JobText::client);
-  offer.key = budgets_.key_of(job.reservation);
+  offer.key = budgets_.key_of(away.reservation);
   // The deadline is kept here in any case: a worker is told of it only where the client stated one.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
@@ -743,9 +754,10 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
 
 void Broker::give_up_running(TimePoint now) {
   for (const auto& [number, worker] : workers_.all()) {
-    for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job)) {
-      if (job->ended() || job->durable) continue;  // that is on disk runs on, and is adopted later
-      end_with(*job, JobState::failed, ErrorCode::draining,
+    for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
+      Job& job = away->job;
+      if (job.ended() || job.durable) continue;  // that is on disk runs on, and is adopted later
+      end_with(job, JobState::failed, ErrorCode::draining,
                "the broker is stopping and the job did not finish within drain_timeout; submit it again",
                now);
     }

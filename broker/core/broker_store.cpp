@@ -45,19 +45,22 @@ void Broker::write_state(const Job& job, bool dead) {
   state.arrival = job.arrival;
   state.accepted_us = stored_us(job.accepted_at);
   state.deadline_us = stored_us(job.deadline);
-  state.due_us = stored_us(state.kind == StoredState::Kind::running ? job.dispatched_at : job.due);
+  const Away* const away = job.away();
+  if (away != nullptr)
+    state.due_us = stored_us(state.kind == StoredState::Kind::running ? away->dispatched_at : away->due);
   if (job.extra) state.delay = job.extra->delay;
   state.attempt = job.attempt;
   state.attempts = job.attempts;
   state.attempts_max = job.attempts_max;
-  state.crashes = job.crashes;
-  state.input_tokens = job.input_tokens;
-  state.output_tokens = job.output_tokens;
-  state.raw_input = job.raw_input;
+  state.crashes = job.crashes();
+  const Expected expected = job.expected();
+  state.input_tokens = expected.input_tokens;
+  state.output_tokens = expected.output_tokens;
+  state.raw_input = expected.raw_input;
   state.retain_ms = job.retain_ms;
-  state.body_hash = job.body_hash;
+  state.body_hash = body_hash_of(job);
   state.lane = lanes_[job.lane]->options().name;
-  if (job.worker != nullptr) state.key = budgets_.key_of(job.reservation);
+  if (job.worker() != nullptr) state.key = budgets_.key_of(away->reservation);
   if (job.has_content()) state.chunks = job.answer()->next();
   write(state, job.extra ? job.extra->history : kNoHistory, epoch_us(), outbox_.writes.buffer());
   outbox_.writes.end_of_state();
@@ -125,7 +128,7 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   stored.attempts = how.attempts;
   stored.queued_ms = how.queued_ms;
   stored.ran_ms = how.ran_ms;
-  stored.body_hash = job.body_hash;
+  stored.body_hash = body_hash_of(job);
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
@@ -205,6 +208,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   const auto unreadable = [&](const std::string& why) {
     return failure(ErrorCode::internal, "job " + std::to_string(number) + " cannot be read: " + why);
   };
+  std::string scratch;
   History history;
   const auto state = all.decoder.state(state_bytes, epoch_us(), history);
   if (!state) return unreadable(state.error().message);
@@ -213,12 +217,12 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   // What was left on disk for want of memory is left there again.
   const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
   const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
+  const JobText::Parts texts = texts_of(*fields, fields->id, {}, request, scratch);
   all.arrival = std::max(all.arrival, state->arrival);
   const auto keep_history = [&](Job& job) {
     if (history.attempts().empty()) return;
     const std::size_t bytes = history.bytes();
     job.need_extra().history = std::move(history);
-    job.bytes += static_cast<std::uint32_t>(bytes);
     bytes_ += bytes;
   };
 
@@ -226,12 +230,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (lane.options().name != state->lane) ++all.count.without_lane;
   const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
   if (state->kind == StoredState::Kind::dead) {
-    Job job;  // for its text
-    fill(job, *fields, fields->id, {}, request);
-    bytes_ -= job.bytes;
     auto dead = std::make_unique<DeadJob>();
-    dead->text = std::move(job.text);
-    if (job.extra) dead->body = std::move(job.extra->body);
+    dead->text = KeptText(texts);
+    if (!packed(request)) dead->body = request.owned();
     dead->cost = fields->cost;
     dead->history = std::move(history);
     dead->client = client_name;
@@ -251,11 +252,15 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   Client& client = clients_.named(client_name);
   Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
                                                         lane.options().name, client.options.tenant));
-  Job* const made = jobs_.restore(JobNumber{number});
+  const Expected expected{.input_tokens = state->input_tokens,
+                          .output_tokens = state->output_tokens,
+                          .raw_input = state->raw_input};
+  Job* const made = jobs_.restore(
+      JobNumber{number}, {.parts = texts, .body_hash = state->body_hash, .expected = stated(expected)});
   if (made == nullptr)
     return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
   Job& job = *made;
-  fill(job, *fields, fields->id, {}, request);
+  fill(job, *fields, request);
   if (!jobs_.try_index(job)) return unreadable("its id is taken");
   keep_history(job);
   job.durable = true;
@@ -265,15 +270,11 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
   job.lane = lane.index();
   job.submitted_lane = restored_lane(fields->lane).index();
-  job.arrival = state->arrival;
+  job.arrival = state->arrival & Job::kArrivalMax;
   job.attempt = state->attempt;
   job.attempts = state->attempts;
   job.attempts_max = state->attempts_max;
-  job.crashes = state->crashes;
-  job.input_tokens = state->input_tokens;
-  job.output_tokens = state->output_tokens;
-  job.raw_input = state->raw_input;
-  job.body_hash = state->body_hash;
+  if (state->crashes > 0) job.need_extra().crashes = state->crashes;
   // Nobody is there to be told how it ends: the result waits for those who come back.
   job.retain_ms = std::max(state->retain_ms, static_cast<std::uint32_t>(to_ms(options_.retain)));
   // A clock that went back makes nothing last longer than it was meant to.
@@ -283,11 +284,12 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (state->delay.count() > 0) job.need_extra().delay = state->delay;
   if (state->kind == StoredState::Kind::delayed) {
     job.state = JobState::delayed;
-    job.due = std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
+    jobs_.go_away(job).due =
+        std::min(time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
   } else if (state->kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
     job.adoptable = true;  // until restored() says how long
-    job.dispatched_at = std::min(time_of(state->due_us), now);
+    jobs_.go_away(job).dispatched_at = std::min(time_of(state->due_us), now);
     if (!state->key.empty()) job.need_extra().key = state->key;
     if (job.answer() != nullptr) job.answer()->restore(state->chunks);
     // How far the stream has come since is not on disk: it is as alive as its worker.
@@ -359,7 +361,7 @@ Broker::Restored Broker::restored(TimePoint now) {
     std::sort(all.jobs.begin(), all.jobs.end(), came_before);
   for (Job* job : all.jobs) {
     // From now on: workers hear of this broker when it has read all there is, however long that took.
-    if (job->adoptable) job->due = now + kAdoptHeartbeats * options_.heartbeat;
+    if (job->adoptable) job->at_away().due = now + kAdoptHeartbeats * options_.heartbeat;
     enqueue(*job);
     set_timer(*job);
   }
@@ -388,12 +390,11 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   job.adoptable = false;
   job.state = JobState::running;
   ++lane.running;
-  job.missing = 0;
-  job.charged = 0;
-  job.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  job.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
-                                   job.extra ? job.extra->key : std::string_view{}, job.dispatched_at);
-  job.dispatched_at = now;
+  Away& away = job.at_away();
+  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.reservation = budgets_.adopt(job.stream().budgets(), job.expected().amounts(),
+                                    job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
+  away.dispatched_at = now;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();
   ++client.running;
@@ -418,13 +419,13 @@ void Broker::on(const BodyRead& event, TimePoint now) {
   Record* const record = jobs_.find(JobNumber{event.number});
   if (record == nullptr || record->is_result) return;
   Job& job = *record->job();
-  if (!job.body_awaited) return;
+  if (!job.body_awaited()) return;
   if (!event.body)
     return end_with(job, JobState::failed, ErrorCode::internal,
                     "the request's body is not in the store; check it with lanemq-broker --check-store", now);
   ++stats_.bodies_read;
-  job.body_awaited = false;
-  job.dispatched_at = now;
+  job.at_away().body_awaited = false;
+  job.at_away().dispatched_at = now;
   offer(job, *event.body, now);
 }
 
@@ -432,9 +433,9 @@ void Broker::on(const StoodStill& event, TimePoint) {
   for (const auto& [address, worker] : workers_.all())
     worker->heard_at += event.how_long;
   for (const auto& [number, worker] : workers_.all())
-    for (const Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job))
-      if (job->answer() != nullptr)
-        for (const auto& reader : job->answer()->readers)
+    for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
+      if (const AnswerStream* answer = away->job.answer())
+        for (const auto& reader : answer->readers)
           reader->silent_since += event.how_long;
 }
 

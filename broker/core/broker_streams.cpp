@@ -53,7 +53,7 @@ void Broker::on(const ChunkReported& event, TimePoint now) {
   }
   Record* const record = jobs_.find(JobNumber{fields.job});
   Job* const job = record != nullptr ? record->job() : nullptr;
-  if (job == nullptr || job->worker != worker || job->attempt != fields.attempt) {
+  if (job == nullptr || job->worker() != worker || job->attempt != fields.attempt) {
     ++stats_.chunks_stale;
     return say_stale(*worker, fields.job, fields.attempt);
   }
@@ -135,16 +135,16 @@ void Broker::make_room_in(AnswerStream& stream) {
 /// Tells the worker how far it may go on, when that is worth a message.
 void Broker::say_window(Job& job, Worth worth) {
   AnswerStream& stream = *job.answer();
-  if (job.worker == nullptr || job.ended()) return;
+  if (job.worker() == nullptr || job.ended()) return;
   if (worth == Worth::half ? !stream.half_taken() : !stream.window_grew()) return;
-  tell(*job.worker, wire::Window{static_cast<std::uint64_t>(job.number), job.attempt, stream.taken()});
+  tell(*job.worker(), wire::Window{static_cast<std::uint64_t>(job.number), job.attempt, stream.taken()});
   stream.said();
 }
 
 /// With a heartbeat the rest is said: less than half of a window may be what a large chunk waits for.
 void Broker::say_windows(Worker& worker) {
-  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job))
-    if (job->answer() != nullptr) say_window(*job, Worth::any);
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away))
+    if (away->job.answer() != nullptr) say_window(away->job, Worth::any);
 }
 
 // ---- who reads ----------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ void Broker::send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now) {
     const Lane& lane = *lanes_[job.lane];
     if (&lane != default_lane_) reply.lane = lane.options().name;
     reply.attempts = job.attempts;
-    reply.queued_ms = job.queued_ms;
+    reply.queued_ms = job.away() == nullptr ? 0 : job.away()->queued_ms;
   }
   reply.ref = {reader.ref};
   const Outbox::Waiting waiting(outbox_, reader.waits);

@@ -150,8 +150,9 @@ void Broker::on(const WorkerLeaving& event, TimePoint now) {
   note(Notice::Kind::worker_left, *worker, worker->running);
   worker->draining = true;
   workers_.update(*worker);
-  while (Job* job = worker->leases.front()) {
-    budgets_.release(job->reservation, now);
+  while (Away* const away = worker->leases.front()) {
+    Job* const job = &away->job;
+    budgets_.release(away->reservation, now);
     const bool ended = job->ended();
     leave_place(*job, Verdict::unknown, now);
     if (!ended) requeue(*job, Requeue::free, now, now);
@@ -166,11 +167,12 @@ void Broker::lose(Worker& worker, TimePoint now) {
   note(Notice::Kind::worker_lost, worker, worker.running);
   worker.draining = true;
   workers_.update(worker);
-  while (Job* job = worker.leases.front()) {
+  while (Away* const away = worker.leases.front()) {
+    Job* const job = &away->job;
     const bool ended = job->ended();
-    if (job->body_awaited) {
+    if (away->body_awaited) {
       // It was not sent yet: that cost nothing.
-      budgets_.release(job->reservation, now);
+      budgets_.release(away->reservation, now);
       leave_place(*job, Verdict::unknown, now);
       requeue(*job, Requeue::free, now, now);
       continue;
@@ -179,14 +181,14 @@ void Broker::lose(Worker& worker, TimePoint now) {
     if (!ended) remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
-    ++job->crashes;
+    const int crashes = ++job->need_extra().crashes;
     if (job->has_content()) {
       fail_broken_stream(*job, now);
       continue;
     }
-    if (job->crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
+    if (crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
       end_with(*job, JobState::failed, ErrorCode::worker_lost,
-               "its worker was lost " + std::to_string(job->crashes) + " times (crash_max " +
+               "its worker was lost " + std::to_string(crashes) + " times (crash_max " +
                    std::to_string(options_.crash_max) + ", attempts_max " +
                    std::to_string(job->attempts_max) + ")",
                now);
@@ -225,19 +227,21 @@ void Broker::flush_acks(Worker& worker) {
 /// The attempt is over. What it used takes the place of what it was expected to, as far as that is known;
 /// what is not known is taken to have been used.
 void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now) {
-  if (!usage) return budgets_.settle(job.reservation, std::nullopt, now);
-  Amounts used = job.reservation.amounts();
+  Away& away = job.at_away();
+  if (!usage) return budgets_.settle(away.reservation, std::nullopt, now);
+  Amounts used = away.reservation.amounts();
   used.requests = usage->requests.value_or(used.requests);
   used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
   used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
-  if (budgets_.counts_tokens(job.reservation.set)) {
-    const std::int64_t more = used.input_tokens + used.output_tokens - job.cost();
+  if (budgets_.counts_tokens(away.reservation.set)) {
+    const std::int64_t more = used.input_tokens + used.output_tokens - cost_of(away.reservation.amounts());
     job.stream().correct(*job.queue, more);
-    job.charged += more;
+    away.charged += more;
     if (!job.ended())
-      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
+      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.expected().raw_input,
+                       *usage);
   }
-  budgets_.settle(job.reservation, used, now);
+  budgets_.settle(away.reservation, used, now);
 }
 
 /// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
@@ -245,7 +249,7 @@ void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint
 Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint) {
   Record* const record = jobs_.find(JobNumber{number});
   Job* const job = record != nullptr ? record->job() : nullptr;
-  if (job != nullptr && job->worker == &worker && job->attempt == attempt) return job;
+  if (job != nullptr && job->worker() == &worker && job->attempt == attempt) return job;
   if (record != nullptr && job == nullptr && record->result()->attempt == attempt) {
     ++stats_.outcomes_repeated;
     ack(worker, {number, attempt});
@@ -275,8 +279,8 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
   settle(*job, event.fields->usage, now);
-  if (event.fields->limits) budgets_.learn(job->reservation, *event.fields->limits, now);
-  budgets_.succeeded(job->reservation);
+  if (event.fields->limits) budgets_.learn(job->at_away().reservation, *event.fields->limits, now);
+  budgets_.succeeded(job->at_away().reservation);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   Service& service = job->stream().service();
@@ -305,11 +309,11 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   // A class that a newer worker knows is taken for the most careful one.
   const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
   if (error_class == ErrorClass::released)
-    budgets_.release(job->reservation, now);
+    budgets_.release(job->at_away().reservation, now);
   else
     settle(*job, fields.usage, now);
-  if (fields.limits) budgets_.learn(job->reservation, *fields.limits, now);
-  if (error_class == ErrorClass::overloaded) budgets_.overloaded(job->reservation, now);
+  if (fields.limits) budgets_.learn(job->at_away().reservation, *fields.limits, now);
+  if (error_class == ErrorClass::overloaded) budgets_.overloaded(job->at_away().reservation, now);
   const bool ended = job->ended();
   if (!ended && error_class != ErrorClass::released)
     remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
@@ -319,13 +323,14 @@ void Broker::on(const FailureReported& event, TimePoint now) {
 
 void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now) {
   const bool broken = job.has_content();  // nothing of it is tried again
+  const Reservation& reservation = job.at_away().reservation;
   switch (error_class) {
     case ErrorClass::permanent:
       return fail(job, ErrorCode::upstream_rejected, event, now);
     case ErrorClass::quota: {
-      const std::string_view key = budgets_.key_of(job.reservation);
+      const std::string_view key = budgets_.key_of(reservation);
       if (key.empty()) return fail(job, ErrorCode::upstream_quota, event, now);
-      const Budgets::Spending spending = budgets_.spend_key(job.reservation);
+      const Budgets::Spending spending = budgets_.spend_key(reservation);
       if (spending.news)
         outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
                                    .service = job.stream().service().name,
@@ -340,8 +345,8 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
       const TimePoint until = now + (event.fields->retry_after_ms
                                          ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
                                          : kLimitedPause);
-      if (!event.fields->limits) budgets_.cut(job.reservation, now);
-      const bool paused = budgets_.pause(job.reservation, until, now);
+      if (!event.fields->limits) budgets_.cut(reservation, now);
+      const bool paused = budgets_.pause(reservation, until, now);
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
@@ -402,16 +407,16 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
 /// and so may a job: what was handed over later than a worker may be silent, or is too large to be there, is
 /// not missed yet.
 void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
-  for (Job* job = worker.leases.front(); job != nullptr; job = worker.leases.next(*job)) {
-    if (job->body_awaited) continue;
-    const auto transfer = std::chrono::seconds(job->bytes / kLinkBytesPerSecond);
-    if (now - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++job->missing;
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
+    if (away->body_awaited) continue;
+    const auto transfer = std::chrono::seconds(away->job.bytes() / kLinkBytesPerSecond);
+    if (now - away->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++away->missing;
   }
   for (const wire::Lease& lease : inventory.jobs) {
     Record* const record = jobs_.find(JobNumber{lease.job});
     Job* const job = record != nullptr ? record->job() : nullptr;
-    if (job != nullptr && job->worker == &worker && job->attempt == lease.attempt) {
-      job->missing = 0;
+    if (job != nullptr && job->worker() == &worker && job->attempt == lease.attempt) {
+      job->at_away().missing = 0;
       continue;
     }
     if (adopt(worker, lease, now)) continue;
@@ -419,9 +424,10 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
     if (record != nullptr && job == nullptr && record->result()->attempt == lease.attempt) continue;
     tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
   }
-  for (Job* job = worker.leases.front(); job != nullptr;) {
-    Job* const next = worker.leases.next(*job);
-    if (job->missing >= kMissingMax) {
+  for (Away* away = worker.leases.front(); away != nullptr;) {
+    Away* const next = worker.leases.next(*away);
+    if (away->missing >= kMissingMax) {
+      Job* const job = &away->job;
       ++stats_.jobs_requeued_missing;
       // It may have reached the upstream all the same: its request stays spent.
       settle(*job, std::nullopt, now);
@@ -430,7 +436,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       leave_place(*job, Verdict::unknown, now);
       if (!ended) requeue(*job, Requeue::free, now, now);
     }
-    job = next;
+    away = next;
   }
 }
 

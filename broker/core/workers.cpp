@@ -125,13 +125,14 @@ Place* Workers::find_place(Service& service, LaneIndex lane) const {
 }
 
 void Workers::take_place(Worker& worker, Job& job) {
-  LANEMQ_CHECK(worker.available() && worker.listed && job.worker == nullptr);
+  Away& away = job.at_away();
+  LANEMQ_CHECK(worker.available() && worker.listed && away.worker == nullptr);
   change_free(worker, -1);
   ++worker.running;
-  worker.leases.push_back(job);
-  job.worker = &worker;
-  job.reserved_place = worker.reserved();
-  if (!job.reserved_place) ++job.stream().service().running_general[job.lane];
+  worker.leases.push_back(away);
+  away.worker = &worker;
+  away.reserved_place = worker.reserved();
+  if (!away.reserved_place) ++job.stream().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
   // The next job goes to another worker.
   for (const auto& place : worker.places) {
@@ -141,12 +142,13 @@ void Workers::take_place(Worker& worker, Job& job) {
 }
 
 void Workers::free_place(Job& job) {
-  Worker& worker = *job.worker;
+  Away& away = job.at_away();
+  Worker& worker = *away.worker;
   LANEMQ_CHECK(worker.running > 0);
-  worker.leases.remove(job);
+  worker.leases.remove(away);
   --worker.running;
-  job.worker = nullptr;
-  if (!job.reserved_place) --job.stream().service().running_general[job.lane];
+  away.worker = nullptr;
+  if (!away.reserved_place) --job.stream().service().running_general[job.lane];
   if (worker.listed)
     change_free(worker, 1);
   else

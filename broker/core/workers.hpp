@@ -58,7 +58,7 @@ class Service {
   std::array<std::int64_t, kLanesMax> owed{};
   RetryBudget retries;
   CircuitBreaker breaker;
-  Timer timer{.owner = TimerOwner::service, .object = this};  ///< set when the breaker may admit another call
+  Timer timer{TimerOwner::service, this};  ///< set when the breaker may admit another call
 };
 
 /// A worker that said it is ready.
@@ -69,8 +69,8 @@ struct Worker {
   std::vector<std::unique_ptr<Place>> places;
   LaneMask lanes = 0;  ///< 0: every lane
   std::uint32_t capacity = 0, running = 0;
-  IntrusiveList<Job, &Job::lease_hook> leases;
-  Timer timer{.owner = TimerOwner::worker, .object = this};
+  IntrusiveList<Away, &Away::hook> leases;
+  Timer timer{TimerOwner::worker, this};
   TimePoint heard_at{};
   Grouping grouping;              ///< its max: the `batch` of its ready
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
@@ -107,7 +107,7 @@ class Workers {
   /// The place a job of that lane would take now: a reserved worker's first, then a general one's, as long as
   /// those held for higher lanes stay free. Null when there is none.
   Place* find_place(Service& service, LaneIndex lane) const;
-  /// The job takes a place of the worker. Requires: the worker is available.
+  /// The job takes a place of the worker. Requires: the worker is available, and the job away.
   void take_place(Worker& worker, Job& job);
   /// The job's place is free again.
   void free_place(Job& job);

@@ -29,8 +29,8 @@ class House {
   }
   ~House() {
     for (const auto& [number, worker] : workers_->all())
-      while (Job* job = worker->leases.front())
-        workers_->free_place(*job);
+      while (Away* away = worker->leases.front())
+        workers_->free_place(away->job);
   }
 
   Service& service(const std::string& name) { return *workers_->service(name, kServicesMax); }
@@ -51,6 +51,8 @@ class House {
     Job& job = jobs_.emplace_back();
     job.lane = lane;
     job.queue = &clients_.join(clients_.named("c"), lanes_[lane]->stream(service(name), 0));
+    job.state = JobState::running;
+    job.unqueued.away = &aways_.emplace_back(job);
     workers_->take_place(*place->worker, job);
     return &job;
   }
@@ -62,6 +64,7 @@ class House {
   Clients clients_{{}, 10};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::deque<Job> jobs_;
+  std::deque<Away> aways_;
 };
 
 TEST(Workers, a_place_at_a_reserved_worker_goes_first_to_those_it_is_for) {
@@ -69,9 +72,9 @@ TEST(Workers, a_place_at_a_reserved_worker_goes_first_to_those_it_is_for) {
   Worker& general = house.ready("general", {"s"}, 2);
   Worker& reserved = house.ready("reserved", {"s"}, 1, 0b001);
 
-  EXPECT_EQ(house.take("s", 0)->worker, &reserved);
-  EXPECT_EQ(house.take("s", 0)->worker, &general);
-  EXPECT_EQ(house.take("s", 1)->worker, &general);
+  EXPECT_EQ(house.take("s", 0)->worker(), &reserved);
+  EXPECT_EQ(house.take("s", 0)->worker(), &general);
+  EXPECT_EQ(house.take("s", 1)->worker(), &general);
   EXPECT_EQ(house.take("s", 1), nullptr);
 }
 
@@ -105,7 +108,7 @@ TEST(Workers, take_turns) {
     house.ready(address, {"s"}, 2);
   std::map<std::string, int> jobs;
   for (int i = 0; i < 3; ++i)
-    ++jobs[house.take("s", 0)->worker->address];
+    ++jobs[house.take("s", 0)->worker()->address];
 
   EXPECT_EQ(jobs, (std::map<std::string, int>{{"a", 1}, {"b", 1}, {"c", 1}}));
 }
@@ -165,8 +168,8 @@ void check_counts(House& house) {
     RC_ASSERT(service.free_general == free.general);
     std::size_t running[3] = {};
     for (const auto& [number, worker] : house.workers().all())
-      for (Job* job = worker->leases.front(); job != nullptr; job = worker->leases.next(*job))
-        if (&job->stream().service() == &service && !job->reserved_place) ++running[job->lane];
+      for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
+        if (&away->job.stream().service() == &service && !away->reserved_place) ++running[away->job.lane];
     for (std::size_t lane = 0; lane < 3; ++lane)
       RC_ASSERT(service.running_general[lane] == running[lane]);
   }
@@ -191,8 +194,8 @@ TEST(Workers, count_their_free_places_right_whatever_happens) {
         const std::string name = *rc::gen::element<std::string>("s", "t");
         const auto lane = static_cast<LaneIndex>(*rc::gen::inRange(0, 3));
         if (Job* job = house.take(name, lane)) {
-          RC_ASSERT(job->worker->running <= job->worker->capacity);
-          RC_ASSERT(job->worker->lanes == 0 || (job->worker->lanes >> lane & 1) != 0);
+          RC_ASSERT(job->worker()->running <= job->worker()->capacity);
+          RC_ASSERT(job->worker()->lanes == 0 || (job->worker()->lanes >> lane & 1) != 0);
           running.push_back(job);
         }
       } else if (step < 85) {
@@ -206,9 +209,9 @@ TEST(Workers, count_their_free_places_right_whatever_happens) {
       } else if (worker != nullptr) {
         worker->draining = true;
         workers.update(*worker);
-        while (Job* job = worker->leases.front()) {
-          std::erase(running, job);
-          workers.free_place(*job);
+        while (Away* away = worker->leases.front()) {
+          std::erase(running, &away->job);
+          workers.free_place(away->job);
         }
         workers.remove(*worker);
       }
