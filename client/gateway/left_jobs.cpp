@@ -27,8 +27,10 @@ using Kind = JsonMember::Kind;
 constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
 constexpr std::size_t kOwnerDigits = 16;
 constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
-constexpr milliseconds kEventsWait{1'000};     ///< between two looks at a job's state
-constexpr milliseconds kEventsPause{200};      ///< at least, however fast the broker answers
+/// The broker says at once that a job is over, but not that its state is another: it is asked how it stands
+/// after an eighth of the time that nothing has changed, within these bounds.
+constexpr milliseconds kLookLeast{50};
+constexpr milliseconds kLookMost{1'000};  ///< at a job that waits; at one that runs half a keep-alive
 
 struct Endpoint {
   std::string_view path;
@@ -156,7 +158,8 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
         at_broker_(std::move(at_broker)),
         responder_(std::move(responder)),
         timer_(gateway.loop.timer()),
-        said_at_(gateway.loop.now()) {}
+        said_at_(gateway.loop.now()),
+        since_(said_at_) {}
 
   /// `first`: what is known of the job already.
   void begin(const FetchAnswer& first) { tell(first); }
@@ -169,6 +172,13 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
                           [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
   }
 
+  /// How long a fetch waits for the end before it says how the job stands.
+  milliseconds until_next_look() const {
+    const auto same = std::chrono::duration_cast<milliseconds>(gateway_.loop.now() - since_);
+    const milliseconds most = state_ == "running" ? gateway_.settings.keep_alive / 2 : kLookMost;
+    return std::clamp(same / 8, kLookLeast, std::clamp(most, kLookLeast, kFetchWaitMax));
+  }
+
   void tell(const FetchAnswer& answer) {
     if (responder_->gone()) return;
     if (!answer) {
@@ -178,8 +188,10 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
                                                : error_of(answer.error()));
     }
     if (const auto* const done = std::get_if<JobDone>(&*answer)) return end(job_document(id_, *done));
-    std::string document = job_document(id_, std::get<JobStatus>(*answer));
+    const auto& status = std::get<JobStatus>(*answer);
+    std::string document = job_document(id_, status);
     const auto now = gateway_.loop.now();
+    if (std::exchange(state_, status.state) != status.state) since_ = now;
     if (document != said_) {
       responder_->write(blob_of("event: state\ndata: " + document + "\n\n"));
       said_ = std::move(document);
@@ -188,11 +200,11 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
       responder_->write(blob_of(": ka\n\n"));
       said_at_ = now;
     }
-    if (now - asked_at_ < kEventsPause) return ask_later();
+    if (now - asked_at_ < kLookLeast) return ask_later();  // however fast the broker answers
     ask();
   }
   void ask_later() {
-    timer_->after(kEventsPause, [self = shared_from_this()] { self->ask(); });
+    timer_->after(kLookLeast, [self = shared_from_this()] { self->ask(); });
   }
   std::string error_of(const ClientError& error) const {
     return head_of(id_, "unknown") + ",\"error\":{\"code\":" + json_text(error.code) +
@@ -207,8 +219,8 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   const std::string id_, at_broker_;
   const ResponderPtr responder_;
   const std::unique_ptr<Loop::Timer> timer_;
-  std::string said_;
-  Loop::TimePoint said_at_, asked_at_{};
+  std::string said_, state_;
+  Loop::TimePoint said_at_, since_, asked_at_{};  ///< since_: of the state
 };
 
 /// What waits for the broker's answer.

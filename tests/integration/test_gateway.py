@@ -116,6 +116,14 @@ class GatewayCase(harness.Case):
                 return float(line.split()[1])
         raise AssertionError(f"there is no metric {name}")
 
+    def read_until(self, connection, happened, seen=None):
+        """What has come of an answer, once it is like that. `seen` goes on with what came before."""
+        seen = bytearray() if seen is None else seen
+        while not happened(seen):
+            self.assertTrue(piece := connection.recv(65536), bytes(seen))
+            seen += piece
+        return seen
+
     def when_metric(self, name, value):
         harness.wait_until(lambda: self.metric(name) == value, f"{name} of {value}")
 
@@ -259,14 +267,6 @@ class Failures(GatewayCase):
 
 class Streams(GatewayCase):
     flags = ("--commit-ms", "50", "--keep-alive-ms", "50")
-
-    def read_until(self, connection, happened, seen=None):
-        """What has come of an answer, once it is like that. `seen` goes on with what came before."""
-        seen = bytearray() if seen is None else seen
-        while not happened(seen):
-            self.assertTrue(piece := connection.recv(65536), bytes(seen))
-            seen += piece
-        return seen
 
     @staticmethod
     def body_of(seen):

@@ -253,6 +253,17 @@ class Jobs(BatchCase):
         self.assertEqual((job["state"], job["error"]["code"], job["error"]["upstream_status"]), ("failed", "upstream_rejected", 400))
         self.assertIn("error", job["error"]["body"])
 
+    def test_events_tell_that_a_job_runs_and_its_end_when_they_happen(self):
+        self.chat_job("gpt-x+hold", id="held")
+        connection = self.raw()
+        connection.sendall(b"GET /v1/jobs/held/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret\r\n"
+                           b"connection: close\r\n\r\n")
+        seen = self.read_until(connection, lambda seen: b'"state":"running"' in seen)
+        self.assertNotIn(b"event: done", seen)
+        self.release("gpt-x+hold")
+        self.read_until(connection, lambda seen: b"event: done" in seen and seen.endswith(b"0\r\n\r\n"), seen)
+        self.assertIn(b'"state":"succeeded"', seen)
+
     def test_events_tell_the_states_until_the_end_and_delete_cancels(self):
         self.leave(id="waits", service="nobody", body={"a": 1})
         connection = self.raw()
