@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lanemq::core {
@@ -26,6 +27,11 @@ struct Amounts {
     return requests;
   }
 };
+
+/// What counts where jobs share: tokens, or one where they are not counted.
+inline std::int64_t cost_of(const Amounts& amounts) {
+  return std::max<std::int64_t>(amounts.input_tokens + amounts.output_tokens, 1);
+}
 
 /// What a job wants of its budgets, and how it stands among others.
 struct Claim {

@@ -122,22 +122,22 @@ std::vector<Duration> Broker::oldest(TimePoint now) const {
 void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
-      return tick(*static_cast<Worker*>(timer.object), now);
+      return tick(*static_cast<Worker*>(timer.object()), now);
     case TimerOwner::service: {
       // Who may call now is found by dispatch().
-      auto& service = *static_cast<Service*>(timer.object);
+      auto& service = *static_cast<Service*>(timer.object());
       service.breaker.advance(now);
       return set_timer(service, now);
     }
     case TimerOwner::connection:
-      return cancel_orphans(*static_cast<Connection*>(timer.object), now);
+      return cancel_orphans(*static_cast<Connection*>(timer.object()), now);
     case TimerOwner::reader:
-      return check_reader(*static_cast<StreamReader*>(timer.object), now);
+      return check_reader(*static_cast<StreamReader*>(timer.object()), now);
     case TimerOwner::result:
-      return forget(*static_cast<KeptResult*>(timer.object));
+      return forget(*static_cast<KeptResult::Extra*>(timer.object())->apart);
     case TimerOwner::waiter: {
       // A fetch has waited long enough: it hears how far the job is.
-      auto& waiter = *static_cast<Waiter*>(timer.object);
+      auto& waiter = *static_cast<Waiter*>(timer.object());
       Job& job = *waiter.job;
       auto& waiters = job.extra->waiters;
       const auto place = std::find_if(waiters.begin(), waiters.end(),
@@ -152,7 +152,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
     case TimerOwner::job:
       break;
   }
-  Job& job = *static_cast<Job*>(timer.object);
+  Job& job = *static_cast<Job*>(timer.object());
   if (now >= job.deadline) return expire(job, now);
   LANEMQ_CHECK(job.state == JobState::delayed);
   if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone too
@@ -167,7 +167,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
   }
   if (job.attempt == 0) {
     // Its delay is over: it stands where a job would that is submitted now.
-    job.arrival = next_arrival_++;
+    job.arrival = next_arrival_++ & Job::kArrivalMax;
     if (job.timeout_stated) job.need_extra().delay = due - job.accepted_at;
     job.accepted_at = due;
   }
@@ -183,7 +183,7 @@ void Broker::set_timer(Job& job) {
 
 void Broker::enqueue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes += job.bytes;
+  lane.bytes += job.bytes();
   ++job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
@@ -199,7 +199,7 @@ void Broker::enqueue(Job& job) {
 
 void Broker::leave_queue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes -= job.bytes;
+  lane.bytes -= job.bytes();
   --job.queue->client().waiting;
   if (job.state == JobState::delayed) {
     --lane.delayed;
@@ -229,12 +229,12 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
   const bool was_at_limit = client.at_limit();
   --client.running;
   if (was_at_limit) update_turns(client);
-  if (job.ended()) erase(job);
+  if (job.ended()) erase(job, job.bytes());
 }
 
-/// Nothing refers to the job any more.
-void Broker::erase(Job& job) {
-  bytes_ -= job.bytes;
+/// Nothing refers to the job any more. `bytes`: what it still counts for.
+void Broker::erase(Job& job, std::size_t bytes) {
+  bytes_ -= bytes;
   clients_.leave(*job.queue);
   jobs_.erase(job);
 }
@@ -331,6 +331,7 @@ void Broker::fail_broken_stream(Job& job, TimePoint now) {
 void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
   Lane& lane = *lanes_[job.lane];
   LANEMQ_CHECK(!job.ended());
+  const std::size_t bytes = job.bytes();
   const Outbox::Waiting waiting(outbox_, job.durable);
   if (job.body_awaited()) {
     // Its worker has not heard of it.
@@ -400,7 +401,8 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
     const bool apart = died || retain != options_.retain;
-    KeptResult& result = kept_.add(KeptResults::of(job), how, std::move(ending), apart, std::move(answer));
+    KeptResult& result =
+        kept_.add(KeptResults::of(job, body_hash_of(job)), how, std::move(ending), apart, std::move(answer));
     result.due = now + retain;
     if (apart) timers_.set(result.extra->timer, result.due);
     write_ended(job, how, &result, died, now);
@@ -412,12 +414,11 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     jobs_.replace(job, nullptr);
   }
   if (job.worker() == nullptr) {
-    erase(job);
+    erase(job, bytes);
   } else {
-    job.text.assign({});
+    job.text.clear();
     job.extra.reset();
-    bytes_ -= job.bytes - Job::kRecordBytes;
-    job.bytes = Job::kRecordBytes;
+    bytes_ -= bytes - job.bytes();
   }
   evict_results();
 }
@@ -490,7 +491,7 @@ LaneIndex Broker::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now)
 }
 
 Claim Broker::claim_of(const Job& job, TimePoint now) const {
-  return {.amounts = job.expected(), .hold = hold_below_[level_of(job, now)]};
+  return {.amounts = job.expected().amounts(), .hold = hold_below_[level_of(job, now)]};
 }
 
 /// What a head competes by. A boosted one competes as if its turn in the lane above had come.
@@ -577,7 +578,7 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
 Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   Job& head = *stream.head();
   const bool owed = as == As::owed || (stream.saves() && is_owed(stream));
-  Claim claim = owed ? Claim{.amounts = head.expected()} : claim_of(head, now);
+  Claim claim = owed ? Claim{.amounts = head.expected().amounts()} : claim_of(head, now);
   claim.number = ++claims_;
   const Rank rank = parking_.rank_of(stream, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
   const bool shares = options_.lanes[head.lane].share_min > 0;
@@ -642,7 +643,7 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
   for (StreamGroup* group : service.groups) {
     if (!lower(*group)) continue;
     while (Stream* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
-      const Claim claim{.amounts = first->head()->expected()};
+      const Claim claim{.amounts = first->head()->expected().amounts()};
       if (!budgets_.obstacle(first->budgets(), claim, now)) return {first->head(), claim};
       ask(*first, As::usual, now);  // it cannot, and waits until it may
     }

@@ -150,7 +150,8 @@ class Broker {
     BudgetSet budgets{};
     Estimate estimate{};
     bool durable = false, spilled = false;
-    bool redriven = false;  ///< the store has it already, where it is durable
+    bool redriven = false;                     ///< the store has it already, where it is durable
+    std::optional<std::uint64_t> body_hash{};  ///< of what it was submitted with first, where redriven
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
@@ -189,8 +190,13 @@ class Broker {
   // ---- operators (broker_admin.cpp)
   void on(const AdminAsked& event, TimePoint now);
   void answer(const AdminAsked& to, const DocumentMap& document);
-  void fill(Job& job, const wire::Submit& fields, std::string_view id, std::string_view envelope,
-            const Blob& body);
+  std::uint64_t hash_of(std::string_view body) const;
+  std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admission& admission) const;
+  std::uint64_t body_hash_of(const Job& job) const;
+  static bool packed(const Blob& body);
+  static JobText::Parts texts_of(const wire::Submit& fields, std::string_view id, std::string_view envelope,
+                                 const Blob& body, std::string& extras);
+  void fill(Job& job, const wire::Submit& fields, const Blob& body);
   static LaneIndex lane_of(const Record& record) {
     return record.is_result ? record.result()->lane : record.job()->lane;
   }
@@ -322,7 +328,7 @@ class Broker {
   void leave_queue(Job& job);
   void take_place(Job& job, Worker& worker);
   void leave_place(Job& job, Verdict verdict, TimePoint now);
-  void erase(Job& job);
+  void erase(Job& job, std::size_t bytes);
   void judge(Service& service, Verdict verdict, TimePoint called_at, TimePoint now);
   void set_timer(Service& service, TimePoint now);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);

@@ -388,10 +388,10 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   document.text("client", job.queue->client().name);
   document.integer("attempts", job.attempts).integer("attempts_max", job.attempts_max);
   document.integer("attempt", job.attempt);
-  if (job.crashes > 0) document.integer("crashes", job.crashes);
+  if (job.crashes() > 0) document.integer("crashes", job.crashes());
   document.integer("age_ms", to_ms(now - job.accepted_at));
   document.integer("deadline_ms", std::max<std::int64_t>(to_ms(job.deadline - now), 0));
-  document.integer("body_bytes", signed_of(job.body().size())).integer("bytes", job.bytes);
+  document.integer("body_bytes", signed_of(job.body().size())).integer("bytes", signed_of(job.bytes()));
   document.text("reply", name_of(job.reply)).integer("retain_ms", job.retain_ms);
   if (job.extra && !job.extra->waiters.empty())
     document.integer("waiters", signed_of(job.extra->waiters.size()));
@@ -405,7 +405,8 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
     budgets.push_back(budgets_.all()[i].options.name);
   if (!budgets.empty()) document.texts("budgets", budgets, kNamesShown);
   if (budgets_.counts_tokens(set))
-    document.integer("input_tokens", job.input_tokens).integer("output_tokens", job.output_tokens);
+    document.integer("input_tokens", job.expected().input_tokens)
+        .integer("output_tokens", job.expected().output_tokens);
   if (job.state == JobState::running) {
     const Away& away = job.at_away();
     document.text_if_any("worker", away.worker->name).text("session", away.worker->session);
@@ -654,13 +655,13 @@ void Broker::move_job(const AdminAsked& event) {
   const std::string from = lanes_[job.lane]->options().name;
   const bool changed = lane->index() != job.lane;
   if (changed) {
-    if (const auto why = lane_full(*lane, job.bytes)) return refused(*why);
+    if (const auto why = lane_full(*lane, job.bytes())) return refused(*why);
     Client& client = job.queue->client();
     Service& service = job.stream().service();
     const std::string_view model = job.text.get(JobText::model);
     const BudgetSet budgets =
         budgets_.match(service.name, model, client.name, lane->options().name, client.options.tenant);
-    Estimate estimate{.amounts = job.expected(), .raw_input = job.raw_input};
+    Estimate estimate{.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
     // One whose body is on disk costs what it was taken to cost when it came.
     if (const auto why = job.body_stored
                              ? std::nullopt
@@ -675,9 +676,7 @@ void Broker::move_job(const AdminAsked& event) {
       job.queue = &clients_.join(client, stream);
       clients_.leave(left);
       job.lane = lane->index();
-      job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
-      job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
-      job.raw_input = estimate.raw_input;
+      job.set_expected(expected_of(estimate));
       enqueue(job);
       write_changed(job);
       note_change(event, "job", fields.id, from + " to " + lane->options().name);

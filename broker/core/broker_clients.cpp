@@ -64,16 +64,13 @@ class ClientHold {
   Client& client_;
 };
 
-/// What a streamed answer counts for besides its chunks.
-constexpr std::size_t kStreamBytes = sizeof(AnswerStream) + sizeof(StreamReader);
-
 /// What the job will count for in the byte bounds, but for its record.
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
   return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
          fields.ref.bytes.size() + fields.model.size() + fields.client.size() + fields.meta.bytes.size() +
          fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
-         event.body.size() + (fields.stream ? kStreamBytes : 0);
+         event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
 }
 
 }  // namespace
@@ -250,15 +247,16 @@ bool Broker::spills(std::size_t bytes, std::size_t body_bytes) const {
 /// kept.
 bool Broker::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
   const wire::Submit& fields = *event.fields;
-  const auto same = [&](const auto& of, const Service& service, std::string_view model) {
+  const auto same = [&](const auto& of, std::uint64_t body_hash, const Service& service,
+                        std::string_view model) {
     const std::string_view body = event.body.bytes();
     return of.client_named_it && of.submitted_lane == lane.index() && service.name == fields.service &&
-           model == fields.model &&
-           of.body_hash == XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
+           model == fields.model && body_hash == hash_of(body);
   };
-  if (const KeptResult* result = known.result()) return same(*result, *result->service, result->model());
+  if (const KeptResult* result = known.result())
+    return same(*result, result->body_hash, *result->service, result->model());
   const Job& job = *known.job();
-  return same(job, job.stream().service(), job.text.get(JobText::model));
+  return same(job, body_hash_of(job), job.stream().service(), job.text.get(JobText::model));
 }
 
 Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now) {
@@ -267,10 +265,17 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   Stream& stream = lane.stream(*admission.service, admission.budgets);
   if (!pauses_.empty()) update_pause(stream);  // it may be new
   const Estimate& estimate = admission.estimate;
-  Job& job = jobs_.create();
-  job.arrival = next_arrival_++;
+  const bool named = !fields.id.empty();
+  const std::string made = named ? std::string() : make_id(now);
+  const Blob body = admission.spilled ? Blob() : event.body;
+  std::string scratch;
+  Job& job =
+      jobs_.create({.parts = texts_of(fields, named ? fields.id : made, event.from.envelope, body, scratch),
+                    .body_hash = kept_hash_of(event, admission),
+                    .expected = stated(expected_of(estimate))});
+  job.arrival = next_arrival_++ & Job::kArrivalMax;
   job.accepted_at = now;
-  job.client_named_it = !fields.id.empty();
+  job.client_named_it = named;
   job.timeout_stated = fields.timeout_ms.has_value();
   const Duration delay = std::chrono::milliseconds(fields.delay_ms.value_or(0));
   job.deadline = now + (job.timeout_stated ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
@@ -286,20 +291,13 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.reply = mode;
   job.durable = admission.durable;
   job.body_stored = admission.spilled;
-  if (job.client_named_it)
-    job.body_hash = XXH3_64bits_withSeed(event.body.bytes().data(), event.body.size(), body_hash_seed_);
-  const std::string made = job.client_named_it ? std::string() : make_id(now);
-  fill(job, fields, job.client_named_it ? fields.id : made, event.from.envelope,
-       job.body_stored ? Blob() : event.body);
+  fill(job, fields, body);
   jobs_.index(job);
 
   job.connection = admission.connection;
   if (job.connection != nullptr) connections_.take_reference(*job.connection);
   if (job.connection != nullptr && fields.orphan == kOrphanCancel) set_orphan(job, *job.connection);
   job.queue = &clients_.join(*admission.client, stream);
-  job.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens);
-  job.output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens);
-  job.raw_input = estimate.raw_input;
   ++lane.counters.accepted;
   if (job.durable && !admission.redriven) write_accepted(job, fields, event.body);
   note_numbers();
@@ -317,14 +315,33 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   return job;
 }
 
-/// What of a job never changes, its body included where that is in memory.
-void Broker::fill(Job& job, const wire::Submit& fields, std::string_view id, std::string_view envelope,
-                  const Blob& body) {
-  if (fields.cost) job.need_extra().cost = fields.cost;
-  job.streams = fields.stream;
-  if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
+std::uint64_t Broker::hash_of(std::string_view body) const {
+  return XXH3_64bits_withSeed(body.data(), body.size(), body_hash_seed_);
+}
+
+/// The hash of a body that its job does not have later: it is in the store alone, or long to look through.
+/// A durable job's is written with every state.
+std::optional<std::uint64_t> Broker::kept_hash_of(const Submitted& event, const Admission& admission) const {
+  if (admission.body_hash) return admission.body_hash;
+  if (event.fields->id.empty() || (!admission.durable && packed(event.body))) return std::nullopt;
+  return hash_of(event.body.bytes());
+}
+
+/// Of what was submitted; 0 where the client did not name the job.
+std::uint64_t Broker::body_hash_of(const Job& job) const {
+  if (const auto kept = job.text.body_hash()) return *kept;
+  return job.client_named_it ? hash_of(job.text.get(JobText::body)) : 0;
+}
+
+/// Whether a body is packed with the texts of its job.
+bool Broker::packed(const Blob& body) {
+  return body.size() <= JobText::kBodyBytesMax;
+}
+
+/// The texts of a job; `body` is its body where that is in memory. Views, also of `extras`, which holds one.
+JobText::Parts Broker::texts_of(const wire::Submit& fields, std::string_view id, std::string_view envelope,
+                                const Blob& body, std::string& extras) {
   JobText::Parts parts{};
-  std::string extras;
   parts[JobText::id] = id;
   parts[JobText::envelope] = envelope;
   parts[JobText::ref] = fields.ref.bytes;
@@ -337,15 +354,17 @@ void Broker::fill(Job& job, const wire::Submit& fields, std::string_view id, std
     extras += fields.extras.bytes;
     parts[JobText::extras] = extras;
   }
-  const bool small = body.size() <= JobText::kBodyBytesMax;
-  if (small)
-    parts[JobText::body] = body.bytes();
-  else
-    job.need_extra().body = body.owned();
-  job.text.assign(parts);
-  job.bytes = static_cast<std::uint32_t>(Job::kRecordBytes + job.text.size() + (small ? 0 : body.size()) +
-                                         (job.streams ? kStreamBytes : 0));
-  bytes_ += job.bytes;
+  if (packed(body)) parts[JobText::body] = body.bytes();
+  return parts;
+}
+
+/// What of a job never changes besides its texts; then it counts.
+void Broker::fill(Job& job, const wire::Submit& fields, const Blob& body) {
+  if (fields.cost) job.need_extra().cost = fields.cost;
+  job.streams = fields.stream;
+  if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
+  if (!packed(body)) job.need_extra().body = body.owned();
+  bytes_ += job.bytes();
 }
 
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.

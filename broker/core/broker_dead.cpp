@@ -36,22 +36,17 @@ void Broker::remember_attempt(Job& job, std::string_view cause, std::string_view
   const Away& away = job.at_away();
   const Worker& worker = *away.worker;
   History& history = job.need_extra().history;
-  std::ptrdiff_t grown = history.add({.number = job.attempt,
-                                      .worker = worker.name.empty() ? worker.session : worker.name,
-                                      .began = away.dispatched_at,
-                                      .ended = now,
-                                      .cause = cause,
-                                      .code = std::string(code),
-                                      .message = std::string(message)});
-  const auto count = [&] {
-    job.bytes = static_cast<std::uint32_t>(job.bytes + grown);
-    bytes_ += static_cast<std::size_t>(grown);
-  };
-  count();
+  const std::ptrdiff_t grown = history.add({.number = job.attempt,
+                                            .worker = worker.name.empty() ? worker.session : worker.name,
+                                            .began = away.dispatched_at,
+                                            .ended = now,
+                                            .cause = cause,
+                                            .code = std::string(code),
+                                            .message = std::string(message)});
+  bytes_ += static_cast<std::size_t>(grown);
   evict_results();
   if (memory_bytes() <= options_.memory_max) return;
-  grown = -static_cast<std::ptrdiff_t>(history.bytes());
-  count();
+  bytes_ -= history.bytes();
   history = {};
 }
 
@@ -70,11 +65,11 @@ bool Broker::dies(const Job& job, JobState state) const {
          job.retain_ms > 0;
 }
 
-/// Moves what is needed to run the job again to its result. Its texts are gone from the job afterwards.
+/// Moves what is needed to run the job again to its result.
 void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
   dead->timeout = job.timeout();
-  dead->text = std::move(job.text);
+  dead->text = KeptText(job.text.parts());
   if (job.extra) {
     dead->body = std::move(job.extra->body);
     dead->cost = job.extra->cost;
@@ -87,7 +82,7 @@ void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   dead->attempts_max = job.attempts_max;
   dead->retain_ms = job.retain_ms;
   dead->body_stored = job.body_stored;
-  dead->estimate = {.amounts = job.expected(), .raw_input = job.raw_input};
+  dead->estimate = {.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
   kept_.bury(result, std::move(dead));
   const std::size_t count_max = std::min(options_.dead_max, options_.jobs_max / 4);
   const std::size_t bytes_max = std::min(options_.dead_bytes_max, options_.memory_max / 4);
@@ -136,17 +131,15 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
     const std::unique_ptr<DeadJob> taken = kept_.exhume(result);
     timers_.clear(result.extra->timer);
     const LaneIndex submitted_lane = result.submitted_lane;
-    const std::uint64_t hash = result.body_hash;
+    admission.body_hash = result.body_hash;  // of a body that may be on disk
     if (result.durable)
       outbox_.writes.add(Write::Kind::erase_result, static_cast<std::uint64_t>(result.number));
     jobs_.forget(result);
     kept_.remove(result);
     Job& job = accept(event, admission, ReplyMode::accepted, now);
     job.submitted_lane = submitted_lane;  // so that its client finds it again after a move
-    job.body_hash = hash;                 // of a body that may be on disk
     const std::size_t history = taken->history.bytes();
     if (history > 0) job.need_extra().history = std::move(taken->history);
-    job.bytes += static_cast<std::uint32_t>(history);
     bytes_ += history;
     lane.bytes += history;
     if (job.durable) write_renamed(job, stored_as);

@@ -52,12 +52,13 @@ void Broker::write_state(const Job& job, bool dead) {
   state.attempt = job.attempt;
   state.attempts = job.attempts;
   state.attempts_max = job.attempts_max;
-  state.crashes = job.crashes;
-  state.input_tokens = job.input_tokens;
-  state.output_tokens = job.output_tokens;
-  state.raw_input = job.raw_input;
+  state.crashes = job.crashes();
+  const Expected expected = job.expected();
+  state.input_tokens = expected.input_tokens;
+  state.output_tokens = expected.output_tokens;
+  state.raw_input = expected.raw_input;
   state.retain_ms = job.retain_ms;
-  state.body_hash = job.body_hash;
+  state.body_hash = body_hash_of(job);
   state.lane = lanes_[job.lane]->options().name;
   if (job.worker() != nullptr) state.key = budgets_.key_of(away->reservation);
   if (job.has_content()) state.chunks = job.answer()->next();
@@ -127,7 +128,7 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   stored.attempts = how.attempts;
   stored.queued_ms = how.queued_ms;
   stored.ran_ms = how.ran_ms;
-  stored.body_hash = job.body_hash;
+  stored.body_hash = body_hash_of(job);
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
@@ -207,6 +208,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   const auto unreadable = [&](const std::string& why) {
     return failure(ErrorCode::internal, "job " + std::to_string(number) + " cannot be read: " + why);
   };
+  std::string scratch;
   History history;
   const auto state = all.decoder.state(state_bytes, epoch_us(), history);
   if (!state) return unreadable(state.error().message);
@@ -215,12 +217,12 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   // What was left on disk for want of memory is left there again.
   const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
   const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
+  const JobText::Parts texts = texts_of(*fields, fields->id, {}, request, scratch);
   all.arrival = std::max(all.arrival, state->arrival);
   const auto keep_history = [&](Job& job) {
     if (history.attempts().empty()) return;
     const std::size_t bytes = history.bytes();
     job.need_extra().history = std::move(history);
-    job.bytes += static_cast<std::uint32_t>(bytes);
     bytes_ += bytes;
   };
 
@@ -228,12 +230,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   if (lane.options().name != state->lane) ++all.count.without_lane;
   const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
   if (state->kind == StoredState::Kind::dead) {
-    Job job;  // for its text
-    fill(job, *fields, fields->id, {}, request);
-    bytes_ -= job.bytes;
     auto dead = std::make_unique<DeadJob>();
-    dead->text = std::move(job.text);
-    if (job.extra) dead->body = std::move(job.extra->body);
+    dead->text = KeptText(texts);
+    if (!packed(request)) dead->body = request.owned();
     dead->cost = fields->cost;
     dead->history = std::move(history);
     dead->client = client_name;
@@ -253,11 +252,15 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   Client& client = clients_.named(client_name);
   Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
                                                         lane.options().name, client.options.tenant));
-  Job* const made = jobs_.restore(JobNumber{number});
+  const Expected expected{.input_tokens = state->input_tokens,
+                          .output_tokens = state->output_tokens,
+                          .raw_input = state->raw_input};
+  Job* const made = jobs_.restore(
+      JobNumber{number}, {.parts = texts, .body_hash = state->body_hash, .expected = stated(expected)});
   if (made == nullptr)
     return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
   Job& job = *made;
-  fill(job, *fields, fields->id, {}, request);
+  fill(job, *fields, request);
   if (!jobs_.try_index(job)) return unreadable("its id is taken");
   keep_history(job);
   job.durable = true;
@@ -267,15 +270,11 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
   job.lane = lane.index();
   job.submitted_lane = restored_lane(fields->lane).index();
-  job.arrival = state->arrival;
+  job.arrival = state->arrival & Job::kArrivalMax;
   job.attempt = state->attempt;
   job.attempts = state->attempts;
   job.attempts_max = state->attempts_max;
-  job.crashes = state->crashes;
-  job.input_tokens = state->input_tokens;
-  job.output_tokens = state->output_tokens;
-  job.raw_input = state->raw_input;
-  job.body_hash = state->body_hash;
+  if (state->crashes > 0) job.need_extra().crashes = state->crashes;
   // Nobody is there to be told how it ends: the result waits for those who come back.
   job.retain_ms = std::max(state->retain_ms, static_cast<std::uint32_t>(to_ms(options_.retain)));
   // A clock that went back makes nothing last longer than it was meant to.
@@ -393,7 +392,7 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   ++lane.running;
   Away& away = job.at_away();
   away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
-  away.reservation = budgets_.adopt(job.stream().budgets(), job.expected(),
+  away.reservation = budgets_.adopt(job.stream().budgets(), job.expected().amounts(),
                                     job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   away.dispatched_at = now;
   workers_.take_place(worker, job);

@@ -181,14 +181,14 @@ void Broker::lose(Worker& worker, TimePoint now) {
     if (!ended) remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
     leave_place(*job, Verdict::unknown, now);
     if (ended) continue;
-    ++job->crashes;
+    const int crashes = ++job->need_extra().crashes;
     if (job->has_content()) {
       fail_broken_stream(*job, now);
       continue;
     }
-    if (job->crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
+    if (crashes >= options_.crash_max || job->attempts >= job->attempts_max) {
       end_with(*job, JobState::failed, ErrorCode::worker_lost,
-               "its worker was lost " + std::to_string(job->crashes) + " times (crash_max " +
+               "its worker was lost " + std::to_string(crashes) + " times (crash_max " +
                    std::to_string(options_.crash_max) + ", attempts_max " +
                    std::to_string(job->attempts_max) + ")",
                now);
@@ -234,11 +234,12 @@ void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint
   used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
   used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
   if (budgets_.counts_tokens(away.reservation.set)) {
-    const std::int64_t more = used.input_tokens + used.output_tokens - job.cost();
+    const std::int64_t more = used.input_tokens + used.output_tokens - cost_of(away.reservation.amounts());
     job.stream().correct(*job.queue, more);
     away.charged += more;
     if (!job.ended())
-      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.raw_input, *usage);
+      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.expected().raw_input,
+                       *usage);
   }
   budgets_.settle(away.reservation, used, now);
 }
@@ -408,7 +409,7 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
 void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     if (away->body_awaited) continue;
-    const auto transfer = std::chrono::seconds(away->job.bytes / kLinkBytesPerSecond);
+    const auto transfer = std::chrono::seconds(away->job.bytes() / kLinkBytesPerSecond);
     if (now - away->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++away->missing;
   }
   for (const wire::Lease& lease : inventory.jobs) {

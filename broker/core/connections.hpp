@@ -31,8 +31,8 @@ struct Connection {
   /// Of the readers, the latest with each ref.
   absl::flat_hash_map<std::string, StreamReader*, StringHash, StringEqual> readers_by_ref;
   bool unreachable = false;  ///< it seems gone: nothing waits for it
-  Timer timer{.owner = TimerOwner::connection,
-              .object = this};  ///< set while it seems gone and has orphans: when they are cancelled
+  Timer timer{TimerOwner::connection,
+              this};  ///< set while it seems gone and has orphans: when they are cancelled
 };
 
 /// The connections that are owed an answer, and the lately idle ones up to a bound. ZeroMQ never says that a

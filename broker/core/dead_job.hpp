@@ -47,7 +47,7 @@ class History {
 /// again.
 struct DeadJob {
   std::uint64_t number = 0;  ///< of its death; later ones have higher numbers
-  JobText text;              ///< as submitted
+  KeptText text;             ///< as submitted
   Blob body;                 ///< where too large for `text`
   std::optional<wire::Cost> cost;
   History history;

@@ -17,10 +17,12 @@
 #include "broker/core/budgets.hpp"
 #include "broker/core/check.hpp"
 #include "broker/core/dead_job.hpp"
+#include "broker/core/estimates.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
 #include "broker/core/orphan.hpp"
 #include "broker/core/record.hpp"
+#include "broker/core/stream_reader.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
 
@@ -45,8 +47,7 @@ enum class ReplyMode : std::uint8_t { result, accepted, both };
 /// Somebody besides the submitter who is to hear how a job ends: a second submit of it, or a fetch that
 /// waits.
 struct Waiter {
-  Timer timer{.owner = TimerOwner::waiter,
-              .object = this};  ///< set for a fetch: when to answer with a status
+  Timer timer{TimerOwner::waiter, this};  ///< set for a fetch: when to answer with a status
   Job* job = nullptr;
   Connection* connection = nullptr;
   std::string envelope, ref;
@@ -61,6 +62,16 @@ struct Ending {
   std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
   std::int64_t chunks = 0;                      ///< of a streamed answer, that were sent
 };
+
+inline Expected expected_of(const Estimate& estimate) {
+  return {.input_tokens = static_cast<std::uint32_t>(estimate.amounts.input_tokens),
+          .output_tokens = static_cast<std::uint32_t>(estimate.amounts.output_tokens),
+          .raw_input = estimate.raw_input};
+}
+/// What is to be said of it with the texts of a job: nothing, where nothing counts.
+inline std::optional<Expected> stated(const Expected& expected) {
+  return expected == Expected{} ? std::nullopt : std::optional(expected);
+}
 
 /// What only a job has that is not in its queue: one that is delayed, or runs, or has ended and keeps its
 /// place. Millions may be queued, and do without. Lives in the JobTable.
@@ -89,33 +100,32 @@ struct Job final : Record {
     std::optional<wire::Cost> cost;  ///< as the client stated it
     Blob body;                       ///< where too large for `text`
     Duration delay{};                ///< before accepted_at, of its stated timeout
+    Expected expected;               ///< where its texts have no room for them
     std::string key;                 ///< adoptable: the key that its worker has for it
     std::vector<std::unique_ptr<Waiter>> waiters;
+    std::uint8_t crashes = 0;              ///< of its workers
     History history;                       ///< of its attempts
     std::unique_ptr<AnswerStream> answer;  ///< of one that asked for a stream
     std::unique_ptr<Orphan> orphan;        ///< set where its client wants it cancelled when it is gone itself
   };
-  /// What a job counts for in the byte bounds, besides its texts: the record and its share of the indexes.
-  static constexpr std::size_t kRecordBytes = 448;
+  /// What a job counts for in the byte bounds, besides its texts: the record, what stands behind it besides
+  /// the texts, and its share of the indexes.
+  static constexpr std::size_t kRecordBytes = 192;
+  /// What a streamed answer counts for besides its chunks.
+  static constexpr std::size_t kStreamBytes = sizeof(AnswerStream) + sizeof(StreamReader);
+  static constexpr std::uint64_t kArrivalMax = (std::uint64_t{1} << 48) - 1;
 
   Job() : Record(false) {}
 
+  // Millions may be queued: every byte counts, and the order leaves no gap.
   std::uint32_t attempt = 0;   ///< hand-overs, the fence
   std::uint16_t attempts = 0;  ///< hand-overs that cost one
-  LaneIndex lane = 0;
-  JobState state = JobState::queued;
-  ReplyMode reply = ReplyMode::result;
-  std::uint8_t crashes = 0;
-  bool client_named_it : 1 = false;
-  bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
-  bool returned : 1 = false;        ///< stands among its stream's returned jobs
-  bool durable : 1 = false;         ///< it is in the store
-  bool body_stored : 1 = false;     ///< its body is there alone
-  bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   std::uint16_t attempts_max = 0;
-  bool streams = false;          ///< its client asked for a streamed answer
-  LaneIndex submitted_lane = 0;  ///< part of what it was submitted with; an operator may have moved it since
-  std::uint32_t bytes = 0;       ///< what it counts for in the byte bounds
+  std::uint64_t arrival : 48 = 0;  ///< its place: lower numbers first, kept through every retry
+  LaneIndex lane : 8 = 0;
+  LaneIndex submitted_lane : 8 = 0;  ///< part of what it was submitted with; an operator may have moved it
+  TimePoint accepted_at{};           ///< or when the delay that it was submitted with was over
+  TimePoint deadline{};
   /// What a job that is queued has in the place of what others have.
   union {
     ListHook<Job> hook{};  ///< while it is queued: in its stream
@@ -124,19 +134,21 @@ struct Job final : Record {
       KeptResult* result;  ///< set when it has ended, while its result is kept
     } unqueued;
   };
-
-  Timer timer{.owner = TimerOwner::job, .object = this};
+  Timer timer{TimerOwner::job, this};
   std::unique_ptr<Extra> extra;
-  std::uint64_t arrival = 0;  ///< its place: lower numbers first, kept through every retry
-  TimePoint accepted_at{};    ///< or when the delay that it was submitted with was over
-  TimePoint deadline{};
-  Connection* connection = nullptr;                   ///< of the first submit; holds a reference while set
-  ClientQueue* queue = nullptr;                       ///< of its client in its stream
-  std::uint32_t input_tokens = 0, output_tokens = 0;  ///< that it is expected to take
-  std::uint32_t raw_input = 0;                        ///< the guess before its correction, to learn from
-  std::uint64_t body_hash = 0;  ///< of what was submitted, where the client named the job
+  Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
+  ClientQueue* queue = nullptr;      ///< of its client in its stream
   std::uint32_t retain_ms = 0;
-  JobText text;
+  JobState state : 3 = JobState::queued;
+  ReplyMode reply : 2 = ReplyMode::result;
+  bool client_named_it : 1 = false;
+  bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
+  bool streams : 1 = false;         ///< its client asked for a streamed answer
+  bool returned : 1 = false;        ///< stands among its stream's returned jobs
+  bool durable : 1 = false;         ///< it is in the store
+  bool body_stored : 1 = false;     ///< its body is there alone
+  bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
+  JobText text;                     ///< the last: what it holds stands behind the job
 
   /// Null while it is queued, and where it has ended without a place.
   Away* away() const { return state == JobState::queued ? nullptr : unqueued.away; }
@@ -160,9 +172,25 @@ struct Job final : Record {
   Blob body() const {
     return extra && !extra->body.empty() ? extra->body : Blob::borrow(text.get(JobText::body));
   }
-  Amounts expected() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
-  /// What it counts for where jobs share: its tokens, or one where they are not counted.
-  std::int64_t cost() const { return std::max<std::int64_t>(std::int64_t{input_tokens} + output_tokens, 1); }
+  /// What it is expected to take; nothing where none of its budgets counts tokens.
+  Expected expected() const {
+    return text.has_expected() ? text.expected() : extra ? extra->expected : Expected{};
+  }
+  void set_expected(const Expected& expected) {
+    if (text.has_expected())
+      text.set_expected(expected);
+    else if (extra || expected != Expected{})
+      need_extra().expected = expected;
+  }
+  /// What it counts for where jobs share.
+  std::int64_t cost() const { return cost_of(expected().amounts()); }
+  std::uint8_t crashes() const { return extra ? extra->crashes : std::uint8_t{0}; }
+  /// What it counts for in the byte bounds.
+  std::size_t bytes() const {
+    if (ended()) return kRecordBytes;
+    return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) +
+           (extra ? extra->body.size() + extra->history.bytes() : 0);
+  }
   /// Null where it asked for no stream, or has ended.
   AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }
   /// Its client has a part of its answer: it can never be run again.
@@ -177,5 +205,7 @@ struct Job final : Record {
     return client_named_it || reply != ReplyMode::result || text.get(JobText::ref).empty();
   }
 };
+
+static_assert(sizeof(Job) == 112);
 
 }  // namespace lanemq::core

@@ -8,6 +8,17 @@
 #include "broker/core/check.hpp"
 
 namespace lanemq::core {
+namespace {
+
+/// A job's share of the tables when they have just grown: hash tables double at seven eighths.
+constexpr std::size_t kIndexBytes = sizeof(std::uint64_t) + (sizeof(std::uint32_t) + 1) * 16 / 7;
+/// What stands behind a record besides its texts: their ends, the numbers, and what its slot is rounded up
+/// by.
+constexpr std::size_t kTailBytes =
+    JobText::kParts * sizeof(std::uint16_t) + sizeof(std::uint64_t) + sizeof(Expected) + JobSlots::kStep / 2;
+static_assert(Job::kRecordBytes >= sizeof(Job) + kTailBytes + kIndexBytes);
+
+}  // namespace
 
 std::string_view name_of(JobState state) {
   switch (state) {
@@ -29,107 +40,113 @@ std::string_view name_of(JobState state) {
   return "unknown";
 }
 
-/// Requires: no place is free.
-void JobTable::add_places() {
-  const std::size_t first = places_.size() * kChunk;
-  LANEMQ_CHECK(first + kChunk <= std::size_t{1} << kSlotBits);
-  places_.push_back(std::make_unique<Place[]>(kChunk));
-  for (std::size_t i = first; i < first + kChunk; ++i)
-    place(i).number = JobNumber{first_generation_ << kSlotBits | i};
+JobTable::~JobTable() {
+  for (std::size_t index = 0; index < places(); ++index)
+    if (Job* const job = place(index).job()) std::destroy_at(job);
 }
 
-Job& JobTable::take_job() {
-  if (free_jobs_.empty()) {
-    chunks_.push_back(std::make_unique_for_overwrite<Job[]>(kChunk));
-    for (std::size_t i = kChunk; i-- > 0;)
-      free_jobs_.push_back(&chunks_.back()[i]);
-  }
-  Job& job = *free_jobs_.back();
-  free_jobs_.pop_back();
+void JobTable::add_places() {
+  LANEMQ_CHECK(places() + kChunk <= std::size_t{1} << kSlotBits);
+  places_.push_back(std::make_unique<Place[]>(kChunk));
+  for (std::size_t i = places() - kChunk; i < places(); ++i)
+    place(i).leave(first_generation_);
+}
+
+Job& JobTable::take_job(const JobText::Contents& contents) {
+  Job& job = *::new (slots_.take(sizeof(Job) + JobText::tail_bytes(contents))) Job;
+  // Its text ends where the job ends.
+  LANEMQ_CHECK(static_cast<void*>(&job.text + 1) == static_cast<void*>(&job + 1));
+  job.text.fill(contents);
   return job;
 }
 
-Job& JobTable::create() {
+Job& JobTable::create(const JobText::Contents& contents) {
   LANEMQ_CHECK(!full());
-  if (free_places_.empty()) {
-    const std::size_t first = places_.size() * kChunk;
+  if (free_places_ == 0) {
     add_places();
-    free_places_.make_room(places());
-    for (std::size_t i = first; i < places(); ++i)
-      free_places_.push(static_cast<std::uint32_t>(i));
+    for (std::size_t i = places() - kChunk; i < places(); ++i)
+      push_free(static_cast<PlaceIndex>(i));
   }
-  Place& place = this->place(free_places_.pop());
-  Job& job = take_job();
+  const PlaceIndex index = first_free_;
+  Place& place = this->place(index);
+  first_free_ = place.next();
+  --free_places_;
+  Job& job = take_job(contents);
   ++size_;
   // What was restored there may be older than what an earlier life has used the place for since.
-  const std::uint64_t generation =
-      std::max(static_cast<std::uint64_t>(place.number) >> kSlotBits, first_generation_) + 1;
-  place.number = JobNumber{generation << kSlotBits | index_of(place.number)};
+  const std::uint64_t generation = std::max(place.generation(), first_generation_) + 1;
   generation_ = std::max(generation_, generation);
-  place.record = &job;
-  job.number = place.number;
+  place.hold(job);
+  job.number = JobNumber{generation << kSlotBits | index};
   return job;
 }
 
+/// Null where the table is full or the number is taken, or is none that a table gives.
 JobTable::Place* JobTable::take_place(JobNumber number) {
   const std::size_t index = index_of(number);
-  if (full() || number == JobNumber{}) return nullptr;
+  if (full() || number == JobNumber{} || generation_of(number) >> (kNumberBits - kSlotBits) != 0)
+    return nullptr;
   while (index >= places())
     add_places();
   Place& place = this->place(index);
-  if (place.record != nullptr) return nullptr;
-  place.number = number;
+  if (place.record() != nullptr) return nullptr;
   ++size_;
   return &place;
 }
 
-Job* JobTable::restore(JobNumber number) {
+Job* JobTable::restore(JobNumber number, const JobText::Contents& contents) {
   Place* const place = take_place(number);
   if (place == nullptr) return nullptr;
-  Job& job = take_job();
-  place->record = &job;
+  Job& job = take_job(contents);
+  place->hold(job);
   job.number = number;
   return &job;
 }
 
 bool JobTable::restore(JobNumber number, KeptResult& result) {
+  if (find(result.id()) != nullptr) return false;
   Place* const place = take_place(number);
-  if (place == nullptr || !by_id_.insert(&result).second) return false;
-  place->record = &result;
+  if (place == nullptr) return false;
+  place->hold(result);
+  by_id_.insert(index_of(number));
   return true;
 }
 
 void JobTable::restored() {
-  free_places_.make_room(places());
   for (std::size_t i = 0; i < places(); ++i)
-    if (place(i).record == nullptr) free_places_.push(static_cast<std::uint32_t>(i));
+    if (place(i).record() == nullptr) push_free(static_cast<PlaceIndex>(i));
 }
 
 void JobTable::index(Job& job) {
-  const bool fresh = try_index(job);
+  const bool fresh = by_id_.insert(index_of(job.number)).second;
   LANEMQ_CHECK(fresh);
+}
+
+bool JobTable::try_index(Job& job) {
+  if (by_id_.find(job.id()) != by_id_.end()) return false;
+  index(job);
+  return true;
 }
 
 Record* JobTable::find(std::string_view id) const {
   const auto entry = by_id_.find(id);
-  return entry == by_id_.end() ? nullptr : *entry;
+  return entry == by_id_.end() ? nullptr : meant(*entry);
 }
 
 Record* JobTable::find(JobNumber number) const {
-  const std::size_t index = index_of(number);
-  if (index >= places_.size() * kChunk || place(index).number != number) return nullptr;
-  return place(index).record;
+  const PlaceIndex index = index_of(number);
+  if (index >= places()) return nullptr;
+  Record* const record = place(index).record();
+  return record == nullptr || record->number != number ? nullptr : record;
 }
 
 void JobTable::replace(Job& job, KeptResult* result) {
-  const auto entry = by_id_.find(static_cast<Record*>(&job));
-  LANEMQ_CHECK(entry != by_id_.end() && job.ended() && job.result() == nullptr);
+  LANEMQ_CHECK(job.ended() && job.result() == nullptr);
   if (result == nullptr) {
-    by_id_.erase(entry);
+    const std::size_t erased = by_id_.erase(index_of(job.number));
+    LANEMQ_CHECK(erased == 1);
     return;
   }
-  // The key changes to another of the same id, so to its equal.
-  const_cast<Record*&>(*entry) = result;
   job.unqueued.result = result;
   result->job = &job;
 }
@@ -157,19 +174,17 @@ void JobTable::come_back(Job& job) {
 void JobTable::erase(Job& job) {
   if (KeptResult* const result = job.result()) {
     result->job = nullptr;
-    place(index_of(job.number)).record = result;
+    place(index_of(job.number)).hold(*result);
   } else {
     leave(job.number);
   }
   if (job.away() != nullptr) come_back(job);
   std::destroy_at(&job);
-  // Not construct_at: it would write zeros over all of the record first.
-  ::new (&job) Job;
-  free_jobs_.push_back(&job);
+  slots_.give_back(&job);
 }
 
 void JobTable::forget(KeptResult& result) {
-  by_id_.erase(static_cast<Record*>(&result));
+  by_id_.erase(index_of(result.number));
   if (result.job != nullptr)
     result.job->unqueued.result = nullptr;
   else
@@ -178,10 +193,17 @@ void JobTable::forget(KeptResult& result) {
 
 /// Nothing has the number any more.
 void JobTable::leave(JobNumber number) {
-  const std::size_t index = index_of(number);
-  place(index).record = nullptr;
-  free_places_.push(static_cast<std::uint32_t>(index));
+  place(index_of(number)).leave(generation_of(number));
+  push_free(index_of(number));
   --size_;
+}
+
+void JobTable::push_free(PlaceIndex index) {
+  if (free_places_++ == 0)
+    first_free_ = index;
+  else
+    place(last_free_).set_next(index);
+  last_free_ = index;
 }
 
 }  // namespace lanemq::core

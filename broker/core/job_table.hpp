@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "broker/core/job.hpp"
+#include "broker/core/job_slots.hpp"
 #include "broker/core/kept_result.hpp"
 
 namespace lanemq::core {
@@ -19,9 +20,10 @@ namespace lanemq::core {
 /// All jobs, and all kept results in the place of their jobs: found by number in O(1), and by an index of
 /// ids. Owns the jobs, which never move.
 ///
-/// Jobs live in slots that are used again, the last one left first: what is in flight stays in few cache
-/// lines, however many results are kept. Their numbers are of places that are used again in turn, so that the
-/// generation of none runs ahead: a number rises past 2^53 after 2^29 jobs in each of at least 1024 places.
+/// Jobs live in slots that are used again (JobSlots), their texts behind them: what is in flight stays in few
+/// cache lines, however many results are kept. Their numbers are of places that are used again in turn, so
+/// that the generation of none runs ahead: a number rises past 2^53 after 2^29 jobs in each of at least 1024
+/// places.
 class JobTable {
  public:
   /// Numbers begin at a generation below 2^28 that the caller draws, so that a worker's late words about a
@@ -31,7 +33,8 @@ class JobTable {
       : jobs_max_(jobs_max),
         first_generation_(first_generation),
         generation_(first_generation),
-        by_id_(0, IdHash{hash_seed}) {}
+        by_id_(0, IdHash{this, hash_seed}, IdEqual{this}) {}
+  ~JobTable();
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
 
@@ -39,12 +42,12 @@ class JobTable {
   /// Jobs and kept results; one that has both counts once.
   std::size_t size() const { return size_; }
 
-  /// A fresh job with a number. Requires: !full().
-  Job& create();
+  /// A fresh job with a number, its texts and nothing else. Requires: !full().
+  Job& create(const JobText::Contents& contents);
   /// Makes the job findable by its id. Requires: nothing else has it.
   void index(Job& job);
   /// The same where something else may have the id: then false.
-  bool try_index(Job& job) { return by_id_.insert(&job).second; }
+  bool try_index(Job& job);
   Record* find(std::string_view id) const;
   /// The highest generation so far; numbers of later ones were never used. Before the first job another one
   /// may be set to begin with.
@@ -53,7 +56,7 @@ class JobTable {
 
   /// What was known before the broker stopped, under its old number: a fresh job, or a result that is already
   /// made. Null where the table is full or the number is taken. No job is created before restored().
-  Job* restore(JobNumber number);
+  Job* restore(JobNumber number, const JobText::Contents& contents);
   bool restore(JobNumber number, KeptResult& result);
   /// Everything has been restored.
   void restored();
@@ -65,7 +68,7 @@ class JobTable {
   /// listed place by place lists each once, whatever comes and goes meanwhile.
   std::size_t places() const { return places_.size() * kChunk; }
   /// Null where nothing is. Requires: index < places().
-  Record* at(std::size_t index) const { return place(index).record; }
+  Record* at(std::size_t index) const { return place(index).record(); }
 
   /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
   /// stays, under its number, until it is erased. Requires: its state says so.
@@ -84,80 +87,93 @@ class JobTable {
  private:
   static constexpr std::size_t kChunk = 1024, kAwayChunk = 256;
   static constexpr int kSlotBits = 24;  // of a number; the rest is the generation
+  static constexpr int kNumberBits = 56;
 
   struct AwaySlot {
     alignas(Away) std::array<std::byte, sizeof(Away)> bytes;
   };
 
-  /// What a number stands for.
-  struct Place {
-    JobNumber number{};
-    Record* record = nullptr;
+  using PlaceIndex = std::uint32_t;  // below 2^24, since numbers have as many bits for it
+
+  /// What a number stands for: a record, or the generation that the place was used for last and the place
+  /// that is free after it.
+  class Place {
+   public:
+    Record* record() const { return is_free() ? nullptr : reinterpret_cast<Record*>(word_ & ~kResult); }
+    /// Null for a result, which it does not look at.
+    Job* job() const {
+      return (word_ & (kFree | kResult)) != 0 ? nullptr : static_cast<Job*>(reinterpret_cast<Record*>(word_));
+    }
+    void hold(Record& record) {
+      word_ = reinterpret_cast<std::uint64_t>(&record) | (record.is_result ? kResult : 0);
+    }
+    void leave(std::uint64_t generation) { word_ = generation << kGenerationAt | kFree; }
+    /// Requires: it is free.
+    std::uint64_t generation() const { return word_ >> kGenerationAt; }
+    PlaceIndex next() const { return static_cast<PlaceIndex>(word_ >> 1 & kIndexMax); }
+    void set_next(PlaceIndex next) { word_ = (word_ & ~(kIndexMax << 1)) | std::uint64_t{next} << 1; }
+
+   private:
+    static constexpr std::uint64_t kIndexMax = (std::uint64_t{1} << kSlotBits) - 1;
+    static constexpr int kGenerationAt = 1 + kSlotBits;
+    static constexpr std::uint64_t kFree = 1, kResult = 2;  // beside an address
+    static_assert(alignof(Record) > kResult + kFree);
+
+    bool is_free() const { return (word_ & kFree) != 0; }
+
+    std::uint64_t word_ = kFree;
   };
+  static_assert(sizeof(Place) == 8);
 
   /// Ids come from strangers: with a seed that they do not know, nobody can aim at one bucket.
   struct IdHash {
     using is_transparent = void;
+    const JobTable* table = nullptr;
     std::uint64_t seed = 0;
     std::size_t operator()(std::string_view id) const {
       return XXH3_64bits_withSeed(id.data(), id.size(), seed);
     }
-    std::size_t operator()(const Record* record) const { return (*this)(record->id()); }
+    std::size_t operator()(PlaceIndex index) const { return (*this)(table->meant(index)->id()); }
   };
   struct IdEqual {
     using is_transparent = void;
-    static std::string_view id(std::string_view text) { return text; }
-    static std::string_view id(const Record* record) { return record->id(); }
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const {
-      if constexpr (std::is_same_v<A, B>)
-        return a == b;  // two records: an id is only ever indexed once
-      else
-        return id(a) == id(b);
-    }
+    const JobTable* table = nullptr;
+    bool operator()(PlaceIndex a, PlaceIndex b) const { return a == b; }  // an id is only ever indexed once
+    bool operator()(PlaceIndex index, std::string_view id) const { return table->meant(index)->id() == id; }
+    bool operator()(std::string_view id, PlaceIndex index) const { return (*this)(index, id); }
   };
 
-  static std::size_t index_of(JobNumber number) {
-    return static_cast<std::uint64_t>(number) & ((std::uint64_t{1} << kSlotBits) - 1);
+  static PlaceIndex index_of(JobNumber number) {
+    return static_cast<PlaceIndex>(static_cast<std::uint64_t>(number) &
+                                   ((std::uint64_t{1} << kSlotBits) - 1));
+  }
+  static std::uint64_t generation_of(JobNumber number) {
+    return static_cast<std::uint64_t>(number) >> kSlotBits;
+  }
+  /// What the id of the place's record means: its result, where it has one.
+  Record* meant(PlaceIndex index) const {
+    Record* const record = place(index).record();
+    KeptResult* const result = record->result();
+    return result != nullptr ? static_cast<Record*>(result) : record;
   }
   Place& place(std::size_t index) const { return places_[index / kChunk][index % kChunk]; }
   void add_places();
   Place* take_place(JobNumber number);
-  Job& take_job();
+  Job& take_job(const JobText::Contents& contents);
   void leave(JobNumber number);
 
-  /// The places that are free, the one left longest ago first: a ring with room for all of them.
-  class FreePlaces {
-   public:
-    bool empty() const { return size_ == 0; }
-    /// Requires: it is empty.
-    void make_room(std::size_t places) {
-      ring_.resize(places);
-      first_ = 0;
-    }
-    void push(std::uint32_t place) { ring_[(first_ + size_++) % ring_.size()] = place; }
-    std::uint32_t pop() {
-      const std::uint32_t place = ring_[first_];
-      first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
-      --size_;
-      return place;
-    }
-
-   private:
-    std::vector<std::uint32_t> ring_;
-    std::size_t first_ = 0, size_ = 0;
-  };
+  void push_free(PlaceIndex index);
 
   std::size_t jobs_max_;
   std::uint64_t first_generation_, generation_;
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Place[]>> places_;
-  FreePlaces free_places_;
-  std::vector<std::unique_ptr<Job[]>> chunks_;
-  std::vector<Job*> free_jobs_;
+  std::size_t free_places_ = 0;  // a line through them, the one left longest ago first
+  PlaceIndex first_free_ = 0, last_free_ = 0;
+  JobSlots slots_{sizeof(Job) + JobSlots::kStep};
   std::vector<std::unique_ptr<AwaySlot[]>> away_chunks_;
   std::vector<void*> free_aways_;
-  absl::flat_hash_set<Record*, IdHash, IdEqual> by_id_;
+  absl::flat_hash_set<PlaceIndex, IdHash, IdEqual> by_id_;
 };
 
 }  // namespace lanemq::core

@@ -50,13 +50,13 @@ std::size_t KeptResult::bytes() const {
   return bytes;
 }
 
-KeptResults::Of KeptResults::of(const Job& job) {
+KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
   return {.number = job.number,
           .attempt = job.attempt,
           .submitted_lane = job.submitted_lane,
           .durable = job.durable,
           .service = &job.stream().service(),
-          .body_hash = job.body_hash,
+          .body_hash = body_hash,
           .model = job.text.get(JobText::model)};
 }
 
@@ -97,7 +97,7 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
     kept.extra->ending = std::move(ending);
     kept.extra->answer = std::move(answer);
     if (!small) kept.extra->body = end.body.owned();
-    if (apart) kept.extra->timer.object = &kept;
+    if (apart) kept.extra->apart = &kept;
   }
   (apart ? apart_ : usual_).push_back(kept);
   bytes_ += kept.bytes();

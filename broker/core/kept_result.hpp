@@ -47,7 +47,7 @@ struct KeptResult final : Record {
   std::size_t bytes() const;
 
   /// Kept for a time of its own, not for the usual one.
-  bool apart() const { return extra && extra->timer.object != nullptr; }
+  bool apart() const { return extra && extra->apart != nullptr; }
 
   /// What is left of the job, null where it is not dead.
   DeadJob* dead() const { return extra ? extra->dead.get() : nullptr; }
@@ -59,9 +59,10 @@ struct KeptResult final : Record {
   struct Extra {
     std::unique_ptr<Ending> ending;
     std::unique_ptr<AnswerStream> answer;
-    std::unique_ptr<DeadJob> dead;             ///< what KeptResults::bury() was given
-    Blob body;                                 ///< where too large to stand behind the record
-    Timer timer{.owner = TimerOwner::result};  ///< its object is set where it is for the holder to use
+    std::unique_ptr<DeadJob> dead;          ///< what KeptResults::bury() was given
+    Blob body;                              ///< where too large to stand behind the record
+    Timer timer{TimerOwner::result, this};  ///< for the holder to use, where it is kept apart
+    KeptResult* apart = nullptr;            ///< the result itself, where it is kept for a time of its own
   };
 
   std::uint32_t attempt = 0;  ///< the last hand-over
@@ -109,7 +110,7 @@ class KeptResults {
     std::uint64_t body_hash = 0;
     std::string_view model;
   };
-  static Of of(const Job& job);
+  static Of of(const Job& job, std::uint64_t body_hash);
   /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
   /// bytes, else copied. `answer`: what is kept of a streamed one.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,

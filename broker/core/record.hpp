@@ -16,8 +16,8 @@ enum class JobNumber : std::uint64_t {};
 /// What is known of a job under its id and its number: the Job itself until it ends, then its KeptResult.
 /// There are no others.
 struct Record {
-  JobNumber number{};
-  const bool is_result;
+  JobNumber number : 56 {};
+  const bool is_result : 1;
 
   /// The job, null when there is only its result.
   Job* job();

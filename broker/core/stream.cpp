@@ -24,7 +24,7 @@ void ClientQueue::push(Job& job) {
 
 void ClientQueue::put_back(Job& job) {
   job.returned = true;
-  const bool fresh = returned_.emplace(job.arrival, &job).second;
+  const bool fresh = returned_.emplace(std::uint64_t{job.arrival}, &job).second;
   LANEMQ_CHECK(fresh);
 }
 

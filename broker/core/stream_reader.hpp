@@ -17,7 +17,7 @@ struct Job;
 /// or a fetch that follows it. Lives with the job's AnswerStream, until the job ends or the reader is left
 /// behind.
 struct StreamReader {
-  Timer timer{.owner = TimerOwner::reader, .object = this};  ///< when it may have to be let go
+  Timer timer{TimerOwner::reader, this};  ///< when it may have to be let go
   Job* job = nullptr;
   Connection* connection = nullptr;  ///< holds a reference
   std::string envelope, ref;

@@ -76,7 +76,7 @@ void TimerWheel::set(Timer& timer, TimePoint when) {
   const std::int64_t us = std::max<std::int64_t>(when.time_since_epoch().count(), 0);
   const auto tick = (static_cast<std::uint64_t>(us) + 999) / 1000;  // rounded up: never early
   // What lies beyond the highest level waits in its last slot: there is none behind it to wrap around to.
-  timer.tick = std::min(std::max(tick, current_ + 1), kSpan);
+  timer.tick = std::min(std::max(tick, current_ + 1), kSpan) & kSpan;
   link(timer);
   ++size_;
 }

@@ -14,13 +14,25 @@ enum class TimerOwner : std::uint8_t { connection, job, reader, result, service,
 
 /// A timer inside the object that waits. Set in at most one wheel.
 struct Timer {
+  Timer() = default;
+  /// `object`: the owner itself, of the type that `of` says. Requires: the timer lies in it.
+  Timer(TimerOwner of, const void* object)
+      : owner(of),
+        offset(static_cast<std::uint16_t>(reinterpret_cast<const char*>(this) -
+                                          static_cast<const char*>(object))) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  bool is_set() const { return next != nullptr; }
+  void* object() { return reinterpret_cast<char*>(this) - offset; }
+
   Timer* previous = nullptr;  ///< null when not set
   Timer* next = nullptr;
-  std::uint64_t tick = 0;
-  TimerOwner owner = TimerOwner::job;
-  void* object = nullptr;  ///< the owner itself, of the type that `owner` says
-  bool is_set() const { return next != nullptr; }
+  std::uint64_t tick : 40 = 0;
+  TimerOwner owner : 8 = TimerOwner::job;
+  std::uint16_t offset = 0;  ///< of the timer in its owner
 };
+static_assert(sizeof(Timer) == 24);
 
 /// Deadlines of any number of objects: a hierarchical timing wheel (Varghese & Lauck, 1987) of 5 levels of
 /// 512 slots with a tick of 1 ms. Setting and clearing are O(1); a timer fires at the first pop_due() at or

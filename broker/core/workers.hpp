@@ -58,7 +58,7 @@ class Service {
   std::array<std::int64_t, kLanesMax> owed{};
   RetryBudget retries;
   CircuitBreaker breaker;
-  Timer timer{.owner = TimerOwner::service, .object = this};  ///< set when the breaker may admit another call
+  Timer timer{TimerOwner::service, this};  ///< set when the breaker may admit another call
 };
 
 /// A worker that said it is ready.
@@ -70,7 +70,7 @@ struct Worker {
   LaneMask lanes = 0;  ///< 0: every lane
   std::uint32_t capacity = 0, running = 0;
   IntrusiveList<Away, &Away::hook> leases;
-  Timer timer{.owner = TimerOwner::worker, .object = this};
+  Timer timer{TimerOwner::worker, this};
   TimePoint heard_at{};
   Grouping grouping;              ///< its max: the `batch` of its ready
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said

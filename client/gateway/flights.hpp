@@ -24,12 +24,13 @@ namespace lanemq::gateway {
 /// What a request asks of the broker.
 struct JobPlan {
   Caller caller{};
-  std::string lane{};                    ///< empty: the broker's default
-  std::vector<RouteStep> steps{};        ///< at least one, each with its service
-  const ModelSettings* route = nullptr;  ///< null: there are no fall-backs
+  std::string lane{};                            ///< empty: the broker's default
+  std::vector<RouteStep> steps{};                ///< at least one, each with its service
+  std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
   Blob body{};
   bool stream = false;
+  bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
   /// Of a stream: until its first content; one that runs is never ended by it.
   std::optional<std::chrono::milliseconds> first_content{};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,6 +16,9 @@
 
 namespace lanemq::gateway {
 
+/// When to ask again for what could not be asked.
+inline constexpr std::chrono::milliseconds kUnavailableRetryAfter{1'000};
+
 /// What all routes share. Lives as long as the program; everything belongs to the loop's thread, on which the
 /// client's callbacks come, too, and never inside the call that asked.
 struct Gateway {
@@ -24,6 +29,8 @@ struct Gateway {
   Metrics& metrics;
 
   bool draining = false;  ///< new work is refused
+  /// The broker has been silent for so long that nobody should wait for it who cannot.
+  std::function<bool()> broker_is_away = [] { return false; };
 };
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.

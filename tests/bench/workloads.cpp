@@ -285,7 +285,7 @@ const std::vector<Workload>& workloads() {
        run_batches_both},
       {"latency", {{"p50", "us", 1, ratio_at_most(1.15)}, {"p99", "us", 1}}, run_latency},
       {"enqueue",
-       {{"rate", "jobs/s", 0, at_least(300'000)}, {"rss", "bytes/job", 0, at_most(500)}},
+       {{"rate", "jobs/s", 0, at_least(300'000)}, {"rss", "bytes/job", 0, at_most(300)}},
        run_enqueue},
       {"priority", {{"p50", "ms", 3}, {"p99", "ms", 3, at_most(5)}, {"max", "ms", 3}}, run_priority},
   };

@@ -116,11 +116,11 @@ void HttpServer::Core::sweep_later() {
   });
 }
 
-void HttpServer::Core::await_signal(const std::function<void()>& on_signal) {
-  signals_.async_wait([this, on_signal](error_code error, int) {
+void HttpServer::Core::await_signal() {
+  signals_.async_wait([this](error_code error, int number) {
     if (error) return;
-    on_signal();
-    await_signal(on_signal);
+    number == SIGHUP ? on_reload() : on_stop();
+    await_signal();
   });
 }
 
@@ -175,8 +175,10 @@ std::uint16_t HttpServer::port() const {
   return core_->acceptor.local_endpoint().port();
 }
 
-void HttpServer::run(std::function<void()> on_signal) {
-  core_->await_signal(on_signal);
+void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload) {
+  core_->on_stop = std::move(on_stop);
+  core_->on_reload = std::move(on_reload);
+  core_->await_signal();
   core_->sweep_later();
   core_->accept();
   core_->context.run();

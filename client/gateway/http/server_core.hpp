@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -43,7 +44,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   /// Has what the connection has to say written soon, together with what others have.
   void write_soon(std::shared_ptr<Connection> connection);
   void sweep_later();
-  void await_signal(const std::function<void()>& on_signal);
+  void await_signal();
   void close_all();
 
   const ServerOptions options;
@@ -51,6 +52,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const RefusalAnswer refusal_answer;
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;
+  std::function<void()> on_stop, on_reload;
   BodyBytes body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
   ServerCounters counters;
   std::size_t busy = 0;
@@ -68,7 +70,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 
   std::vector<std::shared_ptr<Connection>> writing_, written_;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
-  asio::signal_set signals_{context, SIGTERM, SIGINT};
+  asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
 };
 
 }  // namespace lanemq::gateway

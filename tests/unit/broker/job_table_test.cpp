@@ -15,11 +15,14 @@
 namespace lanemq::core {
 namespace {
 
+JobText::Contents named(std::string_view id) {
+  JobText::Contents contents;
+  contents.parts[JobText::id] = id;
+  return contents;
+}
+
 Job& add(JobTable& table, const std::string& id) {
-  Job& job = table.create();
-  JobText::Parts parts{};
-  parts[JobText::id] = id;
-  job.text.assign(parts);
+  Job& job = table.create(named(id));
   table.index(job);
   return job;
 }
@@ -35,7 +38,7 @@ struct TableBench {
     if (answer) {
       const Terminal how{
           .id = job.id(), .client_named_it = true, .attempts = 3, .body = Blob::borrow(*answer)};
-      result = &results.add(KeptResults::of(job), how, nullptr, true);
+      result = &results.add(KeptResults::of(job, 99), how, nullptr, true);
     }
     job.state = JobState::succeeded;
     table.replace(job, result);
@@ -128,7 +131,6 @@ TEST(JobTable, a_result_tells_how_its_job_ended) {
     JobTable& table = bench.table;
     Job& job = add(table, "a");
     job.attempt = 4;
-    job.body_hash = 99;
     const std::string answer(size, 'x');
     KeptResult& result = *bench.end(job, answer);
     table.erase(job);
@@ -168,6 +170,14 @@ TEST(JobTable, is_full_at_its_bound_and_not_after) {
   EXPECT_FALSE(table.full());
 }
 
+TEST(JobTable, an_id_that_is_taken_is_not_indexed_again) {
+  JobTable table(10);
+  Job& first = add(table, "a");
+  EXPECT_FALSE(table.try_index(table.create(named("a"))));
+  EXPECT_TRUE(table.try_index(table.create(named("b"))));
+  EXPECT_EQ(table.find("a"), &first);
+}
+
 TEST(JobTable, jobs_stay_where_they_are) {
   JobTable table(10000);
   Job& first = add(table, "first");
@@ -182,14 +192,15 @@ TEST(JobTable, a_used_slot_is_as_new) {
   Job& job = add(table, "a");
   job.attempts = 7;
   job.state = JobState::failed;
-  job.crashes = 1;
+  job.attempt = 1;
   bench.end(job, std::nullopt);
   table.erase(job);
 
-  Job& again = table.create();
+  Job& again = table.create({});
   EXPECT_EQ(again.attempts, 0);
   EXPECT_EQ(again.state, JobState::queued);
-  EXPECT_EQ(again.crashes, 0);
+  EXPECT_EQ(again.attempt, 0u);
+  EXPECT_EQ(again.id(), "");
 }
 
 TEST(JobTable, two_lives_of_a_broker_share_no_number) {
@@ -208,10 +219,7 @@ TEST(JobTable, a_place_goes_on_behind_all_that_an_earlier_life_can_have_used_it_
   TableBench bench(2000);
   const JobNumber written{std::uint64_t{77} << 24};
   bench.table.set_first_generation(5000);
-  Job* const old = bench.table.restore(written);
-  JobText::Parts parts{};
-  parts[JobText::id] = "old";
-  old->text.assign(parts);
+  Job* const old = bench.table.restore(written, named("old"));
   bench.table.index(*old);
   bench.table.restored();
 

@@ -32,7 +32,7 @@ class ParkingTest : public testing::Test {
   }
   Job& push(Stream& stream) {
     Job& job = jobs_.emplace_back();
-    job.arrival = jobs_.size();
+    job.arrival = jobs_.size() & Job::kArrivalMax;
     job.queue = &clients_.join(clients_.named("c"), stream);
     stream.push(job);
     return job;

@@ -21,8 +21,8 @@ class StreamTest : public testing::Test {
  protected:
   Job& job(Stream& stream, std::uint64_t arrival, const std::string& client = "c", std::uint32_t cost = 0) {
     Job& added = jobs_.emplace_back();
-    added.arrival = arrival;
-    added.input_tokens = cost;
+    added.arrival = arrival & Job::kArrivalMax;
+    added.set_expected({.input_tokens = cost});
     added.queue = &clients_.join(clients_.named(client), stream);
     return added;
   }
@@ -108,7 +108,7 @@ TEST_F(StreamTest, of_one_client_the_head_is_always_the_oldest) {
     for (const std::uint8_t step : steps) {
       if (step < 100) {
         jobs.emplace_back();
-        jobs.back().arrival = jobs.size();
+        jobs.back().arrival = jobs.size() & Job::kArrivalMax;
         jobs.back().queue = &clients.join(clients.named("c"), stream);
         stream.push(jobs.back());
         inside.push_back(&jobs.back());
@@ -222,8 +222,8 @@ TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_ea
     constexpr std::uint32_t kCostMax = 5000;
     const auto submit = [&](std::size_t client) {
       Job& job = jobs.emplace_back();
-      job.arrival = jobs.size();
-      job.input_tokens = 1 + static_cast<std::uint32_t>(random() % kCostMax);
+      job.arrival = jobs.size() & Job::kArrivalMax;
+      job.set_expected({.input_tokens = 1 + static_cast<std::uint32_t>(random() % kCostMax)});
       job.queue = &clients.join(clients.named(std::to_string(client)), stream);
       stream.push(job);
     };
@@ -289,8 +289,8 @@ TEST_F(StreamTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
       Stream* const first = group.first();
       if (what < 100) {
         Job& job = jobs.emplace_back();
-        job.arrival = jobs.size();
-        job.input_tokens = what;
+        job.arrival = jobs.size() & Job::kArrivalMax;
+        job.set_expected({.input_tokens = what});
         job.queue = &clients.join(clients.named(which % 2 ? "a" : "b"), stream);
         stream.push(job);
       } else if (what < 200 && first != nullptr) {
@@ -302,7 +302,7 @@ TEST_F(StreamTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
       Stream *next = nullptr, *oldest = nullptr;
       for (Stream* other : streams) {
         if (other->empty()) continue;
-        const auto order = [&](const Stream& s) { return std::pair(lane.turn_of(s), s.head()->arrival); };
+        const auto order = [&](const Stream& s) { return std::pair(lane.turn_of(s), s.head_arrival()); };
         if (next == nullptr || order(*other) < order(*next)) next = other;
         if (oldest == nullptr || other->head()->arrival < oldest->head()->arrival) oldest = other;
         RC_ASSERT(other->head_cost() == other->head()->cost());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,12 +63,16 @@ class HttpHandlerTest : public testing::Test {
 
   /// The next outcome, or a failure named "none" when none comes.
   FinishedJob next() {
-    std::vector<FinishedJob> jobs;
     if (client_) turn_until_answered(*client_, *sink_);
-    std::vector<StreamPiece> pieces;
-    sink_->take(jobs, pieces);
+    std::vector<FinishedJob> jobs = take();
     if (jobs.empty()) return {{}, JobOutcome::failure({.code = "none"})};
     return std::move(jobs[0]);
+  }
+  std::vector<FinishedJob> take() {
+    std::vector<FinishedJob> jobs;
+    std::vector<StreamPiece> pieces;
+    sink_->take(jobs, pieces);
+    return jobs;
   }
 
   JobOutcome ask(const std::string& url, std::vector<std::string> headers = {}) {
@@ -179,6 +184,26 @@ TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
   handler.start(job, Completion(sink_, {1, 1}));
 
   EXPECT_EQ(next().outcome.report->code, "timeout");
+}
+
+TEST_F(HttpHandlerTest, a_burst_of_calls_is_begun_in_several_turns) {
+  constexpr std::uint64_t kCalls = 200;
+  client_ = std::make_shared<HttpClient>(HttpOptions{.calls_max = kCalls});
+  CannedUpstream upstream(answer("200 OK\r\nConnection: close", "yes"));
+  HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));
+  std::set<std::uint64_t> answered;
+
+  for (std::uint64_t job = 1; job <= kCalls; ++job)
+    start(handler, {job, 1}, "question.");
+  while (answered.size() < kCalls) {
+    ASSERT_TRUE(turn_until_answered(*client_, *sink_));
+    for (const FinishedJob& job : take()) {
+      EXPECT_TRUE(job.outcome.succeeded());
+      EXPECT_TRUE(answered.insert(job.lease.job).second);
+    }
+  }
+
+  EXPECT_EQ(client_->next_wakeup(), std::nullopt);
 }
 
 TEST_F(HttpHandlerTest, a_cancelled_call_ends_now) {

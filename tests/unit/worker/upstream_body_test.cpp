@@ -75,6 +75,15 @@ TEST(ReadBody, keeps_what_it_read_of_a_broken_body) {
   EXPECT_FALSE(read_body("not json").usage);
 }
 
+TEST(ReadBody, reads_what_is_escaped) {
+  const BodyFacts facts = read_body(
+      R"({"\u0075sage":{"prompt_tok\u0065ns":3},"error":{"message":"caf\u00e9 \"x\"","code":529}})");
+
+  EXPECT_EQ(facts.usage->input_tokens, 3);
+  EXPECT_EQ(facts.error_message, "caf\xC3\xA9 \"x\"");
+  EXPECT_EQ(facts.error_status, 529);
+}
+
 TEST(ReadBody, survives_any_depth) {
   std::string deep = R"({"a":)";
   deep.append(200'000, '[');

@@ -36,6 +36,9 @@ constexpr std::chrono::seconds kKnownFor{50};
 /// Calls to a target that set up TLS connections at once. Handshakes cost both ends CPU, and a connection
 /// that turns out to be HTTP/2 takes many of the calls that wait.
 constexpr std::size_t kHandshakesMax = 32;
+/// Begun in one turn; the others wait for the next ones. Beginning costs a connection, perhaps, and a
+/// request.
+constexpr std::size_t kStartsPerTurn = 32;
 constexpr int kEventsPerTurn = 256;
 /// Parts of an answer that arrive together are passed on together, up to so many bytes.
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
@@ -131,6 +134,7 @@ class HttpClient::Engine {
   }
 
   std::optional<TimePoint> next_wakeup() const {
+    if (starts_wait_) return TimePoint{};
     std::optional<TimePoint> due = timer_due_;
     if (!timers_.empty()) due = std::min(due.value_or(TimePoint::max()), timers_.begin()->first);
     return due;
@@ -139,6 +143,10 @@ class HttpClient::Engine {
   void advance(TimePoint now) {
     const auto due = next_wakeup();
     if (!due || *due > now) return;
+    starts_left_ = kStartsPerTurn;
+    if (std::exchange(starts_wait_, false))
+      for (Target& target : targets_)
+        start_waiting(target);
     if (timer_due_ && *timer_due_ <= now) {
       timer_due_.reset();
       act(CURL_SOCKET_TIMEOUT, 0);
@@ -242,6 +250,11 @@ class HttpClient::Engine {
     const bool known = now < target.known_until;
     const std::size_t connecting_max = !known ? 1 : target.secure ? kHandshakesMax : options_.calls_max;
     while (!target.waiting.empty() && target.connecting < connecting_max) {
+      if (starts_left_ == 0) {
+        starts_wait_ = true;
+        return;
+      }
+      --starts_left_;
       Call& call = *target.waiting.front();
       target.waiting.pop_front();
       call.begun_at = now;
@@ -618,6 +631,8 @@ class HttpClient::Engine {
   CURLM* multi_ = nullptr;
   std::optional<TimePoint> timer_due_;
 
+  std::size_t starts_left_ = kStartsPerTurn;
+  bool starts_wait_ = false;    ///< for the next turn's
   std::deque<Target> targets_;  ///< one a service; addresses are kept
   std::map<wire::Lease, CallPtr, ByJob> active_;
   std::vector<CallPtr> idle_;                     ///< at most calls_max

@@ -1,143 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/http/upstream_body.hpp"
 
+#include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
 
-#include <nlohmann/json.hpp>
+#include "json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {
 
-using Json = nlohmann::json;
 using Count = std::optional<std::int64_t>;
 
 constexpr std::size_t kTextBytesMax = 4096;  ///< of an error's text
 
-/// Where a key at a place of interest leads.
-enum class Place : unsigned char { elsewhere, top, usage, input_details, output_details, error };
+/// A count that is none, as one below zero, changes nothing.
+void take_count(std::string_view value, Count& count) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && end == value.data() + value.size() && number >= 0) count = number;
+}
 
-/// Follows the parser to the few places of interest and takes down what stands there. The parser keeps its
-/// own stack on the heap, so depth costs no stack here; below the places of interest levels are only counted.
-class FactReader final : public nlohmann::json_sax<Json> {
- public:
-  BodyFacts facts;
-  Count cache_creation;
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }  // negative: not a count
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      count(static_cast<std::int64_t>(value));
-    return true;
-  }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t& value) override {
-    text(value);
-    return true;
-  }
-  bool binary(binary_t&) override { return true; }
-  bool key(string_t& name) override {
-    if (ignored_ == 0) key_ = name;
-    return true;
-  }
-
-  bool start_object(std::size_t) override {
-    if (ignored_ > 0) return ++ignored_, true;
-    const Place place = entered();
-    if (place == Place::elsewhere) return ++ignored_, true;
-    path_[depth_++] = place;
-    return true;
-  }
-  bool end_object() override {
-    if (ignored_ > 0)
-      --ignored_;
-    else
-      --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override { return ++ignored_, true; }
-  bool end_array() override { return --ignored_, true; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
-  }
-
- private:
-  Place here() const { return depth_ == 0 ? Place::elsewhere : path_[depth_ - 1]; }
-
-  Place entered() const {
-    if (depth_ == 0) return Place::top;
-    if (here() == Place::top && key_ == "usage") return Place::usage;
-    if (here() == Place::top && key_ == "error") return Place::error;
-    if (here() != Place::usage) return Place::elsewhere;
-    if (key_ == "prompt_tokens_details" || key_ == "input_tokens_details") return Place::input_details;
-    if (key_ == "completion_tokens_details" || key_ == "output_tokens_details") return Place::output_details;
-    return Place::elsewhere;
-  }
-
-  void count(std::int64_t value) {
-    if (ignored_ > 0) return;
-    if (here() == Place::error && key_ == "code" && value >= 400 && value <= 599)
-      facts.error_status = static_cast<long>(value);
-    if (Count* slot = count_slot()) *slot = value;
-  }
-
-  Count* count_slot() {
-    const auto usage = [&]() -> wire::Usage& {
-      if (!facts.usage) facts.usage.emplace();
-      return *facts.usage;
-    };
-    switch (here()) {
-      case Place::usage:
-        if (key_ == "prompt_tokens" || key_ == "input_tokens") return &usage().input_tokens;
-        if (key_ == "completion_tokens" || key_ == "output_tokens") return &usage().output_tokens;
-        if (key_ == "cache_read_input_tokens") return &usage().cached_tokens;
-        if (key_ == "cache_creation_input_tokens") return &cache_creation;
-        return nullptr;
-      case Place::input_details:
-        return key_ == "cached_tokens" ? &usage().cached_tokens : nullptr;
-      case Place::output_details:
-        return key_ == "reasoning_tokens" ? &usage().reasoning_tokens : nullptr;
-      default:
-        return nullptr;
-    }
-  }
-
-  void text(const std::string& value) {
-    if (ignored_ > 0) return;
-    const bool inside = here() == Place::error;
-    if (!inside && here() != Place::top) return;
-    const auto set = [&](std::string& slot) {
-      // What stands inside `error` wins over the top, where `type` may be just "error".
-      if (inside || slot.empty()) slot.assign(value, 0, kTextBytesMax);
-    };
-    if (key_ == "code")
-      set(facts.error_code);
-    else if (key_ == "type")
-      set(facts.error_type);
-    else if (key_ == "message" || (key_ == "error" && !inside))
-      set(facts.error_message);
-  }
-
-  Place path_[3] = {};
-  std::size_t depth_ = 0;    ///< places of interest entered, at most top, usage, details
-  std::size_t ignored_ = 0;  ///< levels entered beside them
-  std::string key_;
+struct Counts {
+  Count input, output, cached, cache_creation, reasoning;
 };
+
+/// Goes through the object that comes next, if one does, and gives each member to `take`, which goes on
+/// behind its value.
+template <class Take>
+void for_each_member(JsonCursor& cursor, Take take) {
+  if (!cursor.enter_object()) {
+    cursor.value();
+    return;
+  }
+  std::string_view key;
+  while (cursor.member(key))
+    take(key);
+}
+
+void read_detail(JsonCursor& cursor, std::string_view name, Count& count) {
+  for_each_member(cursor, [&](std::string_view key) {
+    const std::string_view value = cursor.value();
+    if (json_says(key, name)) take_count(value, count);
+  });
+}
+
+void read_usage(JsonCursor& cursor, Counts& counts) {
+  for_each_member(cursor, [&](std::string_view key) {
+    const auto is = [key](std::string_view name) { return json_says(key, name); };
+    if (is("prompt_tokens_details") || is("input_tokens_details"))
+      return read_detail(cursor, "cached_tokens", counts.cached);
+    if (is("completion_tokens_details") || is("output_tokens_details"))
+      return read_detail(cursor, "reasoning_tokens", counts.reasoning);
+    const std::string_view value = cursor.value();
+    if (is("prompt_tokens") || is("input_tokens"))
+      take_count(value, counts.input);
+    else if (is("completion_tokens") || is("output_tokens"))
+      take_count(value, counts.output);
+    else if (is("cache_read_input_tokens"))
+      take_count(value, counts.cached);
+    else if (is("cache_creation_input_tokens"))
+      take_count(value, counts.cache_creation);
+  });
+}
+
+/// What stands inside `error` wins over the top, where `type` may be just "error".
+void take_text(std::string_view value, bool wins, std::string& text) {
+  if (!wins && !text.empty()) return;
+  // What is cut off before it is read may end in half an escape; so what is read is cut off.
+  if (const auto said = unquoted_json(value)) text.assign(*said, 0, kTextBytesMax);
+}
+
+void read_error(JsonCursor& cursor, BodyFacts& facts) {
+  for_each_member(cursor, [&](std::string_view key) {
+    const std::string_view value = cursor.value();
+    if (json_says(key, "code")) {
+      Count status;
+      take_count(value, status);
+      if (status && *status >= 400 && *status <= 599) facts.error_status = static_cast<long>(*status);
+      take_text(value, true, facts.error_code);
+    } else if (json_says(key, "type")) {
+      take_text(value, true, facts.error_type);
+    } else if (json_says(key, "message")) {
+      take_text(value, true, facts.error_message);
+    }
+  });
+}
+
+/// Where they are told apart they count against the limit of input together; what is read does not.
+Count input_of(const Counts& counts) {
+  if (!counts.input || !counts.cache_creation) return counts.input;
+  const std::int64_t room = std::numeric_limits<std::int64_t>::max() - *counts.input;
+  return *counts.input + (*counts.cache_creation <= room ? *counts.cache_creation : 0);
+}
 
 }  // namespace
 
 BodyFacts read_body(std::string_view json) {
-  if (json.size() > kReadBytesMax) return {};
-  FactReader reader;
-  static_cast<void>(Json::sax_parse(json.begin(), json.end(), &reader));
-  BodyFacts& facts = reader.facts;
-  // Where they are told apart they count against the limit of input together; what is read does not.
-  if (reader.cache_creation && facts.usage && facts.usage->input_tokens &&
-      *reader.cache_creation <= std::numeric_limits<std::int64_t>::max() - *facts.usage->input_tokens)
-    *facts.usage->input_tokens += *reader.cache_creation;
-  return std::move(facts);
+  BodyFacts facts;
+  if (json.size() > kReadBytesMax) return facts;
+  Counts counts;
+  JsonCursor cursor(json);
+  for_each_member(cursor, [&](std::string_view key) {
+    const auto is = [key](std::string_view name) { return json_says(key, name); };
+    if (is("usage")) return read_usage(cursor, counts);
+    if (is("error") && cursor.peek() == '{') return read_error(cursor, facts);
+    const std::string_view value = cursor.value();
+    if (is("code"))
+      take_text(value, false, facts.error_code);
+    else if (is("type"))
+      take_text(value, false, facts.error_type);
+    else if (is("message") || is("error"))
+      take_text(value, false, facts.error_message);
+  });
+  const Count input = input_of(counts);
+  if (input || counts.output || counts.cached || counts.reasoning) {
+    facts.usage.emplace();
+    facts.usage->input_tokens = input;
+    facts.usage->output_tokens = counts.output;
+    facts.usage->cached_tokens = counts.cached;
+    facts.usage->reasoning_tokens = counts.reasoning;
+  }
+  return facts;
 }
 
 }  // namespace lanemq::worker

@@ -10,7 +10,8 @@
 
 namespace lanemq::worker {
 
-/// A longer body is not read for its usage, as reading it would hold up the other calls.
+/// A longer body is not read for its usage, as reading it would hold up the other calls: this much takes some
+/// milliseconds.
 inline constexpr std::size_t kReadBytesMax = std::size_t{8} * 1024 * 1024;
 
 /// What is read of an upstream's JSON body. Texts are absent (empty) where the body does not say them.

@@ -118,8 +118,9 @@ class Handler {
   /// A descriptor that the loop watches for as long as the worker runs; negative: none. Asked once, and owned
   /// by the handler. Handlers that share what is behind it name the same one.
   virtual int descriptor() const { return -1; }
-  /// The descriptor is readable. Called once a turn until it no longer is; of handlers that share the
-  /// descriptor, the first one is called.
+  /// The descriptor is readable. Called again and again until it no longer is, 150 µs apart, so that what
+  /// comes close together is answered together; of handlers that share the descriptor, the first one is
+  /// called.
   virtual void on_readable(TimePoint now) { static_cast<void>(now); }
   /// When advance() wants to be called next; absent: whenever.
   virtual std::optional<TimePoint> next_wakeup() const { return std::nullopt; }
