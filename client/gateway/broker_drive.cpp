@@ -28,10 +28,9 @@ void BrokerDrive::turn() {
 void BrokerDrive::wait() {
   const std::optional<Loop::TimePoint> wakeup = client_.next_wakeup();
   if (!wakeup || (set_for_ && *set_for_ <= *wakeup)) return;
-  const Loop::TimePoint now = loop_.now();
-  const auto pause =
-      std::max(std::chrono::ceil<std::chrono::milliseconds>(*wakeup - now), std::chrono::milliseconds(0));
-  set_for_ = now + pause;
+  const auto pause = std::max(std::chrono::ceil<std::chrono::milliseconds>(*wakeup - loop_.now()),
+                              std::chrono::milliseconds(0));
+  set_for_ = wakeup;
   timer_->after(pause, [this] {
     set_for_.reset();
     turn();

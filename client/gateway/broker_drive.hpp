@@ -30,7 +30,7 @@ class BrokerDrive {
   const std::shared_ptr<BrokerDrive*> alive_ = std::make_shared<BrokerDrive*>(this);
   LoopClient client_;
   const std::unique_ptr<Loop::Timer> timer_;
-  std::optional<Loop::TimePoint> set_for_;  ///< when the timer fires
+  std::optional<Loop::TimePoint> set_for_;  ///< what the timer waits for; empty: it is not set
   const std::unique_ptr<Loop::Watch> watch_;
 };
 

@@ -31,8 +31,8 @@ class Health {
   const HttpServer& server_;
   const BatchService* batches_ = nullptr;
   std::unique_ptr<Loop::Timer> timer_;
-  const Loop::TimePoint began_;
   bool asked_ = false;
+  const Loop::TimePoint began_;
   std::optional<Loop::TimePoint> answered_;
 };
 

@@ -168,7 +168,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   void ask() {
     if (responder_->gone()) return;
     asked_at_ = gateway_.loop.now();
-    gateway_.broker.fetch(at_broker_, kEventsWait,
+    gateway_.broker.fetch(at_broker_, until_next_look(),
                           [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
   }
 
