@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <lanemq/client.hpp>
+#include <lanemq/loop_client.hpp>
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http/loop.hpp"
@@ -19,12 +19,12 @@ namespace lanemq::gateway {
 /// When to ask again for what could not be asked.
 inline constexpr std::chrono::milliseconds kUnavailableRetryAfter{1'000};
 
-/// What all routes share. Lives as long as the program; everything but the client belongs to the loop's
-/// thread. The client's callbacks come on the client's thread: hand over with loop.post().
+/// What all routes share. Lives as long as the program; everything belongs to the loop's thread, on which the
+/// client's callbacks come, too, and never inside the call that asked.
 struct Gateway {
   const Settings& settings;
   Loop& loop;
-  Client& broker;
+  LoopClient& broker;
   const Access& access;
   Metrics& metrics;
 

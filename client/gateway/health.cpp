@@ -42,10 +42,12 @@ void Health::add_routes(Router& router) {
 }
 
 void Health::watch() {
-  if (ping_.valid() && ping_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-    if (ping_.get()) answered_ = gateway_.loop.now();
+  if (!std::exchange(asked_, true)) {
+    gateway_.broker.ping([this](const Reply<BrokerPong>& pong) {
+      asked_ = false;
+      if (pong) answered_ = gateway_.loop.now();
+    });
   }
-  if (!ping_.valid()) ping_ = gateway_.broker.ping();
   timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
 }
 

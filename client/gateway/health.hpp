@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -32,8 +31,8 @@ class Health {
   const HttpServer& server_;
   const BatchService* batches_ = nullptr;
   std::unique_ptr<Loop::Timer> timer_;
-  std::future<Reply<BrokerPong>> ping_;
   const Loop::TimePoint began_;
+  bool asked_ = false;
   std::optional<Loop::TimePoint> answered_;
 };
 

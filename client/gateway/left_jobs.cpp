@@ -165,12 +165,8 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   void ask() {
     if (responder_->gone()) return;
     asked_at_ = gateway_.loop.now();
-    // On the client's thread nothing is let go of: the reference goes on to the loop's.
-    auto holder = std::make_shared<std::shared_ptr<JobEvents>>(shared_from_this());
     gateway_.broker.fetch(at_broker_, kEventsWait,
-                          [&loop = gateway_.loop, holder](const FetchAnswer& answer) {
-                            loop.post([self = std::move(*holder), answer] { self->tell(answer); });
-                          });
+                          [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
   }
 
   void tell(const FetchAnswer& answer) {
@@ -215,21 +211,18 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   Loop::TimePoint said_at_, asked_at_{};
 };
 
-/// What a callback of the client takes over to the loop's thread, and lets go of there.
+/// What waits for the broker's answer.
 struct Waiting {
   HttpRequest request{};
   ResponderPtr responder{};
 };
 
+/// A callback of the client that has what is needed to answer, but for the body.
 template <class Value, class Then>
-auto on_loop(Loop& loop, HttpRequest request, ResponderPtr responder, Then then) {
+auto answering(HttpRequest request, ResponderPtr responder, Then then) {
   request.body = {};
-  auto holder = std::make_shared<Waiting>(Waiting{std::move(request), std::move(responder)});
-  return [&loop, holder, then = std::move(then)](Value value) {
-    loop.post([waiting = std::make_shared<Waiting>(std::move(*holder)), value = std::move(value), then] {
-      then(*waiting, value);
-    });
-  };
+  return [waiting = Waiting{std::move(request), std::move(responder)},
+          then = std::move(then)](const Value& value) { then(waiting, value); };
 }
 
 void answer_with(const Waiting& waiting, int status, std::string document) {
@@ -387,18 +380,17 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));
-  gateway_.broker.leave(std::move(job->request), body,
-                        on_loop<Reply<JobAccepted>>(
-                            gateway_.loop, request, responder,
-                            [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
-                              if (!accepted) return refuse(waiting, id, accepted.error());
-                              answer_with(waiting, 202,
-                                          head_of(id, "queued") + member("lane", accepted->lane) +
-                                              member("position", accepted->position) +
-                                              ",\"durable\":" + (accepted->durable ? "true" : "false") +
-                                              ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") +
-                                              "}");
-                            }));
+  gateway_.broker.leave(
+      std::move(job->request), body,
+      answering<Reply<JobAccepted>>(
+          request, responder, [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
+            if (!accepted) return refuse(waiting, id, accepted.error());
+            answer_with(waiting, 202,
+                        head_of(id, "queued") + member("lane", accepted->lane) +
+                            member("position", accepted->position) +
+                            ",\"durable\":" + (accepted->durable ? "true" : "false") +
+                            ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") + "}");
+          }));
 }
 
 void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& responder) {
@@ -417,14 +409,13 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
   const std::string& id = request.param("id");
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
-      on_loop<FetchAnswer>(
-          gateway_.loop, request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
-            if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
-            std::string document =
-                answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
-                       : job_document(id, answer.error());
-            answer_with(waiting, 200, std::move(document));
-          }));
+      answering<FetchAnswer>(request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
+        if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
+        std::string document =
+            answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
+                   : job_document(id, answer.error());
+        answer_with(waiting, 200, std::move(document));
+      }));
 }
 
 void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {
@@ -434,9 +425,8 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
   const std::string at_broker = broker_id(*caller, id);
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
-      on_loop<FetchAnswer>(
-          gateway_.loop, request, responder,
-          [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
+      answering<FetchAnswer>(
+          request, responder, [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
@@ -453,8 +443,8 @@ void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& respo
   const std::string& id = request.param("id");
   gateway_.broker.cancel(
       broker_id(*caller, id),
-      on_loop<Reply<JobStatus>>(
-          gateway_.loop, request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
+      answering<Reply<JobStatus>>(
+          request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
             if (!status) return refuse(waiting, id, status.error());
             if (status->state == "unknown")
               return waiting.responder->answer(

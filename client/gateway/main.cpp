@@ -10,11 +10,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <lanemq/client.hpp>
-
 #include "client/gateway/access.hpp"
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
+#include "client/gateway/broker_drive.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
@@ -160,13 +159,14 @@ int run(Settings settings, const Reload::Read& read) {
         "LimitNOFILE=)",
         server_options.connections_max, settings.server.connections_max);
   HttpServer server(server_options, router, refusal_answer);
-  Client broker({.endpoint = settings.broker,
-                 .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
-                 .pending_bytes_max = settings.server.bodies_bytes_max * 2,
-                 .grace = kBrokerGrace,
-                 .log = [log](std::string_view line) { log->warn("{}", line); }});
+  BrokerDrive drive(server,
+                    {.endpoint = settings.broker,
+                     .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
+                     .pending_bytes_max = settings.server.bodies_bytes_max * 2,
+                     .grace = kBrokerGrace,
+                     .log = [log](std::string_view line) { log->warn("{}", line); }});
   Gateway gateway{
-      .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
+      .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
   Health health(gateway, server);
   health.add_routes(router);
   gateway.broker_is_away = [&health] { return health.broker_is_away(); };
@@ -192,6 +192,7 @@ int run(Settings settings, const Reload::Read& read) {
       },
       log);
   server.run([&drain] { drain.begin(); }, reload);
+  gateway.broker.close();  // while there still is who waits for its answers
   return kExitDone;
 }
 

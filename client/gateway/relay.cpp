@@ -97,7 +97,6 @@ void Relay::watch_silence() {
     responder_->write(Blob::borrow(keep_alive(caller_.api)));
     left = gateway_.settings.keep_alive;
   }
-  flight_->say_seen();
   timer_->after(left, [this] { watch_silence(); });
 }
 

@@ -84,6 +84,7 @@ class HttpServer : public Loop {
 
   void post(std::function<void()> work) override;
   std::unique_ptr<Timer> timer() override;
+  std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) override;
   TimePoint now() const override;
 
   ServerCounters counters() const;
