@@ -148,6 +148,7 @@ Document document_of(const JobStatus& status) {
   Document document{{"id", status.id}, {"state", status.state}};
   if (!status.lane.empty()) document["lane"] = status.lane;
   document["attempts"] = status.attempts;
+  if (status.queued.count() > 0) document["queued_ms"] = status.queued.count();
   if (status.position) document["position"] = *status.position;
   if (!status.blocked_by.empty()) document["blocked_by"] = status.blocked_by;
   if (status.eta) document["eta_ms"] = status.eta->count();

@@ -205,7 +205,9 @@ class Status(harness.Case):
     def facts(self, *arguments):
         code, text = self.does(*arguments, "--json")
         self.assertEqual(text.count("\n"), 1, text)
-        return code, json.loads(text)
+        document = json.loads(text)
+        self.queued_ms = document.pop("queued_ms", 0)
+        return code, document
 
     def test_is_a_line_for_people_or_json_by_the_names_of_the_protocol(self):
         worker, client = self.room.worker(name="anna"), self.room.client()
@@ -215,10 +217,15 @@ class Status(harness.Case):
         worker.get("job")
 
         def told(name):
-            return {"attempts": 0, **{field: value for field, value in client.status(name).items() if field != "ref"}}
+            # How long it has waited by then is another figure each time.
+            said = {field: value for field, value in client.status(name).items() if field not in ("ref", "queued_ms")}
+            return {"attempts": 0, **said}
 
         self.assertEqual(self.facts("status", "runs"), (0, told("runs")))
+        waited = [client.status("waits").get("queued_ms", 0)]
         waits = self.facts("status", "waits")
+        waited += [self.queued_ms, client.status("waits").get("queued_ms", 0)]
+        self.assertEqual(waited, sorted(waited))
         self.assertEqual(waits, (0, told("waits")))
         self.assertEqual((waits[1]["state"], waits[1]["blocked_by"]), ("queued", "no worker nobody"))
         self.assertRegex(self.does("status", "waits")[1], '^waits queued .*blocked_by="no worker nobody"\n$')

@@ -114,10 +114,11 @@ TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
                          .state = "queued",
                          .lane = "normal",
                          .attempts = 1,
+                         .queued = milliseconds(7),
                          .position = 3,
                          .eta = milliseconds(5),
                          .blocked_by = "lane normal"}),
-            R"({"id":"j1","state":"queued","lane":"normal","attempts":1,"position":3,)"
+            R"({"id":"j1","state":"queued","lane":"normal","attempts":1,"queued_ms":7,"position":3,)"
             R"("blocked_by":"lane normal","eta_ms":5})"
             "\n");
   EXPECT_EQ(status_json({.id = "j1", .state = "unknown"}), R"({"id":"j1","state":"unknown","attempts":0})"
