@@ -6,9 +6,14 @@
 #include <mutex>
 #include <stdexcept>
 
+#include <sys/epoll.h>
+#include <unistd.h>
+
 #include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
+
+#include "client/signals_blocked.hpp"
 
 namespace lanemq::client {
 namespace {
@@ -22,6 +27,7 @@ constexpr std::int64_t kFrameSlackBytes = std::int64_t{1024} * 1024;  // a heade
 
 /// One context for all clients of the process: several in one process have been seen to crash libzmq.
 std::shared_ptr<zmq::context_t> shared_context() {
+  const SignalsBlocked meanwhile;  // it starts threads
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
   const std::lock_guard lock(mutex);
@@ -56,13 +62,39 @@ Blob adopt(zmq::message_t&& message) {
   return Blob::own(std::move(owner), bytes);
 }
 
+constexpr char kNoDescriptors[] = "cannot make a descriptor; raise the limit of open files";
+
 }  // namespace
+
+// ---- descriptors --------------------------------------------------------------------------------------
+
+Descriptors::Descriptors() : fd_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (fd_ < 0) throw std::runtime_error(kNoDescriptors);
+}
+
+Descriptors::~Descriptors() {
+  ::close(fd_);
+}
+
+void Descriptors::add(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) != 0) throw std::runtime_error(kNoDescriptors);
+}
+
+void Descriptors::remove(int fd) {
+  ::epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+// ---- the link -----------------------------------------------------------------------------------------
 
 Link::Link(std::string endpoint, std::size_t body_bytes_max)
     : context_(shared_context()),
       endpoint_(std::move(endpoint)),
       frame_bytes_max_(static_cast<std::int64_t>(body_bytes_max) + kFrameSlackBytes),
-      ends_(make_ends()) {}
+      ends_(make_ends()) {
+  watch(ends_);
+}
 
 Link::~Link() {
   // Silenced first: the monitor must not outlive its reader.
@@ -70,6 +102,7 @@ Link::~Link() {
 }
 
 Link::Ends Link::make_ends() try {
+  const SignalsBlocked meanwhile;
   Ends ends{zmq::socket_t(*context_, zmq::socket_type::dealer),
             zmq::socket_t(*context_, zmq::socket_type::pair)};
   zmq::socket_t& socket = ends.socket;
@@ -100,8 +133,29 @@ Link::Ends Link::make_ends() try {
 
 void Link::reopen() {
   Ends fresh = make_ends();
+  watch(fresh);
+  unwatch(ends_);
   zmq_socket_monitor(ends_.socket.handle(), nullptr, 0);
   ends_ = std::move(fresh);
+}
+
+void Link::watch(const Ends& ends) {
+  watched_.add(ends.socket.get(zmq::sockopt::fd));
+  try {
+    watched_.add(ends.monitor.get(zmq::sockopt::fd));
+  } catch (const std::exception&) {
+    watched_.remove(ends.socket.get(zmq::sockopt::fd));
+    throw;
+  }
+}
+
+void Link::unwatch(const Ends& ends) {
+  watched_.remove(ends.socket.get(zmq::sockopt::fd));
+  watched_.remove(ends.monitor.get(zmq::sockopt::fd));
+}
+
+bool Link::may_go_on() const {
+  return ends_.socket.get(zmq::sockopt::events) != 0;
 }
 
 bool Link::send(const Outgoing& outgoing) {
@@ -149,15 +203,6 @@ std::optional<LinkEvent> Link::next_event() {
   std::uint16_t number = 0;
   std::memcpy(&number, event.data(), sizeof number);
   return number == ZMQ_EVENT_DISCONNECTED ? LinkEvent::disconnected : LinkEvent::connected;
-}
-
-void Link::wait(std::optional<std::chrono::milliseconds> timeout, bool for_room, int wake_fd) {
-  const short wanted = static_cast<short>(ZMQ_POLLIN | (for_room ? ZMQ_POLLOUT : 0));
-  zmq::pollitem_t items[] = {{ends_.socket.handle(), 0, wanted, 0},
-                             {ends_.monitor.handle(), 0, ZMQ_POLLIN, 0},
-                             {nullptr, wake_fd, ZMQ_POLLIN, 0}};
-  const long limit = timeout ? static_cast<long>(timeout->count()) : -1;
-  if (zmq_poll(items, 3, limit) < 0 && zmq_errno() != EINTR) throw zmq::error_t();
 }
 
 }  // namespace lanemq::client

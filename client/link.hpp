@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <zmq.hpp>
 
@@ -24,6 +24,24 @@ struct Received {
   std::string_view header;  ///< lives until the next receive(); empty: the message has no LMQ1 header
   std::optional<Blob> body;
   bool malformed = false;  ///< too many frames, or frames behind the body
+};
+
+/// One descriptor that is readable while one of those added to it is.
+class Descriptors {
+ public:
+  /// Throws std::runtime_error when there are no descriptors.
+  Descriptors();
+  ~Descriptors();
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  int fd() const { return fd_; }
+  /// Throws as the constructor.
+  void add(int fd);
+  void remove(int fd);
+
+ private:
+  int fd_;
 };
 
 /// The socket to the broker and what watches it, replaced as one. Not thread-safe: one thread at a time.
@@ -47,19 +65,28 @@ class Link {
   /// What happened to the connection since it was asked last.
   std::optional<LinkEvent> next_event();
 
-  /// Sleeps until there is something to receive, an event, room to send (where asked for), `wake_fd` is
-  /// readable or the time is over. Empty: no limit.
-  void wait(std::optional<std::chrono::milliseconds> timeout, bool for_room, int wake_fd);
+  /// Readable when something happened that was not looked at: a message, an event, room for a message where
+  /// there was none. The same one for as long as this lives.
+  ///
+  /// libzmq gives the sign only to who was told that there is nothing, and takes it away with any call for
+  /// the socket, whatever that was for. So whoever waits has called receive() or may_go_on() since it sent,
+  /// and the last answer was that there is nothing; next_event() at least once in the life of a socket.
+  int fd() const { return watched_.fd(); }
+  /// Whether there is something to receive or, for who has been refused, room to send.
+  bool may_go_on() const;
 
  private:
   struct Ends {
     zmq::socket_t socket, monitor;
   };
   Ends make_ends();
+  void watch(const Ends& ends);
+  void unwatch(const Ends& ends);
 
   std::shared_ptr<zmq::context_t> context_;
   std::string endpoint_;
   std::int64_t frame_bytes_max_;
+  Descriptors watched_;
   Ends ends_;
   zmq::message_t header_;
 };

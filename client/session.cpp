@@ -506,31 +506,35 @@ void Session::sent(TimePoint now) {
 
 // ---- streams ------------------------------------------------------------------------------------------
 
-void Session::seen(std::uint64_t ref, std::int64_t seq, TimePoint now) {
+bool Session::seen(std::uint64_t ref, std::int64_t seq, TimePoint now) {
   const auto at = pending_.find(ref);
-  if (at != pending_.end() && at->second.stream) seen(at, seq, now);
+  return at != pending_.end() && at->second.stream && seen(at, seq, now);
 }
 
-void Session::seen(const std::string& id, std::int64_t seq, TimePoint now) {
+bool Session::seen(const std::string& id, std::int64_t seq, TimePoint now) {
+  bool changed = false;
   const auto [begin, end] = streams_by_id_.equal_range(id);
   for (auto named = begin; named != end; ++named)
-    seen(named->second, seq, now);
+    changed |= seen(pending_.find(named->second), seq, now);
+  return changed;
 }
 
-void Session::seen(Table::iterator at, std::int64_t seq, TimePoint now) {
+bool Session::seen(Table::iterator at, std::int64_t seq, TimePoint now) {
   Stream& stream = *at->second.stream;
   const std::int64_t end = std::min(seq, stream.next - 1) + 1;
   for (; stream.taken < end; ++stream.taken)
     stream.unsaid_bytes += stream.sizes[static_cast<std::size_t>(stream.taken - stream.said)];
-  if (stream.taken == stream.said || stream.seen_due) return;
+  if (stream.taken == stream.said || stream.seen_due) return false;
   const auto unsaid = static_cast<std::size_t>(stream.taken - stream.said);
   if (unsaid >= kSeenChunks || stream.unsaid_bytes >= kSeenBytes) {
     stream.seen_due = true;
     seens_.push_back(at->first);
-  } else if (!stream.seen_at) {
-    stream.seen_at = now + kSeenAfter;
-    seen_timers_.emplace_back(*stream.seen_at, at->first);
+    return true;
   }
+  if (stream.seen_at) return false;
+  stream.seen_at = now + kSeenAfter;
+  seen_timers_.emplace_back(*stream.seen_at, at->first);
+  return seen_timers_.size() == 1;  // the others come later
 }
 
 /// The broker has been told, or will be by what is on its way, what the reader has.
@@ -544,7 +548,9 @@ void Session::said_all(Stream& stream) {
 
 /// What is due of streams: to say what was taken, to ask for what is missing.
 void Session::expire_streams(TimePoint now) {
-  for (; !seen_timers_.empty() && seen_timers_.front().first <= now; seen_timers_.pop_front()) {
+  const bool seen_is_due = !seen_timers_.empty() && seen_timers_.front().first <= now;
+  const TimePoint seen_until = seen_is_due ? now + kSeenTogether : now;
+  for (; !seen_timers_.empty() && seen_timers_.front().first <= seen_until; seen_timers_.pop_front()) {
     const auto at = pending_.find(seen_timers_.front().second);
     if (at == pending_.end() || at->second.stream->seen_at != seen_timers_.front().first) continue;
     Stream& stream = *at->second.stream;

@@ -91,6 +91,8 @@ class Session {
   static constexpr std::chrono::milliseconds kProbeEvery{5'000};
   /// What a reader took is told to the broker when it is a quarter of a window, at the latest after this.
   static constexpr std::chrono::milliseconds kSeenAfter{250};
+  /// Readers for whom that would be so soon after another are told of together with it.
+  static constexpr std::chrono::milliseconds kSeenTogether{50};
   static constexpr std::size_t kSeenChunks = limits::stream_chunks_max / 4;
   static constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
   /// A stream that is to be fetched again waits so long since it was asked for last.
@@ -132,10 +134,11 @@ class Session {
   std::optional<Outgoing> next_send();
   void sent(TimePoint now);
 
-  /// The reader of a stream has taken all pieces up to `seq`. What is no stream any more is ignored.
-  void seen(std::uint64_t ref, std::int64_t seq, TimePoint now);
+  /// The reader of a stream has taken all pieces up to `seq`. What is no stream any more is ignored. True:
+  /// there is more to send, or next_wakeup() is earlier than it was.
+  bool seen(std::uint64_t ref, std::int64_t seq, TimePoint now);
   /// The same for all readers of a job that do not take at once.
-  void seen(const std::string& id, std::int64_t seq, TimePoint now);
+  bool seen(const std::string& id, std::int64_t seq, TimePoint now);
 
   /// Ends everything that is pending with the local error `cancelled`.
   void close();
@@ -182,7 +185,7 @@ class Session {
   void blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
-  void seen(Table::iterator at, std::int64_t seq, TimePoint now);
+  bool seen(Table::iterator at, std::int64_t seq, TimePoint now);
   void expire_streams(TimePoint now);
   void fetch_stream(Table::iterator at);
   void fetch_stream_later(Table::iterator at, TimePoint now);

@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kMessagesPerTurn = 96;
 /// The same for operators: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
-/// What a commit lets go is sent so many messages a turn, at least: a commit may hold a thousand answers of
-/// one client, and jobs and answers of others would wait for the last of them.
+/// What a commit lets go to clients is sent so many messages a turn, at least: a commit may hold a thousand
+/// answers of one client, and jobs and answers of others would wait for the last of them.
 constexpr std::size_t kCommittedSendsPerTurn = 64;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
@@ -322,12 +322,18 @@ bool Server::has_committed() const {
 }
 
 void Server::send_committed() {
+  // Jobs that are handed over leave at once: one that a crash keeps here waits for a worker that never had
+  // it.
+  const std::uint64_t committed = store_->committed();
+  for (; offered_ < uncommitted_.size() && uncommitted_[offered_].ticket <= committed; ++offered_)
+    send_part(*uncommitted_[offered_].outbox, {.waiting = true, .to_others = false});
   std::size_t sent = 0;
-  while (sent < kCommittedSendsPerTurn && has_committed()) {
+  while (sent < kCommittedSendsPerTurn && offered_ > 0) {
     std::unique_ptr<core::Outbox> outbox = std::move(uncommitted_.front().outbox);
     uncommitted_.pop_front();
+    --offered_;
     reached(Failpoint::loop_before_reply);
-    send_part(*outbox, true);
+    send_part(*outbox, {.waiting = true, .to_workers = false});
     sent += outbox->sends.size();
     outbox->clear_sends();
     spare_outboxes_.push_back(std::move(outbox));
@@ -575,7 +581,7 @@ void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& quer
 void Server::send_all() {
   flush_backlogs();
   core::Outbox& outbox = broker_.outbox();
-  send_part(outbox, false);  // what needs no disk does not wait for what did
+  send_part(outbox, {.waiting = false});  // what needs no disk does not wait for what did
   send_committed();
   const bool any_waits = std::any_of(outbox.sends.begin(), outbox.sends.end(),
                                      [](const core::Send& send) { return send.waits; });
@@ -585,15 +591,15 @@ void Server::send_all() {
     spare_outboxes_.pop_back();
     return outbox.move_sends(*uncommitted_.back().outbox);
   }
-  if (any_waits) send_part(outbox, true);
+  if (any_waits) send_part(outbox, {.waiting = true});
   outbox.clear_sends();
 }
 
-/// Sends what waits for the disk, or what does not.
-void Server::send_part(const core::Outbox& outbox, bool waiting) {
+void Server::send_part(const core::Outbox& outbox, Part part) {
   bool any_to_workers = false;
   for (const core::Send& send : outbox.sends) {
-    if (send.waits != waiting) continue;
+    if (send.waits != part.waiting) continue;
+    if (!(send.peer == core::Peer::worker ? part.to_workers : part.to_others)) continue;
     any_to_workers = any_to_workers || send.peer == core::Peer::worker;
     switch (send.peer) {
       case core::Peer::client:

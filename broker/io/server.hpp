@@ -107,7 +107,12 @@ class Server {
   void send_all();
   bool has_committed() const;
   void send_committed();
-  void send_part(const core::Outbox& outbox, bool waiting);
+  /// What is to be sent of an outbox: what waits for the disk, or what does not, and to whom.
+  struct Part {
+    bool waiting;
+    bool to_workers = true, to_others = true;
+  };
+  void send_part(const core::Outbox& outbox, Part part);
   void send_to_client(const core::Outbox& outbox, const core::Send& send);
   void send_to_admin(const core::Outbox& outbox, const core::Send& send);
   void send_to_worker(const core::Outbox& outbox, const core::Send& send);
@@ -159,6 +164,7 @@ class Server {
     std::unique_ptr<core::Outbox> outbox;
   };
   std::deque<Uncommitted> uncommitted_;
+  std::size_t offered_ = 0;  ///< the first of them, which are committed and whose jobs have left
   std::vector<std::unique_ptr<core::Outbox>> spare_outboxes_;
   std::uint64_t ticket_ = 0;  // the last one
   core::TimePoint notes_at_{};

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/terminal.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
+#include <thread>
 
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -19,24 +22,31 @@ namespace {
 std::mutex mutex;       // guards the live line
 std::string live_line;  // as it stands on the terminal
 
-volatile std::sig_atomic_t caught_signal = 0;
-volatile std::sig_atomic_t signal_bell = -1;  // an eventfd, made once
+std::atomic<int> caught_signal{0};
+int signal_bell = -1;  // an eventfd, made once
 
-/// In a signal handler: errno is somebody's.
-void ring_signal_bell() {
-  const int before = errno;
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(signal_bell, &one, sizeof one));  // full means that it rings already
-  errno = before;
+sigset_t signal_set(std::initializer_list<int> numbers) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : numbers)
+    sigaddset(&signals, number);
+  return signals;
 }
 
-void on_interrupt(int signal) {
-  caught_signal = signal;
-  ring_signal_bell();
-}
-
-void on_resize(int) {
-  ring_signal_bell();
+/// On a thread of its own, which ends with the process: no handler disturbs what the others do.
+void await_signals() {
+  const sigset_t interrupts = signal_set({SIGINT, SIGTERM});
+  sigset_t awaited = signal_set({SIGINT, SIGTERM, SIGWINCH});
+  for (int signal = 0; sigwait(&awaited, &signal) == 0;) {
+    if (signal != SIGWINCH) {
+      caught_signal = signal;
+      // The second one comes to this thread, and ends the process as it does by default.
+      awaited = signal_set({SIGWINCH});
+      pthread_sigmask(SIG_UNBLOCK, &interrupts, nullptr);
+    }
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(signal_bell, &one, sizeof one));  // full means that it rings already
+  }
 }
 
 void write_error(std::string_view text) {
@@ -99,23 +109,15 @@ bool put(std::string_view data) {
 
 void catch_interrupts() {
   signal_bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one finds the default again
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM})
+    std::signal(number, SIG_DFL);  // whoever started it in the background had it ignore them
+  const sigset_t signals = signal_set({SIGINT, SIGTERM, SIGWINCH});
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread(await_signals).detach();
 }
 
 int interrupted() {
   return caught_signal;
-}
-
-void catch_resizes() {
-  struct sigaction action {};
-  action.sa_handler = on_resize;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGWINCH, &action, nullptr);
 }
 
 int signal_descriptor() {

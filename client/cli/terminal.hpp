@@ -27,14 +27,14 @@ std::size_t error_columns();
 bool put(std::string_view data);
 
 /// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process. Whoever
-/// waits looks at that now and then, or watches signal_descriptor().
+/// waits looks at that now and then, or watches signal_descriptor(). Called at most once, before there are
+/// threads that signals may come to; those of a Client are none.
 void catch_interrupts();
 /// The signal that came, or 0.
 int interrupted();
-/// From now on a change of the window's size rings signal_descriptor() too. Requires: catch_interrupts().
-void catch_resizes();
-/// Readable from a caught signal on until hush_signals(), also if it came before anybody waited: a wait that
-/// is begun just behind a look at interrupted() misses none. Requires: catch_interrupts().
+/// Readable from one of them, or a change of the window's size, until hush_signals(), also if it came before
+/// anybody waited: a wait that is begun just behind a look at interrupted() misses none. Requires:
+/// catch_interrupts().
 int signal_descriptor();
 void hush_signals();
 

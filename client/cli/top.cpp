@@ -115,7 +115,6 @@ int top(const Common& common) {
     return put(picture) ? kExitDone : kExitFailed;
   }
   catch_interrupts();
-  catch_resizes();  // the new size shows at once
   {
     const FullScreen screen;
     TopFacts before;

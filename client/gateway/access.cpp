@@ -44,12 +44,18 @@ Api api_of(const HttpRequest& request) {
   return anthropic ? Api::anthropic : Api::openai;
 }
 
-Access::Access(std::vector<KeySettings> keys) : keys_(std::move(keys)) {}
+Access::Access(std::vector<KeySettings> keys) {
+  replace(std::move(keys));
+}
+
+void Access::replace(std::vector<KeySettings> keys) {
+  keys_ = std::make_shared<const std::vector<KeySettings>>(std::move(keys));
+}
 
 tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
   const std::string_view secret = secret_of(request);
   const Api api = api_of(request);
-  if (keys_.empty()) {
+  if (keys_->empty()) {
     const std::string name =
         secret.empty() ? "anonymous" : "caller-" + sha256_hex(secret).substr(0, kNameDigits);
     return Caller{.name = name, .client = name, .api = api, .key = nullptr};
@@ -60,7 +66,7 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
         .message = "a key is needed: send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\""});
   const std::string hash = sha256_hex(secret);
   const KeySettings* found = nullptr;
-  for (const KeySettings& key : keys_)  // all of them, so that the time says nothing
+  for (const KeySettings& key : *keys_)  // all of them, so that the time says nothing
     if (equal_in_constant_time(key.sha256, hash)) found = &key;
   if (!found)
     return tl::unexpected(
@@ -68,7 +74,8 @@ tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) con
   return Caller{.name = found->name,
                 .client = found->client.empty() ? found->name : found->client,
                 .api = api,
-                .key = found};
+                .key = found,
+                .keys = keys_};
 }
 
 }  // namespace lanemq::gateway

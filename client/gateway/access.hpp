@@ -34,7 +34,8 @@ struct Caller {
   std::string name{};    ///< of the key; where there are no keys, what stands for the caller's secret
   std::string client{};  ///< JobRequest::client
   Api api = Api::openai;
-  const KeySettings* key = nullptr;  ///< null: there are no keys; else owned by Access
+  const KeySettings* key = nullptr;    ///< null: there are no keys; else as it was when the caller came
+  std::shared_ptr<const void> keys{};  ///< keeps `key`, whatever is read again
 
   /// What the caller may use of lanes; the same for all where there are no keys.
   const LaneRules& lanes() const;
@@ -45,16 +46,19 @@ struct Caller {
 /// an `x-api-key` and no `authorization`.
 Api api_of(const HttpRequest& request);
 
-/// Knows the keys. Secrets are known by their hashes alone, and compared in constant time.
+/// Knows the keys, which may be replaced. Belongs to the loop's thread. Secrets are known by their hashes
+/// alone, and compared in constant time.
 class Access {
  public:
   explicit Access(std::vector<KeySettings> keys);
+  /// From the next request on these count; who is served already keeps the key that it came with.
+  void replace(std::vector<KeySettings> keys);
 
   /// Who sends this request: by `authorization: Bearer` or `x-api-key`.
   tl::expected<Caller, ApiError> caller_of(const HttpRequest& request) const;
 
  private:
-  std::vector<KeySettings> keys_;
+  std::shared_ptr<const std::vector<KeySettings>> keys_;
 };
 
 }  // namespace lanemq::gateway

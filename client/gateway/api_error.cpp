@@ -51,6 +51,7 @@ constexpr ErrorRow kRows[] = {
     {"model_not_found", 404, "invalid_request_error", "model_not_found", 404, "not_found_error", Retry::no},
     {"caller_limit", 429, "rate_limit_exceeded", "rate_limit_exceeded", 429, "rate_limit_error", Retry::yes},
     {"not_kept", 503, "server_error", "not_kept", 503, "api_error", Retry::no},
+    {"unavailable", 503, "server_error", "unavailable", 503, "api_error", Retry::yes},
     {"gateway_full", 503, "server_error", "gateway_full", 529, "overloaded_error", Retry::yes},
 };
 

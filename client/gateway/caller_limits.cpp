@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <set>
 #include <string>
 
 namespace lanemq::gateway {
@@ -70,14 +71,20 @@ void describe_one(Api api, const std::string& what, double level, std::int64_t l
 }  // namespace
 
 CallerLimits::State& CallerLimits::state_of(const KeySettings& key, TimePoint now) {
-  const auto [at, fresh] = states_.try_emplace(&key);
-  State& state = at->second;
-  if (fresh)
-    state = {.requests = {.level = static_cast<double>(key.requests_per_minute), .at = now},
-             .tokens = {.level = static_cast<double>(key.tokens_per_minute), .at = now}};
-  state.requests = {level_at(state.requests.level, state.requests.at, key.requests_per_minute, now), now};
-  state.tokens = {level_at(state.tokens.level, state.tokens.at, key.tokens_per_minute, now), now};
+  State& state = states_[key.name];
+  refill(state.requests, key.requests_per_minute, now);
+  refill(state.tokens, key.tokens_per_minute, now);
   return state;
+}
+
+/// What was used stays used where the limit is another now; one that is new is whole.
+void CallerLimits::refill(Bucket& bucket, std::int64_t limit, TimePoint now) {
+  if (bucket.limit == 0)
+    bucket = {.level = static_cast<double>(limit), .at = now, .limit = limit};
+  else
+    bucket.level += static_cast<double>(limit - std::exchange(bucket.limit, limit));
+  bucket.level = level_at(bucket.level, bucket.at, limit, now);
+  bucket.at = now;
 }
 
 std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) {
@@ -100,7 +107,7 @@ std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) 
 
 void CallerLimits::give_back(const Caller& caller) {
   if (!caller.key) return;
-  const auto at = states_.find(caller.key);
+  const auto at = states_.find(caller.key->name);
   if (at != states_.end()) --at->second.running;
 }
 
@@ -108,10 +115,18 @@ void CallerLimits::spend_tokens(const Caller& caller, std::int64_t tokens, TimeP
   if (caller.key) state_of(*caller.key, now).tokens.level -= static_cast<double>(tokens);
 }
 
+void CallerLimits::keep_only(const std::vector<KeySettings>& keys) {
+  std::set<std::string_view> names;
+  for (const KeySettings& key : keys)
+    names.insert(key.name);
+  std::erase_if(states_,
+                [&](const auto& item) { return item.second.running == 0 && !names.contains(item.first); });
+}
+
 void CallerLimits::describe(const Caller& caller, TimePoint now, Headers& headers) const {
   if (!caller.key) return;
   const KeySettings& key = *caller.key;
-  const auto at = states_.find(&key);
+  const auto at = states_.find(key.name);
   if (at == states_.end()) return;
   const State& state = at->second;
   describe_one(caller.api, "requests",

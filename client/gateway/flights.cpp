@@ -14,11 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// When what a reader took is said to the broker: a quarter of the window, or what is older than that.
-constexpr std::int64_t kSeenChunks = static_cast<std::int64_t>(limits::stream_chunks_max / 4);
-constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
-constexpr milliseconds kSeenAfter{1'000};
-
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
 
@@ -59,7 +54,6 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
       plan_(std::move(plan)),
       base_id_(std::move(id)),
       started_(flights.gateway_.loop.now()),
-      seen_at_(started_),
       joinable_(!plan_.fingerprint.empty()) {
   facts_.id = base_id_;
   facts_.lane = plan_.lane;
@@ -107,35 +101,26 @@ void Flight::submit_step() {
       go_on({.code = "deadline", .message = "no content within the step's max_wait_ms", .local = true});
     });
   }
-  // The client's thread holds no flight: the last of it goes where its timers are.
-  Loop& loop = gateway.loop;
-  const auto on_end_there = [weak = weak_from_this(), &loop, turn = step_](Answer answer) {
-    loop.post([weak, turn, answer = std::move(answer)]() mutable {
-      if (const std::shared_ptr<Flight> self = weak.lock()) self->on_end(turn, std::move(answer));
-    });
+  const auto ended = [weak = weak_from_this(), turn = step_](Answer answer) {
+    if (const std::shared_ptr<Flight> self = weak.lock()) self->on_end(turn, std::move(answer));
   };
-  if (!plan_.stream) return gateway.broker.submit(std::move(job), plan_.body, on_end_there);
+  if (!plan_.stream) return gateway.broker.submit(std::move(job), plan_.body, ended);
   StreamReader reader;
-  reader.on_chunk = [weak = weak_from_this(), &loop, turn = step_](JobChunk chunk) {
-    loop.post([weak, turn, chunk = std::move(chunk)]() mutable {
-      if (const std::shared_ptr<Flight> self = weak.lock()) self->on_chunk(turn, std::move(chunk));
-    });
+  reader.on_chunk = [weak = weak_from_this(), turn = step_](const JobChunk& chunk) {
+    if (const std::shared_ptr<Flight> self = weak.lock()) self->on_chunk(turn, chunk);
   };
-  reader.on_end = on_end_there;
+  reader.on_end = ended;
   reader.takes_at_once = false;
   gateway.broker.stream(std::move(job), plan_.body, std::move(reader));
 }
 
 void Flight::look() {
   if (over() || cancelled_ || last_seq_ >= 0) return;
-  Loop& loop = flights_.gateway_.loop;
-  flights_.gateway_.broker.status(
-      facts_.id, [weak = weak_from_this(), &loop, turn = step_](const Reply<JobStatus>& status) {
-        if (!status) return;
-        loop.post([weak, turn, status = *status] {
-          if (const std::shared_ptr<Flight> self = weak.lock()) self->on_status(turn, status);
-        });
-      });
+  flights_.gateway_.broker.status(facts_.id,
+                                  [weak = weak_from_this(), turn = step_](const Reply<JobStatus>& status) {
+                                    const std::shared_ptr<Flight> self = weak.lock();
+                                    if (self && status) self->on_status(turn, *status);
+                                  });
 }
 
 void Flight::on_status(std::size_t step, const JobStatus& status) {
@@ -144,7 +129,7 @@ void Flight::on_status(std::size_t step, const JobStatus& status) {
   facts_.queued = status.queued;
 }
 
-void Flight::on_chunk(std::size_t step, JobChunk chunk) {
+void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   if (over() || cancelled_ || step != step_) return;
   if (last_seq_ < 0) {
     content_timer_.reset();
@@ -155,17 +140,22 @@ void Flight::on_chunk(std::size_t step, JobChunk chunk) {
   }
   last_seq_ = chunk.seq;
   ++flights_.gateway_.metrics.chunks;
-  unseen_bytes_ += chunk.body.size();
   if (joinable_) {
     chunks_.push_back(chunk.body);
     chunk_bytes_ += chunk.body.size();
     const std::size_t most = watchers_.empty() ? Flights::kDetachedBytesMax : Flights::kReplayBytesMax;
     if (chunk_bytes_ > most) forget_bytes();
   }
+  tell_chunk(chunk.seq, chunk.body);
+  if (watchers_.empty()) say_seen();
+}
+
+/// What a watcher does may change who watches.
+void Flight::tell_chunk(std::int64_t seq, const Blob& bytes) {
+  if (watchers_.size() == 1) return watchers_.front().watcher->on_chunk(seq, bytes);
   const std::vector<Watch> watchers = watchers_;
   for (const Watch& watch : watchers)
-    watch.watcher->on_chunk(chunk.seq, chunk.body);
-  if (watchers_.empty()) say_seen();
+    watch.watcher->on_chunk(seq, bytes);
 }
 
 /// A stream that nobody can join any more, and that nobody reads, is of no use.
@@ -260,14 +250,10 @@ void Flight::leave(FlightWatcher& watcher) {
 void Flight::taken(FlightWatcher& watcher, std::int64_t seq) {
   for (Watch& watch : watchers_)
     if (watch.watcher == &watcher) watch.taken = std::max(watch.taken, seq);
-  std::int64_t all = last_seq_;
-  for (const Watch& watch : watchers_)
-    all = std::min(all, watch.taken);
-  if (all - seen_ >= kSeenChunks || unseen_bytes_ >= kSeenBytes ||
-      flights_.gateway_.loop.now() - seen_at_ >= kSeenAfter)
-    say_seen();
+  say_seen();
 }
 
+/// What all have taken; the client collects it.
 void Flight::say_seen() {
   if (over() || cancelled_ || !plan_.stream) return;
   std::int64_t all = last_seq_;
@@ -275,8 +261,6 @@ void Flight::say_seen() {
     all = std::min(all, watch.taken);
   if (all <= seen_) return;
   seen_ = all;
-  unseen_bytes_ = 0;
-  seen_at_ = flights_.gateway_.loop.now();
   flights_.gateway_.broker.seen(facts_.id, all);
 }
 

@@ -24,12 +24,13 @@ namespace lanemq::gateway {
 /// What a request asks of the broker.
 struct JobPlan {
   Caller caller{};
-  std::string lane{};                    ///< empty: the broker's default
-  std::vector<RouteStep> steps{};        ///< at least one, each with its service
-  const ModelSettings* route = nullptr;  ///< null: there are no fall-backs
+  std::string lane{};                            ///< empty: the broker's default
+  std::vector<RouteStep> steps{};                ///< at least one, each with its service
+  std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
   Blob body{};
   bool stream = false;
+  bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
   /// Of a stream: until its first content; one that runs is never ended by it.
   std::optional<std::chrono::milliseconds> first_content{};
@@ -79,8 +80,6 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void leave(FlightWatcher& watcher);
   /// The watcher is done with all pieces up to `seq`.
   void taken(FlightWatcher& watcher, std::int64_t seq);
-  /// From time to time: says to the broker what was taken, however little.
-  void say_seen();
   /// Asks the broker where the job is, so that the facts say how it goes before there is content. The answer
   /// comes within kLookTime, or not at all.
   void look();
@@ -98,8 +97,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
 
   void submit_step();
+  void say_seen();
   void on_status(std::size_t step, const JobStatus& status);
-  void on_chunk(std::size_t step, JobChunk chunk);
+  void on_chunk(std::size_t step, const JobChunk& chunk);
+  void tell_chunk(std::int64_t seq, const Blob& bytes);
   void on_end(std::size_t step, Answer answer);
   void go_on(const ClientError& why);
   void give_up(const std::string& message);
@@ -120,8 +121,6 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::vector<Blob> chunks_;  ///< all so far, while it is joinable
   std::size_t chunk_bytes_ = 0;
   std::int64_t last_seq_ = -1, seen_ = -1;
-  std::size_t unseen_bytes_ = 0;
-  Loop::TimePoint seen_at_;
   bool joinable_ = false, cancelled_ = false;
   std::optional<JobDone> done_;
   std::optional<ClientError> error_;

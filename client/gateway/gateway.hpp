@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
-#include <lanemq/client.hpp>
+#include <lanemq/loop_client.hpp>
 
 #include "client/gateway/access.hpp"
 #include "client/gateway/http/loop.hpp"
@@ -14,16 +16,21 @@
 
 namespace lanemq::gateway {
 
-/// What all routes share. Lives as long as the program; everything but the client belongs to the loop's
-/// thread. The client's callbacks come on the client's thread: hand over with loop.post().
+/// When to ask again for what could not be asked.
+inline constexpr std::chrono::milliseconds kUnavailableRetryAfter{1'000};
+
+/// What all routes share. Lives as long as the program; everything belongs to the loop's thread, on which the
+/// client's callbacks come, too, and never inside the call that asked.
 struct Gateway {
   const Settings& settings;
   Loop& loop;
-  Client& broker;
+  LoopClient& broker;
   const Access& access;
   Metrics& metrics;
 
   bool draining = false;  ///< new work is refused
+  /// The broker has been silent for so long that nobody should wait for it who cannot.
+  std::function<bool()> broker_is_away = [] { return false; };
 };
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "client/gateway/batches/batch_service.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -21,7 +23,7 @@ HttpAnswer text_answer(int status, std::string text) {
 }  // namespace
 
 Health::Health(Gateway& gateway, const HttpServer& server)
-    : gateway_(gateway), server_(server), timer_(gateway.loop.timer()) {}
+    : gateway_(gateway), server_(server), timer_(gateway.loop.timer()), began_(gateway.loop.now()) {}
 
 void Health::add_routes(Router& router) {
   router.add("GET", "/healthz", [](const HttpRequest&, const ResponderPtr& responder) {
@@ -30,19 +32,27 @@ void Health::add_routes(Router& router) {
   router.add("GET", "/readyz",
              [this](const HttpRequest&, const ResponderPtr& responder) { responder->answer(ready()); });
   router.add("GET", "/metrics", [this](const HttpRequest&, const ResponderPtr& responder) {
-    HttpAnswer answer = text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),
-                                                               gateway_.broker.pending()));
+    const BatchFigures batches = batches_ ? batches_->figures() : BatchFigures{};
+    HttpAnswer answer =
+        text_answer(200, gateway_.metrics.text(server_.counters(), gateway_.broker.counters(),
+                                               gateway_.broker.pending(), batches_ ? &batches : nullptr));
     answer.headers.set("content-type", "text/plain; version=0.0.4; charset=utf-8");
     responder->answer(std::move(answer));
   });
 }
 
 void Health::watch() {
-  if (ping_.valid() && ping_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-    if (ping_.get()) answered_ = gateway_.loop.now();
+  if (!std::exchange(asked_, true)) {
+    gateway_.broker.ping([this](const Reply<BrokerPong>& pong) {
+      asked_ = false;
+      if (pong) answered_ = gateway_.loop.now();
+    });
   }
-  if (!ping_.valid()) ping_ = gateway_.broker.ping();
   timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
+}
+
+bool Health::broker_is_away() const {
+  return gateway_.loop.now() - answered_.value_or(began_) >= kSilenceMax;
 }
 
 bool Health::broker_answers() const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -10,12 +9,18 @@
 
 namespace lanemq::gateway {
 
+class BatchService;
+
 /// Whether the broker answers, asked every second; `/healthz`, `/readyz` and `/metrics`.
 class Health {
  public:
   Health(Gateway& gateway, const HttpServer& server);
 
   void add_routes(Router& router);
+  /// Whose figures are among the metrics; must outlive this.
+  void watch_batches(const BatchService& batches) { batches_ = &batches; }
+  /// It has not answered for five seconds, or never since this was made so long ago.
+  bool broker_is_away() const;
   void watch();
 
  private:
@@ -24,8 +29,10 @@ class Health {
 
   Gateway& gateway_;
   const HttpServer& server_;
+  const BatchService* batches_ = nullptr;
   std::unique_ptr<Loop::Timer> timer_;
-  std::future<Reply<BrokerPong>> ping_;
+  bool asked_ = false;
+  const Loop::TimePoint began_;
   std::optional<Loop::TimePoint> answered_;
 };
 

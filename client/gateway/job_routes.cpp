@@ -26,6 +26,8 @@ constexpr std::size_t kForwardedBytesMax = std::size_t{4} * 1024;  ///< of a pat
 constexpr milliseconds kSdkMargin{1'000};
 constexpr milliseconds kSdkLeast{100};
 constexpr milliseconds kDrainRetryAfter{1'000};
+/// Who asks for the models starts up, or shows a list: neither waits for as long as a lane lets a job wait.
+constexpr milliseconds kModelsWaitMax{10'000};
 
 constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
 
@@ -213,7 +215,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   JobPlan plan{.caller = caller, .lane = std::move(*lane), .stream = fields.stream};
   plan.steps = steps_of(route, model,
                         caller.api == Api::openai ? settings.openai_service : settings.anthropic_service);
-  plan.route = route;
+  if (route) plan.route = std::make_shared<const ModelSettings>(*route);  // the file may be read again
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
   plan.meta = upstream_meta(caller.api, request);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
@@ -240,8 +242,21 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
 void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(request, caller.error()));
-  if (gateway_.settings.models.empty())
-    return run(request, responder, plan_of(request, *caller, Takes::no_body), *caller);
+  if (gateway_.settings.models.empty()) {
+    if (gateway_.broker_is_away())
+      return responder->answer(
+          refusal(request, {.name = "unavailable",
+                            .message = "the broker at " + gateway_.settings.broker +
+                                       " does not answer, and no models are configured here; try again",
+                            .retry_after = kUnavailableRetryAfter}));
+    tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body);
+    if (plan) {
+      plan->stream = false;
+      plan->repeatable = true;
+      plan->timeout = std::min(plan->timeout.value_or(kModelsWaitMax), kModelsWaitMax);
+    }
+    return run(request, responder, std::move(plan), *caller);
+  }
   json entries = json::array();
   const std::string& wanted = request.param("id");
   for (const ModelSettings& model : gateway_.settings.models)

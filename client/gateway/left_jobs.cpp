@@ -27,8 +27,10 @@ using Kind = JsonMember::Kind;
 constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
 constexpr std::size_t kOwnerDigits = 16;
 constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
-constexpr milliseconds kEventsWait{1'000};     ///< between two looks at a job's state
-constexpr milliseconds kEventsPause{200};      ///< at least, however fast the broker answers
+/// The broker says at once that a job is over, but not that its state is another: it is asked how it stands
+/// after an eighth of the time that nothing has changed, within these bounds.
+constexpr milliseconds kLookLeast{50};
+constexpr milliseconds kLookMost{1'000};  ///< at a job that waits; at one that runs half a keep-alive
 
 struct Endpoint {
   std::string_view path;
@@ -156,7 +158,8 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
         at_broker_(std::move(at_broker)),
         responder_(std::move(responder)),
         timer_(gateway.loop.timer()),
-        said_at_(gateway.loop.now()) {}
+        said_at_(gateway.loop.now()),
+        since_(said_at_) {}
 
   /// `first`: what is known of the job already.
   void begin(const FetchAnswer& first) { tell(first); }
@@ -165,12 +168,15 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   void ask() {
     if (responder_->gone()) return;
     asked_at_ = gateway_.loop.now();
-    // On the client's thread nothing is let go of: the reference goes on to the loop's.
-    auto holder = std::make_shared<std::shared_ptr<JobEvents>>(shared_from_this());
-    gateway_.broker.fetch(at_broker_, kEventsWait,
-                          [&loop = gateway_.loop, holder](const FetchAnswer& answer) {
-                            loop.post([self = std::move(*holder), answer] { self->tell(answer); });
-                          });
+    gateway_.broker.fetch(at_broker_, until_next_look(),
+                          [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
+  }
+
+  /// How long a fetch waits for the end before it says how the job stands.
+  milliseconds until_next_look() const {
+    const auto same = std::chrono::duration_cast<milliseconds>(gateway_.loop.now() - since_);
+    const milliseconds most = state_ == "running" ? gateway_.settings.keep_alive / 2 : kLookMost;
+    return std::clamp(same / 8, kLookLeast, std::clamp(most, kLookLeast, kFetchWaitMax));
   }
 
   void tell(const FetchAnswer& answer) {
@@ -182,8 +188,10 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
                                                : error_of(answer.error()));
     }
     if (const auto* const done = std::get_if<JobDone>(&*answer)) return end(job_document(id_, *done));
-    std::string document = job_document(id_, std::get<JobStatus>(*answer));
+    const auto& status = std::get<JobStatus>(*answer);
+    std::string document = job_document(id_, status);
     const auto now = gateway_.loop.now();
+    if (std::exchange(state_, status.state) != status.state) since_ = now;
     if (document != said_) {
       responder_->write(blob_of("event: state\ndata: " + document + "\n\n"));
       said_ = std::move(document);
@@ -192,11 +200,11 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
       responder_->write(blob_of(": ka\n\n"));
       said_at_ = now;
     }
-    if (now - asked_at_ < kEventsPause) return ask_later();
+    if (now - asked_at_ < kLookLeast) return ask_later();  // however fast the broker answers
     ask();
   }
   void ask_later() {
-    timer_->after(kEventsPause, [self = shared_from_this()] { self->ask(); });
+    timer_->after(kLookLeast, [self = shared_from_this()] { self->ask(); });
   }
   std::string error_of(const ClientError& error) const {
     return head_of(id_, "unknown") + ",\"error\":{\"code\":" + json_text(error.code) +
@@ -211,25 +219,22 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   const std::string id_, at_broker_;
   const ResponderPtr responder_;
   const std::unique_ptr<Loop::Timer> timer_;
-  std::string said_;
-  Loop::TimePoint said_at_, asked_at_{};
+  std::string said_, state_;
+  Loop::TimePoint said_at_, since_, asked_at_{};  ///< since_: of the state
 };
 
-/// What a callback of the client takes over to the loop's thread, and lets go of there.
+/// What waits for the broker's answer.
 struct Waiting {
   HttpRequest request{};
   ResponderPtr responder{};
 };
 
+/// A callback of the client that has what is needed to answer, but for the body.
 template <class Value, class Then>
-auto on_loop(Loop& loop, HttpRequest request, ResponderPtr responder, Then then) {
+auto answering(HttpRequest request, ResponderPtr responder, Then then) {
   request.body = {};
-  auto holder = std::make_shared<Waiting>(Waiting{std::move(request), std::move(responder)});
-  return [&loop, holder, then = std::move(then)](Value value) {
-    loop.post([waiting = std::make_shared<Waiting>(std::move(*holder)), value = std::move(value), then] {
-      then(*waiting, value);
-    });
-  };
+  return [waiting = Waiting{std::move(request), std::move(responder)},
+          then = std::move(then)](const Value& value) { then(waiting, value); };
 }
 
 void answer_with(const Waiting& waiting, int status, std::string document) {
@@ -387,18 +392,17 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));
-  gateway_.broker.leave(std::move(job->request), body,
-                        on_loop<Reply<JobAccepted>>(
-                            gateway_.loop, request, responder,
-                            [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
-                              if (!accepted) return refuse(waiting, id, accepted.error());
-                              answer_with(waiting, 202,
-                                          head_of(id, "queued") + member("lane", accepted->lane) +
-                                              member("position", accepted->position) +
-                                              ",\"durable\":" + (accepted->durable ? "true" : "false") +
-                                              ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") +
-                                              "}");
-                            }));
+  gateway_.broker.leave(
+      std::move(job->request), body,
+      answering<Reply<JobAccepted>>(
+          request, responder, [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
+            if (!accepted) return refuse(waiting, id, accepted.error());
+            answer_with(waiting, 202,
+                        head_of(id, "queued") + member("lane", accepted->lane) +
+                            member("position", accepted->position) +
+                            ",\"durable\":" + (accepted->durable ? "true" : "false") +
+                            ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") + "}");
+          }));
 }
 
 void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& responder) {
@@ -417,14 +421,13 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
   const std::string& id = request.param("id");
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
-      on_loop<FetchAnswer>(
-          gateway_.loop, request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
-            if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
-            std::string document =
-                answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
-                       : job_document(id, answer.error());
-            answer_with(waiting, 200, std::move(document));
-          }));
+      answering<FetchAnswer>(request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
+        if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
+        std::string document =
+            answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
+                   : job_document(id, answer.error());
+        answer_with(waiting, 200, std::move(document));
+      }));
 }
 
 void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {
@@ -434,9 +437,8 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
   const std::string at_broker = broker_id(*caller, id);
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
-      on_loop<FetchAnswer>(
-          gateway_.loop, request, responder,
-          [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
+      answering<FetchAnswer>(
+          request, responder, [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
@@ -453,8 +455,8 @@ void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& respo
   const std::string& id = request.param("id");
   gateway_.broker.cancel(
       broker_id(*caller, id),
-      on_loop<Reply<JobStatus>>(
-          gateway_.loop, request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
+      answering<Reply<JobStatus>>(
+          request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
             if (!status) return refuse(waiting, id, status.error());
             if (status->state == "unknown")
               return waiting.responder->answer(

@@ -10,11 +10,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <lanemq/client.hpp>
-
 #include "client/gateway/access.hpp"
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
+#include "client/gateway/broker_drive.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
@@ -94,6 +93,35 @@ class Drain {
   Loop::TimePoint until_{};
 };
 
+/// Reads the settings again and has everybody go by them; what cannot be used changes nothing.
+class Reload {
+ public:
+  using Read = std::function<Settings()>;
+  using Tell = std::function<void(const Settings& settings)>;
+  Reload(Settings& settings, Read read, Tell tell, std::shared_ptr<spdlog::logger> log)
+      : settings_(settings), read_(std::move(read)), tell_(std::move(tell)), log_(std::move(log)) {}
+
+  void operator()() const {
+    try {
+      const std::vector<std::string> left = take_over(read_(), settings_);
+      tell_(settings_);
+      log_->info("config.reloaded keys={} models={}", settings_.keys.size(), settings_.models.size());
+      for (const std::string& what : left)
+        log_->warn("config.needs_restart what=\"{}\"", what);
+    } catch (const UsageError& error) {
+      log_->error(
+          "config.reload_failed reason=\"{}\" do=\"nothing has changed; mend it and send SIGHUP again\"",
+          error.what());
+    }
+  }
+
+ private:
+  Settings& settings_;
+  const Read read_;
+  const Tell tell_;
+  const std::shared_ptr<spdlog::logger> log_;
+};
+
 std::string url_of(const ServerOptions& server, std::uint16_t port) {
   const bool v6 = server.address.find(':') != std::string::npos;
   return "http://" + (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
@@ -117,11 +145,11 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings,
   }
 }
 
-int run(const Settings& settings) {
+int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
   const std::shared_ptr<spdlog::logger> log = make_log(settings.log_level);
   Metrics metrics;
-  const Access access(settings.keys);
+  Access access(settings.keys);
   Router router;
   ServerOptions server_options = settings.server;
   server_options.connections_max = reserve_connections(settings.server.connections_max);
@@ -131,28 +159,40 @@ int run(const Settings& settings) {
         "LimitNOFILE=)",
         server_options.connections_max, settings.server.connections_max);
   HttpServer server(server_options, router, refusal_answer);
-  Client broker({.endpoint = settings.broker,
-                 .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
-                 .pending_bytes_max = settings.server.bodies_bytes_max * 2,
-                 .grace = kBrokerGrace,
-                 .log = [log](std::string_view line) { log->warn("{}", line); }});
+  BrokerDrive drive(server,
+                    {.endpoint = settings.broker,
+                     .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
+                     .pending_bytes_max = settings.server.bodies_bytes_max * 2,
+                     .grace = kBrokerGrace,
+                     .log = [log](std::string_view line) { log->warn("{}", line); }});
   Gateway gateway{
-      .settings = settings, .loop = server, .broker = broker, .access = access, .metrics = metrics};
+      .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
   Health health(gateway, server);
   health.add_routes(router);
+  gateway.broker_is_away = [&health] { return health.broker_is_away(); };
   JobRoutes job_routes(gateway);
   job_routes.add_to(router);
   LeftJobRoutes left_job_routes(gateway, job_routes.limits());
   left_job_routes.add_to(router);
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);
+  if (batches) health.watch_batches(*batches);
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
   Drain drain(gateway, server);
   health.watch();
   std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());
   std::fflush(stdout);
-  server.run([&drain] { drain.begin(); });
+  const Reload reload(
+      settings, read,
+      [&](const Settings& changed) {
+        access.replace(changed.keys);
+        job_routes.limits().keep_only(changed.keys);
+        if (batches) batches->change(changed);
+      },
+      log);
+  server.run([&drain] { drain.begin(); }, reload);
+  gateway.broker.close();  // while there still is who waits for its answers
   return kExitDone;
 }
 
@@ -162,7 +202,8 @@ int run(const Settings& settings) {
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
   const Request request = parse(argc, argv, environment);
-  if (request.kind == Request::Kind::run) return run(request.settings);
+  if (request.kind == Request::Kind::run)
+    return run(request.settings, [&] { return parse(argc, argv, environment).settings; });
   std::fputs(request.text.c_str(), stdout);
   return kExitDone;
 } catch (const lanemq::gateway::UsageError& error) {

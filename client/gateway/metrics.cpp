@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "client/gateway/batches/batch_figures.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -33,8 +35,8 @@ void Metrics::answered(Api api, int status, std::chrono::nanoseconds took) {
   ++duration_count_;
 }
 
-std::string Metrics::text(const ServerCounters& server, const ClientCounters& client,
-                          std::size_t pending) const {
+std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
+                          const BatchFigures* batches) const {
   std::string out;
   const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
     line(out, name, "counter", help, static_cast<double>(value));
@@ -80,6 +82,28 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
   counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);
   counter("lanemq_gateway_broker_reconnected_total", "New connections to the broker.", client.reconnected);
+  if (batches == nullptr) return out;
+  out += "# HELP lanemq_gateway_batches Batches that are kept, by their state.\n";
+  out += "# TYPE lanemq_gateway_batches gauge\n";
+  for (std::size_t state = 0; state < BatchFigures::kStates; ++state)
+    out += "lanemq_gateway_batches{state=\"" + std::string(BatchFigures::kStateNames[state]) + "\"} " +
+           std::to_string(batches->batches[state]) + "\n";
+  const auto level = [&](std::string_view name, std::string_view help, std::int64_t value) {
+    line(out, name, "gauge", help, static_cast<double>(value));
+  };
+  level("lanemq_gateway_batch_lines_waiting",
+        "Lines of batches that run, neither answered nor at the broker.", batches->lines_waiting);
+  level("lanemq_gateway_batch_lines_running", "Lines of batches that are at the broker.",
+        batches->lines_running);
+  level("lanemq_gateway_files", "Files that are kept.", batches->files);
+  level("lanemq_gateway_file_bytes", "Bytes of all files that are kept.", batches->file_bytes);
+  level("lanemq_gateway_store_bytes", "Bytes of gateway.db and its log.", batches->database_bytes);
+  counter("lanemq_gateway_store_commits_failed_total", "Turns of batches that the disk refused.",
+          batches->commits_failed);
+  line(out, "lanemq_gateway_store_commit_failed_timestamp_seconds", "gauge",
+       "When the disk refused the last of them, since 1970; 0: never.",
+       static_cast<double>(batches->commit_failed_at) / 1000);
+  level("lanemq_gateway_store_refuses", "1 while batches wait for the disk.", batches->disk_refuses);
   return out;
 }
 

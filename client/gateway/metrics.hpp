@@ -15,6 +15,8 @@
 
 namespace lanemq::gateway {
 
+struct BatchFigures;
+
 /// What the gateway did since it was started. Belongs to the loop's thread.
 struct Metrics {
   std::uint64_t jobs = 0;          ///< submitted for requests, fall-backs included
@@ -30,7 +32,9 @@ struct Metrics {
   /// A request was answered with that status after that time.
   void answered(Api api, int status, std::chrono::nanoseconds took);
   /// In Prometheus' text format.
-  std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending) const;
+  /// `batches`: null where none are kept.
+  std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
+                   const BatchFigures* batches) const;
 
  private:
   static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,

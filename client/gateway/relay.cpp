@@ -97,7 +97,6 @@ void Relay::watch_silence() {
     responder_->write(Blob::borrow(keep_alive(caller_.api)));
     left = gateway_.settings.keep_alive;
   }
-  flight_->say_seen();
   timer_->after(left, [this] { watch_silence(); });
 }
 
@@ -128,7 +127,11 @@ void Relay::on_done(const JobDone& done) {
 
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
-  const ApiError api_error = api_error_of(error, flight_->facts().lane);
+  ApiError api_error = api_error_of(error, flight_->facts().lane);
+  if (error.code == "deadline" && flight_->plan().repeatable) {
+    api_error.name = "unavailable";
+    api_error.retry_after = kUnavailableRetryAfter;
+  }
   if (begun_) {
     responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
     responder_->end();

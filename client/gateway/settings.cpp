@@ -49,6 +49,7 @@ constexpr ProgramText kProgram{
         "lanes, fairness and shared limits.",
     .config_sentence = "read options, keys and models from this file, under the same names with _ for -",
     .footer =
+        "SIGHUP: read the file again; keys, models, lanes and times count at once.\n"
         "SIGTERM: finish what runs, then stop.\n"
         "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors)."};
 

@@ -57,4 +57,9 @@ struct Request {
 /// that over the file. Reads the secrets of keys, and keeps their hashes alone. Throws UsageError.
 Request parse(int argc, const char* const* argv, const Environment& environment);
 
+/// Puts what may change while the program runs into the settings that it runs with: keys, models, lanes, the
+/// services' names and the times of streams and answers. Returns the names of what is different, too, and
+/// counts after a restart alone.
+std::vector<std::string> take_over(const Settings& wanted, Settings& running);
+
 }  // namespace lanemq::gateway

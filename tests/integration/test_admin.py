@@ -376,6 +376,14 @@ class Top(harness.Case):
         process.send_signal(signal.SIGINT)
         self.assert_restored(master, process)
 
+    def test_an_interrupt_ends_it_while_the_broker_is_silent(self):
+        master, process = self.start(40, 120)
+        self.read_until(master, lambda seen: b"\x1b[J" in seen, "a picture")
+        self.room.broker.signal(signal.SIGSTOP)
+        self.room.keep_alive(1.5)  # By then it asks for the next picture, and waits; if not, it is the other interrupt again.
+        process.send_signal(signal.SIGINT)
+        self.assert_restored(master, process)
+
     def test_it_fits_the_window_as_it_changes(self):
         master, process = self.start(4, 20)
         self.read_until(master, lambda seen: b"\x1b[J" in seen, "a picture")

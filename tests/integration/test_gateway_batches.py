@@ -105,6 +105,15 @@ class Batches(BatchCase):
         self.room.stats_when(lambda stats: (stats["lanes"]["batch"]["accepted"], stats["lanes"]["batch"]["succeeded"]) == (300, 300),
                              "300 jobs, each of them once")
 
+    def test_metrics_show_batches_and_what_they_keep(self):
+        self.when_over(self.create([line("one"), line("two")]))
+        self.when_metric('lanemq_gateway_batches{state="completed"}', 1)
+        self.assertEqual(self.metric("lanemq_gateway_files"), 2)
+        self.assertGreater(self.metric("lanemq_gateway_store_bytes"), 0)
+        for name in ("batch_lines_waiting", "batch_lines_running", "store_refuses", "store_commits_failed_total",
+                     "store_commit_failed_timestamp_seconds"):
+            self.assertEqual(self.metric("lanemq_gateway_" + name), 0, name)
+
     def test_a_cancelled_batch_keeps_what_is_done_and_costs_no_more(self):
         batch_id = self.create([line("quick"), *(line(f"slow-{number}", "gpt-x+delay=600000") for number in range(100))])
         self.when_batch(batch_id, lambda batch: batch["request_counts"]["completed"] == 1, "the first answer")
@@ -156,6 +165,66 @@ class Batches(BatchCase):
         self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}", headers=stranger).status, 404)
 
 
+class FallBacks(BatchCase):
+    config = '''
+[[model]]
+name = "smart"
+model = "gpt-x+status=500"
+on = ["5xx"]
+[[model.fallback]]
+model = "gpt-y"
+[[model]]
+name = "strict"
+model = "gpt-x+status=400"
+on = ["5xx"]
+[[model.fallback]]
+model = "gpt-y"
+'''
+
+    def test_lines_take_the_fall_backs_of_their_models(self):
+        batch = self.when_over(self.create([line("falls-back", "smart"), line("stays", "strict"), line("plain")]))
+        self.assertEqual(batch["request_counts"], {"total": 3, "completed": 2, "failed": 1})
+        self.assertEqual([(row["custom_id"], row["response"]["body"]["model"]) for row in self.content(batch["output_file_id"])],
+                         [("falls-back", "gpt-y"), ("plain", "gpt-x")])
+        failed, = self.content(batch["error_file_id"])
+        self.assertEqual((failed["custom_id"], failed["response"]["status_code"]), ("stays", 400))
+        jobs = lambda: {call["job"] for call in self.calls() if call["model"] == "gpt-y"}
+        harness.wait_until(jobs, "the call's line in the upstream's log")
+        self.assertEqual(jobs(), {batch["id"] + ".1-1"})
+
+
+class Uploads(BatchCase):
+    MIB = 1 << 20
+
+    @property
+    def flags(self):
+        return (*super().flags, "--bodies-bytes-max", str(16 * self.MIB), "--file-bytes-max", str(6 * self.MIB))
+
+    def test_all_uploads_together_are_bounded_in_memory(self):
+        def resident():
+            with open(f"/proc/{self.gateway.pid}/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        before = resident()
+        held = []
+        for _ in range(3):
+            connection = self.raw()
+            connection.sendall(b"POST /v1/files HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer x\r\n"
+                               b"content-type: multipart/form-data; boundary=XX\r\n"
+                               b"content-length: %d\r\n\r\n" % (6 * self.MIB) + b"x" * (5 * self.MIB))
+            held.append(connection)
+        self.when_metric("lanemq_gateway_body_bytes", 15 * self.MIB)
+        answer = self.upload("x" * (5 * self.MIB))
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "gateway_full"))
+        self.assertEqual(answer.headers["x-should-retry"], "true")
+        self.assertLess(resident() - before, 3 * 16 * self.MIB * harness.MEMORY_FACTOR)
+        # Who leaves makes room.
+        for connection in held:
+            connection.close()
+        self.when_metric("lanemq_gateway_body_bytes", 0)
+        self.assertEqual(self.upload("x" * (5 * self.MIB)).status, 200)
+
+
 class Jobs(BatchCase):
     def leave(self, **fields):
         answer = self.ask("POST", "/v1/jobs", json.dumps(fields))
@@ -183,6 +252,17 @@ class Jobs(BatchCase):
 
         self.assertEqual((job["state"], job["error"]["code"], job["error"]["upstream_status"]), ("failed", "upstream_rejected", 400))
         self.assertIn("error", job["error"]["body"])
+
+    def test_events_tell_that_a_job_runs_and_its_end_when_they_happen(self):
+        self.chat_job("gpt-x+hold", id="held")
+        connection = self.raw()
+        connection.sendall(b"GET /v1/jobs/held/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret\r\n"
+                           b"connection: close\r\n\r\n")
+        seen = self.read_until(connection, lambda seen: b'"state":"running"' in seen)
+        self.assertNotIn(b"event: done", seen)
+        self.release("gpt-x+hold")
+        self.read_until(connection, lambda seen: b"event: done" in seen and seen.endswith(b"0\r\n\r\n"), seen)
+        self.assertIn(b'"state":"succeeded"', seen)
 
     def test_events_tell_the_states_until_the_end_and_delete_cancels(self):
         self.leave(id="waits", service="nobody", body={"a": 1})

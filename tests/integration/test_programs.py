@@ -86,6 +86,29 @@ class WorkerDeath(harness.Case):
         self.assertEqual(order, list(range(100)))
 
 
+class WorkerSignals(harness.Case):
+    def start(self):
+        return self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
+                                               "--service", "echo=echo"))
+
+    def test_a_worker_may_be_told_to_stop_at_any_moment(self):
+        chance = random.Random(3)
+        for _ in range(20):
+            worker = self.start()
+            self.room.keep_alive(chance.uniform(0, 0.05))  # wherever it is by then
+            worker.signal(signal.SIGTERM)
+            # At first the system ends it, then it does so itself, then it says goodbye.
+            self.assertIn(worker.wait(), (-signal.SIGTERM, 128 + signal.SIGTERM, 0), worker.stderr())
+
+    def test_a_worker_may_be_told_so_again_and_again(self):
+        for number in (signal.SIGTERM, signal.SIGINT) * 5:
+            worker = self.start()
+            self.assertTrue(worker.line().startswith("ready"))
+            while worker.process.poll() is None:
+                worker.signal(number)
+            self.assertIn(worker.wait(), (0, 128 + number), worker.stderr())
+
+
 class RunFile(harness.Case):
     # An upstream that fails is replaced by a sound one in these tests: nobody waits until it is tried again.
     arguments = (*harness.Case.arguments, "--set", "breaker=false")

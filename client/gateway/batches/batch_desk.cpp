@@ -19,6 +19,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::size_t kFilenameBytesMax = 255;
+constexpr std::chrono::seconds kDiskRetryAfter{60};
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                            "/v1/responses"};
 /// What a list gives when it is not told, and at most.
@@ -97,7 +98,18 @@ tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& call
   return *std::move(batch);
 }
 
+/// While answers of lines wait for the disk, what is left of it is for them.
+tl::expected<void, ApiError> BatchDesk::disk_takes() const {
+  if (engine_.trouble().empty()) return {};
+  ApiError error{.name = "store_full",
+                 .message = "batches that run wait for the gateway's disk, and no new work is taken: " +
+                            engine_.trouble() + "; make room there, and try again later"};
+  error.retry_after = kDiskRetryAfter;
+  return tl::unexpected(std::move(error));
+}
+
 tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std::size_t bytes) {
+  if (auto takes = disk_takes(); !takes) return takes;
   if (store_.files_count(caller.owner) >= settings_.files_max)
     return refused("too_large", "there are " + std::to_string(settings_.files_max) +
                                     " files already (files_per_caller_max); delete some");
@@ -109,6 +121,7 @@ tl::expected<void, ApiError> BatchDesk::room_for(const BatchCaller& caller, std:
 }
 
 tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller) {
+  if (auto takes = disk_takes(); !takes) return takes;
   if (engine_.count(caller.owner) < settings_.batches_max) return {};
   ApiError error{.name = "caller_limit",
                  .message = "there are " + std::to_string(settings_.batches_max) +

@@ -69,6 +69,7 @@ class BatchDesk {
  private:
   tl::expected<StoredFile, ApiError> own_file(const BatchCaller& caller, const std::string& id);
   tl::expected<StoredBatch, ApiError> own_batch(const BatchCaller& caller, Api api, const std::string& id);
+  tl::expected<void, ApiError> disk_takes() const;
   tl::expected<void, ApiError> room_for(const BatchCaller& caller, std::size_t bytes);
   tl::expected<void, ApiError> room_for_batch(const BatchCaller& caller);
   StoredBatch new_batch(const BatchCaller& caller, Api api, WallTime now);

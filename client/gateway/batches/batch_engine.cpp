@@ -170,8 +170,12 @@ struct BatchEngine::Active {
   std::vector<Span> lines{};
   std::unique_ptr<InputReader> reader{};
   std::unique_ptr<OutputWriter> writer{};
-  std::map<std::uint32_t, std::string> custom_ids{};  ///< of lines at the broker
-  bool changed = false;                               ///< the row is not as `batch`
+  struct AtBroker {
+    std::string custom_id{};
+    std::size_t step = 0;  ///< of its model's route
+  };
+  std::map<std::uint32_t, AtBroker> at_broker{};
+  bool changed = false;  ///< the row is not as `batch`
 
   bool read = false;  ///< the lines are known
   /// Its lines run; else there is something to be read or written.
@@ -267,9 +271,23 @@ bool BatchEngine::turn(WallTime now) {
     return more || answers_left_ || !arrived_.empty();
   } catch (const std::exception& error) {
     trouble_ = error.what();
+    ++troubles_;
+    trouble_at_ = now;
     not_before_ = now + kTroubleWait;
     return false;
   }
+}
+
+void BatchEngine::count(BatchFigures& figures) const {
+  const auto running = static_cast<std::int64_t>(runner_.in_flight());
+  std::int64_t open = 0;
+  for (const auto& [number, active] : active_)
+    if (active->runs()) open += active->batch.lines - active->batch.succeeded - active->batch.failed;
+  figures.lines_running = running;
+  figures.lines_waiting = std::max<std::int64_t>(open - running, 0);
+  figures.commits_failed = troubles_;
+  figures.commit_failed_at = troubles_ == 0 ? 0 : ms_of(trouble_at_);
+  figures.disk_refuses = !trouble_.empty();
 }
 
 std::optional<WallTime> BatchEngine::next_wakeup() const {
@@ -293,21 +311,37 @@ void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
       if (error.local) return;
       // A line of a batch that was stopped is given up, which needs no note of its own.
       if (runner_.stopping(line.batch)) {
-        batch.custom_ids.erase(line.line);
+        batch.at_broker.erase(line.line);
         runner_.settled(line);
         return;
       }
+    }
+    if (falls_back(batch, line, error)) {
+      // The next step is no news for the disk: another life is told the same of this one, and goes on, too.
+      ++batch.at_broker.at(line.line).step;
+      return submit(line, now);
     }
   }
   keep(batch, line, answer);
   runner_.settled(line);
 }
 
+bool BatchEngine::falls_back(const Active& active, BatchLine line, const ClientError& error) {
+  if (runner_.stopping(line.batch) || broker_.steps_max() == 1) return false;
+  try {
+    const StoredBatch& batch = active.batch;
+    const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
+    return read && broker_.falls_back(batch, read->model, active.at_broker.at(line.line).step, error);
+  } catch (const std::exception&) {
+    return false;  // what it was answered with is known, and its line cannot be read any more
+  }
+}
+
 void BatchEngine::keep(Active& active, BatchLine line, const Answer& answer) {
   StoredBatch& batch = active.batch;
-  const auto custom_id = active.custom_ids.extract(line.line);
+  const auto at_broker = active.at_broker.extract(line.line);
   const LineName name{
-      .api = batch.api, .batch_id = batch.id, .line = line.line, .custom_id = custom_id.mapped()};
+      .api = batch.api, .batch_id = batch.id, .line = line.line, .custom_id = at_broker.mapped().custom_id};
   unsaved_.push_back({.line = line,
                       .outcome = answer ? LineOutcome::succeeded : LineOutcome::failed,
                       .text = answer_line(name, answer)});
@@ -343,14 +377,24 @@ void BatchEngine::act(WallTime now) {
   for (const BatchLine line : actions.submit)
     submit(line, now);
   for (const BatchLine line : actions.cancel)
-    broker_.cancel(line_job_id(active_.at(line.batch)->batch.id, line.line));
+    cancel_job(line);
   for (const std::int64_t number : actions.finished) {
     Active& active = *active_.at(number);
     active.batch.state = BatchState::finalizing;
     active.batch.finalizing_at = ms_of(now);
     active.changed = true;
-    active.custom_ids.clear();
+    active.at_broker.clear();
   }
+}
+
+void BatchEngine::cancel_job(BatchLine line) {
+  const Active& active = *active_.at(line.batch);
+  const auto at = active.at_broker.find(line.line);
+  if (at != active.at_broker.end())
+    return broker_.cancel(line_job_id(active.batch.id, line.line, at->second.step));
+  // Of an earlier life it is not known how far the line's route was gone.
+  for (std::size_t step = 0; step < broker_.steps_max(); ++step)
+    broker_.cancel(line_job_id(active.batch.id, line.line, step));
 }
 
 void BatchEngine::submit(BatchLine line, WallTime now) {
@@ -360,9 +404,10 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
   try {
     const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
     if (read) {
-      active.custom_ids[line.line] = read->custom_id;
-      LineJob job = broker_.job_of(batch, read->model, read->body);
-      job.request.id = line_job_id(batch.id, line.line);
+      Active::AtBroker& at_broker = active.at_broker[line.line];
+      at_broker.custom_id = read->custom_id;
+      LineJob job = broker_.job_of(batch, read->model, read->body, at_broker.step);
+      job.request.id = line_job_id(batch.id, line.line, at_broker.step);
       job.request.lane = batch.lane;
       job.request.client = batch.client;
       // The batch expires first, and cancels it.
@@ -375,7 +420,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
   } catch (const std::exception& error) {
     problem += std::string(": ") + error.what();
   }
-  active.custom_ids.try_emplace(line.line);
+  active.at_broker.try_emplace(line.line);
   answered(line, tl::unexpected(ClientError{.code = "internal", .message = std::move(problem)}));
 }
 

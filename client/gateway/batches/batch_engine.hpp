@@ -35,8 +35,15 @@ class LineBroker {
   LineBroker& operator=(const LineBroker&) = delete;
 
   /// The job of a request in that batch: which service and model it goes to, and its body without what no
-  /// upstream shall see. Equal requests give equal jobs, in another life of the gateway, too.
-  virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body) = 0;
+  /// upstream shall see. `step`: of the model's route, 0 the first. Equal requests give equal jobs, in
+  /// another life of the gateway, too.
+  virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
+                         std::size_t step) = 0;
+  /// Whether the model's route goes on behind that step after that error.
+  virtual bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
+                          const ClientError& error) = 0;
+  /// Of the longest route.
+  virtual std::size_t steps_max() const = 0;
   /// Its answer goes to BatchEngine::answered(), later.
   virtual void submit(BatchLine line, LineJob job) = 0;
   virtual void cancel(const std::string& job_id) = 0;
@@ -76,6 +83,8 @@ class BatchEngine {
   std::optional<WallTime> next_wakeup() const;
   /// Why the disk refused the last turn; empty: it did not.
   const std::string& trouble() const { return trouble_; }
+  /// What the engine knows of `figures`: the lines, and what the disk refused.
+  void count(BatchFigures& figures) const;
   /// Lines that are at the broker.
   std::size_t in_flight() const { return runner_.in_flight(); }
 
@@ -101,6 +110,8 @@ class BatchEngine {
   void save();
   void act(WallTime now);
   void submit(BatchLine line, WallTime now);
+  void cancel_job(BatchLine line);
+  bool falls_back(const Active& active, BatchLine line, const ClientError& error);
   std::string_view read_line(const Active& active, std::uint32_t line);
   bool step(Active& active, WallTime now);
   void step_input(Active& active, WallTime now);
@@ -120,6 +131,8 @@ class BatchEngine {
   BatchRunner::Actions actions_;  ///< to be done once all is on the disk
   std::string line_;              ///< the last line that was read
   std::string trouble_;
+  std::uint64_t troubles_ = 0;
+  WallTime trouble_at_{};
   WallTime not_before_{};  ///< of the next turn, after trouble
   WallTime next_sweep_{};
   bool answers_left_ = true;  ///< of batches that are over

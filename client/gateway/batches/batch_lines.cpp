@@ -114,8 +114,10 @@ tl::expected<LineRequest, LineFault> read_batch_line(Api api, std::string_view e
   return api == Api::openai ? read_openai(endpoint, line) : read_anthropic(line);
 }
 
-std::string line_job_id(std::string_view batch_id, std::uint32_t line) {
-  return std::string(batch_id) + "." + std::to_string(line + 1);
+std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size_t step) {
+  std::string id = std::string(batch_id) + "." + std::to_string(line + 1);
+  if (step > 0) id += "-" + std::to_string(step);
+  return id;
 }
 
 std::string answer_line(const LineName& name, const Answer& answer) {

@@ -50,7 +50,8 @@ struct LineName {
 };
 
 /// The id of a line's job: the same whenever the line is submitted, so that the broker knows it again.
-std::string line_job_id(std::string_view batch_id, std::uint32_t line);
+/// `step`: of its model's route.
+std::string line_job_id(std::string_view batch_id, std::uint32_t line, std::size_t step = 0);
 
 /// An answer's line in the output, with its line end.
 std::string answer_line(const LineName& name, const Answer& answer);

@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 /// Besides the lines: what is being cancelled.
 constexpr std::size_t kCancelsMax = 1'024;
+/// How old what is said to who watches may be.
+constexpr milliseconds kFiguresEvery{1'000};
 
 }  // namespace
 
@@ -30,9 +32,9 @@ class BatchService::Core : private LineBroker {
   Core(const Settings& settings, Log log)
       : settings_(settings),
         log_(std::move(log)),
-        store_(settings.batches.folder),
-        engine_(settings.batches, store_, *this),
-        desk_(settings.batches, store_, engine_),
+        store_(settings_.batches.folder),
+        engine_(settings_.batches, store_, *this),
+        desk_(settings_.batches, store_, engine_),
         client_({.endpoint = settings.broker,
                  .pending_max = settings.batches.in_flight_max + kCancelsMax,
                  .pending_bytes_max = settings.batches.in_flight_bytes_max}),
@@ -45,6 +47,15 @@ class BatchService::Core : private LineBroker {
     }
     changed_.notify_one();
     thread_.join();
+  }
+
+  BatchFigures figures() const {
+    const std::lock_guard lock(mutex_);
+    return figures_;
+  }
+
+  void change(const Settings& settings) {
+    ask([this, settings](BatchDesk&, WallTime) { take_over(settings, settings_); });
   }
 
   void ask(Work work) {
@@ -65,7 +76,8 @@ class BatchService::Core : private LineBroker {
       {
         std::unique_lock lock(mutex_);
         const auto called = [&] { return stopping_ || !asked_.empty() || !answers_.empty(); };
-        const std::optional<WallTime> wakeup = engine_.next_wakeup();
+        std::optional<WallTime> wakeup = engine_.next_wakeup();
+        if (figures_due_) wakeup = wakeup ? std::min(*wakeup, *figures_due_) : *figures_due_;
         if (more)
           static_cast<void>(called());
         else if (wakeup)
@@ -80,14 +92,32 @@ class BatchService::Core : private LineBroker {
         engine_.answered(line, std::move(answer));
       for (const Work& work : asked)
         work(desk_, now());
+      const bool looks = figures_due_ && now() >= *figures_due_;
+      const bool happened = !asked.empty() || !answers.empty() || more;
       more = engine_.turn(now());
       tell_trouble();
+      if (looks) take_figures();
+      // Whatever happens next is looked at within the time.
+      if (happened && !figures_due_) figures_due_ = now() + kFiguresEvery;
     }
   }
 
   /// By the system's clock as it was at the start, so that a clock that is set moves nothing here.
   WallTime now() const {
     return started_at_ + std::chrono::duration_cast<milliseconds>(Steady::now() - started_);
+  }
+
+  void take_figures() {
+    figures_due_.reset();
+    BatchFigures figures;
+    engine_.count(figures);
+    try {
+      store_.count(figures);
+    } catch (const StoreFault&) {
+      figures.disk_refuses = true;
+    }
+    const std::lock_guard lock(mutex_);
+    figures_ = figures;
   }
 
   void tell_trouble() {
@@ -97,8 +127,19 @@ class BatchService::Core : private LineBroker {
                        : "batches: waiting for the disk: " + told_);
   }
 
-  LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body) override {
-    return job_of_line(settings_, batch, model, body);
+  LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
+                 std::size_t step) override {
+    return job_of_line(settings_, batch, model, body, step);
+  }
+  bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
+                  const ClientError& error) override {
+    return line_falls_back(settings_, batch, model, step, error);
+  }
+  std::size_t steps_max() const override {
+    std::size_t most = 1;
+    for (const ModelSettings& route : settings_.models)
+      most = std::max(most, route.steps.size());
+    return most;
   }
   void submit(BatchLine line, LineJob job) override {
     client_.submit(std::move(job.request), std::move(job.body), [this, line](Answer answer) {
@@ -114,7 +155,7 @@ class BatchService::Core : private LineBroker {
     client_.cancel(job_id, [](const Reply<JobStatus>&) {});
   }
 
-  const Settings& settings_;
+  Settings settings_;  ///< its own: others may change theirs
   const Log log_;
   const Steady::time_point started_ = Steady::now();
   const WallTime started_at_ = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
@@ -122,12 +163,14 @@ class BatchService::Core : private LineBroker {
   BatchEngine engine_;
   BatchDesk desk_;
   std::string told_;
+  std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Work> asked_;
   std::vector<std::pair<BatchLine, Answer>> answers_;
   bool stopping_ = false;
+  BatchFigures figures_;
 
   Client client_;  ///< gone before what its callbacks use
   std::thread thread_;
@@ -136,6 +179,14 @@ class BatchService::Core : private LineBroker {
 BatchService::BatchService(const Settings& settings, Log log)
     : core_(std::make_unique<Core>(settings, std::move(log))) {}
 BatchService::~BatchService() = default;
+
+BatchFigures BatchService::figures() const {
+  return core_->figures();
+}
+
+void BatchService::change(const Settings& settings) {
+  core_->change(settings);
+}
 
 void BatchService::ask(Work work) {
   core_->ask(std::move(work));

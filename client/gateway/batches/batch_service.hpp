@@ -18,17 +18,20 @@ class BatchService {
   /// What is asked of files and batches. Called on the service's thread; must not throw.
   using Work = std::function<void(BatchDesk& desk, WallTime now)>;
 
-  /// Opens the folder and goes on with what is in it; throws std::runtime_error, which says what to do. The
-  /// settings must outlive this. `log` is called on the service's thread, when the disk begins or ends to
-  /// refuse.
+  /// Opens the folder and goes on with what is in it; throws std::runtime_error, which says what to do. `log`
+  /// is called on the service's thread, when the disk begins or ends to refuse.
   BatchService(const Settings& settings, Log log);
   /// Lines at the broker go on there; the next one of this folder gets their answers.
   ~BatchService();
   BatchService(const BatchService&) = delete;
   BatchService& operator=(const BatchService&) = delete;
 
+  /// Lines that are submitted from now on go by these. From any thread.
+  void change(const Settings& settings);
   /// Has that done, in the order of the calls. From any thread.
   void ask(Work work);
+  /// At most a second old, and without waiting for the disk. From any thread.
+  BatchFigures figures() const;
 
  private:
   class Core;

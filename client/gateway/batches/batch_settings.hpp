@@ -30,6 +30,8 @@ struct BatchSettings {
   /// How long the broker keeps the answer of a line that nobody fetched: a gateway that is away no longer
   /// than this pays for no line twice.
   std::chrono::milliseconds retain{std::chrono::hours(1)};
+
+  bool operator==(const BatchSettings&) const = default;
 };
 
 }  // namespace lanemq::gateway

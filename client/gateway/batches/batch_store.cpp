@@ -211,13 +211,14 @@ class BatchStore::Core {
   std::map<std::string, sqlite::Statement, std::less<>> statements_;
 };
 
-BatchStore::BatchStore(const std::string& folder) : folder_(folder), core_(std::make_unique<Core>()) {
+BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
+    : folder_(folder), core_(std::make_unique<Core>()) {
   try {
     fs::create_directories(folder_ + "/files");
     // What callers send is nobody else's business.
     fs::permissions(folder_, fs::perms::owner_all);
     core_->database =
-        checked(sqlite::Database::open(folder_ + "/gateway.db", sqlite::Database::Mode::create));
+        checked(sqlite::Database::open(folder_ + "/gateway.db", sqlite::Database::Mode::create, vfs));
     // Whoever has the file in this mode has it alone.
     checked(core_->database.execute(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
@@ -272,19 +273,23 @@ BatchStore::Writing::~Writing() {
 }
 
 void BatchStore::Writing::write(std::string_view bytes) {
-  buffer_ += bytes;
   bytes_ += static_cast<std::int64_t>(bytes.size());
-  if (buffer_.size() >= kWriteBufferBytes) flush();
+  if (buffer_.size() + bytes.size() >= kWriteBufferBytes) flush();
+  if (bytes.size() >= kWriteBufferBytes) return put(bytes);  // an upload is not held a second time
+  buffer_ += bytes;
 }
 
-void BatchStore::Writing::flush() {
-  std::string_view rest = buffer_;
+void BatchStore::Writing::put(std::string_view rest) {
   while (!rest.empty()) {
     const ssize_t written = ::write(fd_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) refuse_file(path_, errno);
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void BatchStore::Writing::flush() {
+  put(buffer_);
   buffer_.clear();
 }
 
@@ -475,6 +480,26 @@ bool BatchStore::remove_old_answers(std::size_t count) {
     Parameters(removal) << place_of(batch, 0) << from << static_cast<std::int64_t>(count);
     checked(removal.run());
     return true;
+  }
+}
+
+// ---- for who watches ------------------------------------------------------------------------------------
+
+void BatchStore::count(BatchFigures& figures) {
+  figures.batches = {};
+  sqlite::Statement& states = core_->use("SELECT state, count(*) FROM batches GROUP BY state");
+  while (checked(states.step()))
+    figures.batches.at(static_cast<std::size_t>(states.integer(0))) = states.integer(1);
+  sqlite::Statement& files = core_->use("SELECT count(*), coalesce(sum(bytes), 0) FROM files");
+  checked(files.step());
+  figures.files = files.integer(0);
+  figures.file_bytes = files.integer(1);
+  files.reset();
+  figures.database_bytes = 0;
+  for (const char* name : {"/gateway.db", "/gateway.db-wal"}) {
+    std::error_code missing;
+    const std::uintmax_t bytes = fs::file_size(folder_ + name, missing);
+    if (!missing) figures.database_bytes += static_cast<std::int64_t>(bytes);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/gateway/api.hpp"
+#include "client/gateway/batches/batch_figures.hpp"
 
 namespace lanemq::gateway {
 
@@ -92,7 +93,8 @@ class BatchStore {
  public:
   /// Makes the folder where there is none; throws std::runtime_error, which says what to do, when it cannot
   /// be used. What an earlier life left half written is taken away.
-  explicit BatchStore(const std::string& folder);
+  /// `vfs`: SQLite's file system layer for the rows; empty: its own.
+  explicit BatchStore(const std::string& folder, const std::string& vfs = {});
   ~BatchStore();
   BatchStore(const BatchStore&) = delete;
   BatchStore& operator=(const BatchStore&) = delete;
@@ -120,6 +122,7 @@ class BatchStore {
     std::int64_t bytes() const { return bytes_; }
 
    private:
+    void put(std::string_view rest);
     void flush();
     std::string path_;
     std::string buffer_{};
@@ -159,6 +162,9 @@ class BatchStore {
   Answered answered(std::int64_t batch, std::uint32_t lines);
   /// Removes up to so many answers of batches that are over; false: there are none left.
   bool remove_old_answers(std::size_t count);
+
+  /// Counts what is kept: `batches`, `files`, `file_bytes` and `database_bytes`.
+  void count(BatchFigures& figures);
 
   /// What has expired at `now`.
   std::vector<std::string> expired_files(std::int64_t now, std::size_t count);

@@ -14,14 +14,30 @@
 
 namespace lanemq::gateway {
 
+namespace {
+
+/// Null: there is none, and the model's name is the upstream's.
+const ModelSettings* route_of(const Settings& settings, const StoredBatch& batch, std::string_view model) {
+  const ModelSettings* const route = find_route(settings.models, split_model(model, settings.lanes).model);
+  return route != nullptr && route->api == batch.api ? route : nullptr;
+}
+
+}  // namespace
+
+bool line_falls_back(const Settings& settings, const StoredBatch& batch, std::string_view model,
+                     std::size_t step, const ClientError& error) {
+  const ModelSettings* const route = route_of(settings, batch, model);
+  return route != nullptr && step + 1 < route->steps.size() && falls_back(*route, error);
+}
+
 LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::string_view model,
-                    std::string_view body) {
+                    std::string_view body, std::size_t number) {
   RouteStep step{.service = batch.api == Api::openai ? settings.openai_service : settings.anthropic_service,
                  .model = std::string(split_model(model, settings.lanes).model)};
-  const ModelSettings* const route = find_route(settings.models, step.model);
-  if (route != nullptr && route->api == batch.api) {
-    step.model = route->steps.front().model;
-    if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
+  if (const ModelSettings* const route = route_of(settings, batch, model)) {
+    const RouteStep& taken = route->steps[std::min(number, route->steps.size() - 1)];
+    step.model = taken.model;
+    if (!taken.service.empty()) step.service = taken.service;
   }
 
   std::vector<JsonEdit> edits{{.key = "service_tier"}};

@@ -25,6 +25,15 @@ class Loop {
     virtual void cancel() = 0;
   };
 
+  /// A descriptor that is looked at for as long as this lives. Belongs to the loop's thread.
+  class Watch {
+   public:
+    Watch() = default;
+    virtual ~Watch() = default;
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+  };
+
   Loop() = default;
   virtual ~Loop() = default;
   Loop(const Loop&) = delete;
@@ -33,6 +42,9 @@ class Loop {
   /// Runs `work` on the loop's thread, in the order of the calls, never inside this call. From any thread.
   virtual void post(std::function<void()> work) = 0;
   virtual std::unique_ptr<Timer> timer() = 0;
+  /// Calls `readable` again and again while `fd` is. The descriptor stays the caller's, and outlives the
+  /// watch.
+  virtual std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) = 0;
   virtual TimePoint now() const = 0;
 };
 

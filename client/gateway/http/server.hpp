@@ -32,6 +32,8 @@ struct ServerOptions {
   std::chrono::milliseconds body_timeout{600'000};  ///< a whole body, however it trickles
   std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
   std::chrono::milliseconds write_timeout{30'000};  ///< without a byte taken by the reader
+
+  bool operator==(const ServerOptions&) const = default;
 };
 
 /// Raises the limit of open files of this process as far as so many connections need it. Returns how many of
@@ -71,8 +73,8 @@ class HttpServer : public Loop {
   ~HttpServer() override;
 
   std::uint16_t port() const;
-  /// Serves until stop(). `on_signal` is called at SIGTERM and SIGINT.
-  void run(std::function<void()> on_signal);
+  /// Serves until stop(). `on_stop` is called at SIGTERM and SIGINT, `on_reload` at SIGHUP.
+  void run(std::function<void()> on_stop, std::function<void()> on_reload);
   /// Takes no more connections, and answers those that are kept with `connection: close`.
   void drain();
   /// Requests that are being read or worked on.
@@ -82,6 +84,7 @@ class HttpServer : public Loop {
 
   void post(std::function<void()> work) override;
   std::unique_ptr<Timer> timer() override;
+  std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) override;
   TimePoint now() const override;
 
   ServerCounters counters() const;

@@ -820,6 +820,25 @@ TEST_F(StreamTest, a_few_pieces_are_said_to_be_taken_after_a_while) {
   EXPECT_THAT(pass(milliseconds(100)), ElementsAre("seen 2 to 0"));
 }
 
+TEST_F(StreamTest, readers_who_are_due_soon_after_another_are_told_of_together_with_it) {
+  stream(1);
+  stream(2);
+  stream(3);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_THAT(pass(Session::kSeenTogether), IsEmpty());
+  hear_chunk(2, 0);
+  told();
+  EXPECT_THAT(pass(milliseconds(10)), IsEmpty());
+  hear_chunk(3, 0);
+  told();
+
+  EXPECT_THAT(pass(Session::kSeenAfter - Session::kSeenTogether - milliseconds(10)),
+              ElementsAre("seen 1 to 0", "seen 2 to 0"));
+  EXPECT_EQ(session_.next_wakeup(), now_ + Session::kSeenTogether + milliseconds(10));
+}
+
 TEST_F(StreamTest, a_reader_that_takes_later_says_so_itself) {
   stream(1, Takes::when_it_says_so);
   drain();

@@ -74,5 +74,28 @@ TEST_F(CallerLimitsTest, are_described_in_the_callers_own_words) {
             std::string("2026-01-01T00:00:00Z").size());
 }
 
+TEST_F(CallerLimitsTest, stay_used_when_they_are_read_again) {
+  const auto named = [](std::int64_t limit) {
+    return KeySettings{.name = "team", .requests_per_minute = limit, .concurrency = 2};
+  };
+  const KeySettings before = named(60), after = named(10);
+  Caller caller{.name = "team", .key = &before};
+  EXPECT_FALSE(limits.take(caller, now));
+  caller.key = &after;
+  limits.keep_only({after});
+  EXPECT_FALSE(limits.take(caller, now));
+  EXPECT_EQ(limits.take(caller, now)->code, "tenant_concurrency");
+
+  // A key that is no more is known until nothing of it runs.
+  limits.keep_only({});
+  limits.give_back(caller);
+  EXPECT_FALSE(limits.take(caller, now));
+  EXPECT_EQ(limits.take(caller, now)->code, "tenant_concurrency");
+  limits.give_back(caller);
+  limits.give_back(caller);
+  limits.keep_only({});
+  EXPECT_FALSE(limits.take(caller, now)) << "what it used is forgotten, too";
+}
+
 }  // namespace
 }  // namespace lanemq::gateway

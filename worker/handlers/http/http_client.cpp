@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -39,7 +40,7 @@ constexpr std::size_t kHandshakesMax = 32;
 /// Begun in one turn; the others wait for the next ones. Beginning costs a connection, perhaps, and a
 /// request.
 constexpr std::size_t kStartsPerTurn = 32;
-constexpr int kEventsPerTurn = 256;
+constexpr std::size_t kEventsPerTurn = 256;
 /// Parts of an answer that arrive together are passed on together, up to so many bytes.
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
 /// How long an upstream that has said all may take to end its answer; behind that the connection is closed.
@@ -118,14 +119,13 @@ class HttpClient::Engine {
   /// What was ready in one turn and had no time in it, has the next one's first: with a new look at each
   /// turn, the same few would be served again and again.
   void on_readable() {
-    if (next_ready_ == ready_.size()) {
-      ready_.resize(kEventsPerTurn);
-      const int count = epoll_wait(epoll_, ready_.data(), kEventsPerTurn, 0);
-      ready_.resize(static_cast<std::size_t>(std::max(count, 0)));
+    if (next_ready_ == ready_count_) {
+      const int count = epoll_wait(epoll_, ready_.data(), static_cast<int>(ready_.size()), 0);
+      ready_count_ = static_cast<std::size_t>(std::max(count, 0));
       next_ready_ = 0;
     }
     const TimePoint end = Clock::now() + kTurnTime;
-    while (next_ready_ < ready_.size()) {
+    while (next_ready_ < ready_count_) {
       const epoll_event& event = ready_[next_ready_++];
       act(event.data.fd, event.events);
       if (Clock::now() >= end) break;
@@ -177,11 +177,12 @@ class HttpClient::Engine {
     std::string answer;
 
     // Of an answer that is read while it arrives.
-    std::optional<bool> reads{};       ///< whether it is one; unset: not known yet
-    bool paused = false;               ///< its reader is behind
-    bool has_pieces = false;           ///< in pieces_from_
-    TimePoint token_due{};             ///< when the next token is late, if it stands in timers_
-    std::optional<TimePoint> timer{};  ///< where it stands in timers_: not later than token_due
+    std::optional<bool> reads{};             ///< whether it is one; unset: not known yet
+    bool paused = false;                     ///< its reader is behind
+    bool has_pieces = false;                 ///< in pieces_from_
+    TimePoint token_due = TimePoint::max();  ///< when the next token is late
+    TimePoint ends_by = TimePoint::max();    ///< the total time is over then
+    std::optional<TimePoint> timer{};        ///< where it stands in timers_: not later than these two
     bool token_late = false;
     std::array<char, CURL_ERROR_SIZE> error{};
   };
@@ -315,14 +316,15 @@ class HttpClient::Engine {
     return call.request->times ? *call.request->times : options_.times;
   }
 
-  void set_up_limits(Call& call) const {
+  void set_up_limits(Call& call) {
     const CallTimes& times = times_of(call);
     milliseconds timeout = times.total;
     if (call.request->deadline)
       timeout = std::min(timeout, std::chrono::ceil<milliseconds>(*call.request->deadline - Clock::now()));
-    timeout = std::max(timeout, milliseconds(1));  // 0 would mean none
+    // Not libcurl's own timer, which it takes out and puts in again for each piece of an answer.
+    call.ends_by = Clock::now() + timeout;
+    look_at(call, call.ends_by);
     CURL* const easy = call.easy.get();
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(times.connect.count()));
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -456,14 +458,18 @@ class HttpClient::Engine {
   /// The next token is late when so much time has passed.
   void expect_token(Call& call, milliseconds within) {
     call.token_due = Clock::now() + within;
-    // A timer that is early costs one look at it; most tokens come in time, and move none.
-    if (call.timer && *call.timer <= call.token_due) return;
-    stop_timer(call);
-    call.timer = call.token_due;
-    timers_.emplace(*call.timer, &call);
+    look_at(call, call.token_due);
   }
 
-  void expect_no_token(Call& call) { stop_timer(call); }
+  static void expect_no_token(Call& call) { call.token_due = TimePoint::max(); }
+
+  /// A timer that is early costs one look at it; most tokens come in time, and move none.
+  void look_at(Call& call, TimePoint due) {
+    if (call.timer && *call.timer <= due) return;
+    stop_timer(call);
+    call.timer = due;
+    timers_.emplace(due, &call);
+  }
 
   void stop_timer(Call& call) {
     if (call.timer) timers_.erase({*call.timer, &call});
@@ -474,9 +480,13 @@ class HttpClient::Engine {
     while (!timers_.empty() && timers_.begin()->first <= now) {
       Call& call = *timers_.begin()->second;
       stop_timer(call);
-      if (call.token_due > now) {
-        call.timer = call.token_due;
-        timers_.emplace(*call.timer, &call);
+      if (call.ends_by <= now) {
+        const auto lasted = std::chrono::duration_cast<milliseconds>(now - call.begun_at).count();
+        std::snprintf(call.error.data(), call.error.size(), "ended after %lld ms",
+                      static_cast<long long>(lasted));
+        finish(call, CURLE_OPERATION_TIMEDOUT);
+      } else if (call.token_due > now) {
+        look_at(call, std::min(call.token_due, call.ends_by));
       } else if (call.request->reader->is_complete()) {
         finish(call, CURLE_OK);
       } else {
@@ -636,11 +646,12 @@ class HttpClient::Engine {
   std::deque<Target> targets_;  ///< one a service; addresses are kept
   std::map<wire::Lease, CallPtr, ByJob> active_;
   std::vector<CallPtr> idle_;                     ///< at most calls_max
-  std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call whose answer is read, at most
+  std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call that has begun
   std::vector<Call*> pieces_from_;                ///< calls whose readers have something to pass on
 
-  std::vector<epoll_event> ready_;  ///< of the last look at epoll_
-  std::size_t next_ready_ = 0;      ///< the first one in it that was not acted on
+  std::array<epoll_event, kEventsPerTurn> ready_;  ///< of the last look at epoll_
+  std::size_t ready_count_ = 0;
+  std::size_t next_ready_ = 0;  ///< the first one in it that was not acted on
 };
 
 HttpClient::HttpClient(HttpOptions options) : engine_(std::make_unique<Engine>(std::move(options))) {}

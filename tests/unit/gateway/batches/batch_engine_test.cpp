@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/gateway/batches/batch_desk.hpp"
+#include "tests/support/faulty_disk.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace lanemq::gateway {
@@ -27,9 +28,15 @@ using testing::HasSubstr;
 /// A broker that remembers jobs by their ids, as the real one does, and outlives the gateway's process.
 class PlayedBroker : public LineBroker {
  public:
-  LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body) override {
+  LineJob job_of(const StoredBatch&, std::string_view model, std::string_view body,
+                 std::size_t step) override {
+    models.push_back(std::string(model) + (step > 0 ? "/" + std::to_string(step) : ""));
     return {.request = {.model = std::string(model)}, .body = std::string(body)};
   }
+  bool falls_back(const StoredBatch&, std::string_view, std::size_t step, const ClientError& error) override {
+    return step + 1 < steps && error.code == "upstream_failed";
+  }
+  std::size_t steps_max() const override { return steps; }
   void submit(BatchLine line, LineJob job) override {
     ++submits[job.request.id];
     timeouts[job.request.id] = *job.request.timeout;
@@ -46,6 +53,8 @@ class PlayedBroker : public LineBroker {
   std::vector<Asked> asked{};  ///< without an answer, in the order of the submits
   std::map<std::string, std::string> jobs{};
   std::vector<std::string> order{}, cancelled{};
+  std::vector<std::string> models{};  ///< of the submits, with their step
+  std::size_t steps = 1;              ///< of every route
   std::map<std::string, int> submits{};
   std::map<std::string, milliseconds> timeouts{};
 };
@@ -57,7 +66,7 @@ class Batches : public testing::Test {
   void start() {
     engine_.reset();
     store_.reset();
-    store_ = std::make_unique<BatchStore>(folder_.path("state"));
+    store_ = std::make_unique<BatchStore>(folder_.path("state"), disk_ ? disk_->vfs() : std::string());
     engine_ = std::make_unique<BatchEngine>(settings_, *store_, broker_);
     desk_ = std::make_unique<BatchDesk>(settings_, *store_, *engine_);
   }
@@ -132,6 +141,7 @@ class Batches : public testing::Test {
   }
 
   test::TemporaryDirectory folder_;
+  std::unique_ptr<test::FaultyDisk> disk_;  ///< under the rows, where a test wants that
   BatchSettings settings_{.in_flight_max = 4};
   BatchCaller acme_{.owner = "acme", .client = "acme", .base_url = "http://here"};
   WallTime now_{milliseconds(1'700'000'000'000)};
@@ -222,6 +232,101 @@ TEST_F(Batches, wait_out_refusals_under_the_same_id) {
   EXPECT_EQ(broker_.asked[0].id, id);
 }
 
+TEST_F(Batches, take_the_next_step_of_a_route_where_the_error_is_a_reason) {
+  broker_.steps = 3;
+  const std::string id = create(lines(2));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  EXPECT_EQ(broker_.order, (std::vector<std::string>{id + ".1", id + ".2", id + ".1-1", id + ".2-1"}));
+  answer(1);
+  answer_with({.code = "upstream_rejected", .upstream_status = 400});
+  turns();
+
+  EXPECT_EQ(broker_.models, (std::vector<std::string>{"gpt-x", "gpt-x", "gpt-x/1", "gpt-x/1"}));
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 2}, {"completed", 1}, {"failed", 1}}));
+  const std::vector<json> errors = content(desk_->open_file(acme_, batch(id)["error_file_id"]));
+  ASSERT_EQ(errors.size(), 1u) << "only the last answer of a line is kept";
+  EXPECT_EQ(errors[0]["custom_id"], "c1");
+}
+
+TEST_F(Batches, end_a_line_whose_last_step_failed) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 1}, {"completed", 0}, {"failed", 1}}));
+}
+
+TEST_F(Batches, wait_out_a_refusal_of_a_later_step_under_its_id) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  answer_with({.code = "lane_full", .retry_after = milliseconds(500)});
+  turns();
+  now_ += milliseconds(500);
+  turns();
+
+  ASSERT_EQ(broker_.asked.size(), 1u);
+  EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  turns();
+  EXPECT_EQ(broker_.cancelled, std::vector<std::string>{id + ".1-1"});
+}
+
+TEST_F(Batches, come_to_the_same_step_again_after_a_crash) {
+  broker_.steps = 2;
+  const std::string id = create(lines(1));
+  turns();
+  answer_with({.code = "upstream_failed"});
+  turns();
+  crash();
+  turns();
+  ASSERT_EQ(broker_.asked.size(), 1u);
+  EXPECT_EQ(broker_.asked[0].id, id + ".1") << "the broker knows how it ended";
+  answer_with({.code = "upstream_failed"});
+  turns();
+  EXPECT_EQ(broker_.asked[0].id, id + ".1-1");
+  crash();
+  ASSERT_TRUE(desk_->cancel_batch(acme_, Api::openai, id, now_));
+  turns();
+
+  EXPECT_EQ(broker_.cancelled, (std::vector<std::string>{id + ".1", id + ".1-1"}));
+}
+
+TEST_F(Batches, are_counted) {
+  const std::string id = create(lines(10));
+  turns();
+  answer(1);
+  turns();
+  BatchFigures figures;
+  engine_->count(figures);
+  store_->count(figures);
+
+  EXPECT_EQ(figures.lines_running, 4);
+  EXPECT_EQ(figures.lines_waiting, 5);
+  EXPECT_EQ(figures.batches[static_cast<std::size_t>(BatchState::in_progress)], 1);
+  EXPECT_EQ(figures.files, 1);
+  EXPECT_EQ(figures.file_bytes, static_cast<std::int64_t>(lines(10).size()));
+  EXPECT_GT(figures.database_bytes, 0);
+
+  while (!broker_.asked.empty()) {
+    answer(4);
+    turns();
+  }
+  engine_->count(figures);
+  store_->count(figures);
+  EXPECT_EQ(figures.lines_running + figures.lines_waiting, 0);
+  EXPECT_EQ(figures.batches[static_cast<std::size_t>(BatchState::completed)], 1);
+  EXPECT_EQ(figures.files, 2) << "the input and the output";
+}
+
 TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
   std::mt19937_64 random(3);
   const int count = 60;
@@ -244,6 +349,77 @@ TEST_F(Batches, go_on_after_a_crash_with_every_line_answered_once) {
   for (int i = 0; i < count; ++i)
     EXPECT_EQ(output[i]["response"]["body"]["answer"]["n"], i);
   EXPECT_EQ(broker_.order.size(), static_cast<std::size_t>(count)) << "no line has two ids";
+}
+
+TEST_F(Batches, wait_for_a_full_disk_take_no_new_work_and_go_on_by_themselves) {
+  disk_ = std::make_unique<test::FaultyDisk>();
+  start();
+  const std::string next_input = upload(lines(1));
+  const std::string id = create(lines(8));
+  turns();
+  ASSERT_EQ(broker_.asked.size(), 4u);
+  const auto next_batch = [&] {
+    return desk_->create_batch(
+        acme_,
+        json{
+            {"input_file_id", next_input}, {"endpoint", "/v1/chat/completions"}, {"completion_window", "24h"}}
+            .dump(),
+        now_);
+  };
+
+  disk_->set_capacity(1);
+  answer(4);
+  turns();
+  EXPECT_THAT(engine_->trouble(), HasSubstr("full"));
+  EXPECT_TRUE(broker_.asked.empty()) << "no line is submitted whose answer has no room";
+  EXPECT_EQ(next_batch().error().name, "store_full");
+  EXPECT_EQ(next_batch().error().retry_after, std::chrono::seconds(60));
+  EXPECT_EQ(desk_->create_message_batch(acme_, R"({"requests":[]})", now_).error().name, "store_full");
+  EXPECT_EQ(batch(id)["status"], "in_progress") << "what is there can be asked for";
+  BatchFigures figures;
+  engine_->count(figures);
+  EXPECT_TRUE(figures.disk_refuses);
+  EXPECT_EQ(figures.commit_failed_at, ms_of(now_));
+
+  for (int second = 0; second < 3; ++second) {
+    now_ += milliseconds(1'000);
+    turns();
+    EXPECT_FALSE(engine_->trouble().empty());
+  }
+
+  disk_->set_capacity(UINT64_MAX / 4);
+  now_ += milliseconds(1'000);
+  turns();
+  EXPECT_EQ(engine_->trouble(), "");
+  EXPECT_TRUE(next_batch());
+  while (batch(id)["status"] != "completed" && !broker_.asked.empty()) {
+    answer(4);
+    turns();
+  }
+  EXPECT_EQ(batch(id)["request_counts"], (json{{"total", 8}, {"completed", 8}, {"failed", 0}}));
+  for (const auto& [job, count] : broker_.submits)
+    EXPECT_EQ(count, 1) << job << " ran twice";
+  engine_->count(figures);
+  EXPECT_FALSE(figures.disk_refuses);
+  EXPECT_EQ(figures.commits_failed, 4u);
+}
+
+TEST_F(Batches, refuse_an_upload_that_has_no_room_and_keep_nothing_of_it) {
+  disk_ = std::make_unique<test::FaultyDisk>();
+  start();
+  disk_->set_capacity(1);
+  try {
+    static_cast<void>(
+        desk_->create_file(acme_, "multipart/form-data; boundary=XX",
+                           "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+                           "--XX\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n" +
+                               lines(1) + "\r\n--XX--",
+                           now_));
+    FAIL() << "there was room";
+  } catch (const StoreFault& fault) {
+    EXPECT_TRUE(fault.full) << fault.what();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path("state/files")));
 }
 
 TEST_F(Batches, finish_their_output_after_a_crash_while_it_was_written) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "client/gateway/http/loop.hpp"
+
+namespace lanemq::gateway {
+
+class AsioTimer final : public Loop::Timer {
+ public:
+  explicit AsioTimer(boost::asio::io_context& context) : state_(std::make_shared<State>(context)) {}
+  ~AsioTimer() override { cancel(); }
+
+  void after(std::chrono::milliseconds pause, std::function<void()> then) override {
+    const std::uint64_t turn = ++state_->turn;
+    state_->then = std::move(then);
+    state_->timer.expires_after(pause);
+    // An expiry that is on its way when the timer is set anew is told by its turn.
+    state_->timer.async_wait([state = state_, turn](boost::system::error_code error) {
+      if (error || turn != state->turn) return;
+      const std::function<void()> due = std::exchange(state->then, nullptr);
+      if (due) due();
+    });
+  }
+  void cancel() override {
+    ++state_->turn;
+    state_->then = nullptr;
+    state_->timer.cancel();
+  }
+
+ private:
+  struct State {
+    explicit State(boost::asio::io_context& context) : timer(context) {}
+    boost::asio::steady_timer timer;
+    std::uint64_t turn = 0;
+    std::function<void()> then;
+  };
+  std::shared_ptr<State> state_;
+};
+
+class AsioWatch final : public Loop::Watch {
+ public:
+  AsioWatch(boost::asio::io_context& context, int fd, std::function<void()> readable)
+      : state_(std::make_shared<State>(context, fd, std::move(readable))) {
+    wait(state_);
+  }
+  ~AsioWatch() override {
+    state_->over = true;
+    state_->descriptor.release();  // it is somebody else's
+  }
+
+ private:
+  struct State {
+    State(boost::asio::io_context& context, int fd, std::function<void()> then)
+        : descriptor(context, fd), readable(std::move(then)) {}
+    boost::asio::posix::stream_descriptor descriptor;
+    const std::function<void()> readable;
+    bool over = false;
+  };
+
+  static void wait(const std::shared_ptr<State>& state) {
+    state->descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                                 [state](boost::system::error_code error) {
+                                   if (error || state->over) return;
+                                   state->readable();
+                                   if (!state->over) wait(state);
+                                 });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lanemq::gateway

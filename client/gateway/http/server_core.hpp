@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "client/gateway/http/server.hpp"
+
+namespace lanemq::gateway {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using TimePoint = Loop::TimePoint;
+using boost::system::error_code;
+
+/// The date as headers say it.
+std::string http_date();
+
+/// Bytes of requests' bodies, shared with bodies that are let go of on other threads.
+using BodyBytes = std::shared_ptr<std::atomic<std::size_t>>;
+
+/// Everything that has to do with sockets.
+class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
+ public:
+  class Exchange;
+  class Connection;
+
+  Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
+
+  void listen();
+  void accept();
+  /// Has what the connection has to say written soon, together with what others have.
+  void write_soon(std::shared_ptr<Connection> connection);
+  void sweep_later();
+  void await_signal();
+  void close_all();
+
+  const ServerOptions options;
+  const Router& router;
+  const RefusalAnswer refusal_answer;
+  std::unordered_set<Connection*> connections;  // outlives the context, which ends them
+  std::map<std::string, std::size_t> per_address;
+  std::function<void()> on_stop, on_reload;
+  BodyBytes body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
+  ServerCounters counters;
+  std::size_t busy = 0;
+  bool draining = false;
+  std::string date = http_date();
+  asio::io_context context{1};
+  tcp::acceptor acceptor{context};
+
+ private:
+  void on_accept(error_code error, tcp::socket socket);
+  void write_all();
+  bool take_address(const std::string& address);
+  /// Held, as closing one may end it.
+  std::vector<std::shared_ptr<Connection>> held_connections() const;
+
+  std::vector<std::shared_ptr<Connection>> writing_, written_;
+  asio::steady_timer accept_pause_{context}, sweep_timer_{context};
+  asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
+};
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may change of the settings while the program runs.
+#include "client/gateway/settings.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+/// What a program holds from its start on.
+struct Fixed {
+  std::string_view what;
+  bool (*same)(const Settings& a, const Settings& b);
+};
+constexpr Fixed kFixed[] = {
+    {"broker", [](const Settings& a, const Settings& b) { return a.broker == b.broker; }},
+    {"listen and the bounds and timeouts of HTTP",
+     [](const Settings& a, const Settings& b) { return a.server == b.server; }},
+    {"state and the bounds of files and batches",
+     [](const Settings& a, const Settings& b) { return a.batches == b.batches; }},
+    {"log_level", [](const Settings& a, const Settings& b) { return a.log_level == b.log_level; }}};
+
+}  // namespace
+
+std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
+  std::vector<std::string> left;
+  for (const Fixed& fixed : kFixed)
+    if (!fixed.same(wanted, running)) left.emplace_back(fixed.what);
+  running.insecure = wanted.insecure;
+  running.openai_service = wanted.openai_service;
+  running.anthropic_service = wanted.anthropic_service;
+  running.lanes = wanted.lanes;
+  running.commit = wanted.commit;
+  running.keep_alive = wanted.keep_alive;
+  running.drain_timeout = wanted.drain_timeout;
+  running.idempotency_retain = wanted.idempotency_retain;
+  running.detach = wanted.detach;
+  running.keys = wanted.keys;
+  running.models = wanted.models;
+  return left;
+}
+
+}  // namespace lanemq::gateway
