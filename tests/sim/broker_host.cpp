@@ -15,6 +15,17 @@ constexpr std::size_t kRecentLeasesMax = 200;
 /// What REQ sockets put in front, as the adapter packs it.
 const std::string kReqEnvelope(2, '\0');
 
+/// What no configuration may say is no run's: an operator's every change would be refused for it.
+void check_allowed(const core::Options& options) {
+  Config config;
+  config.core = options;
+  try {
+    check_config(config);
+  } catch (const ConfigError& error) {
+    violated(std::string("the run drew what the configuration refuses: ") + error.what());
+  }
+}
+
 }  // namespace
 
 void Trace::add(core::TimePoint when, const std::string& line) {
@@ -27,12 +38,15 @@ void Trace::add(core::TimePoint when, const std::string& line) {
 
 BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace)
     : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace) {
+  check_allowed(swarm.options);
   start();
 }
 
 BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace,
                        Watcher& watcher)
-    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace), watcher_(&watcher) {}
+    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace), watcher_(&watcher) {
+  check_allowed(swarm.options);
+}
 
 void BrokerHost::start() {
   broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());

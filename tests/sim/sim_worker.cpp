@@ -233,8 +233,9 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   } else if (chosen(swarm.released)) {
     failure.error_class = ErrorClass::released;
   } else {
-    return worker::JobOutcome::success(Blob::copy("A:" + question.body), draw_usage(question.cost),
-                                       draw_limits());
+    // One draw after the other: as two arguments their order would be the compiler's.
+    std::optional<wire::Usage> usage = draw_usage(question.cost);
+    return worker::JobOutcome::success(Blob::copy("A:" + question.body), std::move(usage), draw_limits());
   }
   failure.usage = draw_usage(question.cost);
   failure.limits = draw_limits();

@@ -163,13 +163,14 @@ void draw_traffic(Random& random, Swarm& swarm) {
 void draw_streams(Random& random, Swarm& swarm) {
   swarm.streams = maybe(random, 50, 1000);
   swarm.stream_chunks_max = random.one_of<int>({3, 20, 200});
-  swarm.chunk_bytes_max = random.one_of<int>({10, 300, 100'000});
+  swarm.chunk_bytes_max = random.one_of<int>({10, 300, 20'000, 100'000});
   swarm.chunk_pause_max =
       random.one_of<Duration>({microseconds(0), milliseconds(1), milliseconds(50), seconds(1)});
   swarm.silent_readers = maybe(random, 50, 400);
   swarm.seen_after_max = random.one_of<Duration>({microseconds(0), milliseconds(5), milliseconds(500)});
   if (random.percent(60))
-    swarm.options.stream_kept_bytes_max = random.one_of<std::size_t>({0, 500, 5000, 100'000});
+    swarm.options.stream_kept_bytes_max =
+        limits::stream_bytes_max + random.one_of<std::size_t>({0, 50'000, 300'000});
 }
 
 }  // namespace
