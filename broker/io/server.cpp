@@ -90,6 +90,19 @@ core::Options with_store(core::Options options, bool durable) {
   return options;
 }
 
+/// Asks whoever was given whether the peer may send a batch.
+template <class Ask>
+class AskedRule final : public BatchRule {
+ public:
+  explicit AskedRule(Ask ask) : ask_(ask) {}
+  std::string refusal(std::size_t maps, std::int64_t first_says) const override {
+    return ask_(maps, first_says);
+  }
+
+ private:
+  Ask ask_;
+};
+
 DecodeError not_understood(std::string why) {
   DecodeError error;
   error.message = std::move(why);
@@ -411,7 +424,11 @@ std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
     return std::size_t{1};
   };
   if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_))
+  const AskedRule rule([&](std::size_t maps, std::int64_t first_says) {
+    return client_batch_refused(peer, maps, first_says);
+  });
+  if (const DecodeError* error =
+          decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_, &rule))
     return refuse(*error);
   if (peer == core::Peer::client) watch_peer();
   if (!requests_.is_batch()) {
@@ -419,7 +436,6 @@ std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
                  now);
     return 1;
   }
-  if (const std::string why = client_batch_refused(peer); !why.empty()) return refuse(not_understood(why));
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (const DecodeError* error = requests_.error(i))
       answer_bad_request(peer, *error);
@@ -439,20 +455,19 @@ void Server::watch_peer() {
   }
 }
 
-/// Why a client may not send the batch that was read; empty: it may. It may say how many it sends with the
-/// first map.
-std::string Server::client_batch_refused(core::Peer peer) const {
+/// Why a client may not send a batch of so many maps; empty: it may. It may say how many it sends with the
+/// first one.
+std::string Server::client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const {
   if (peer == core::Peer::admin) return "operators send the maps of a batch one by one";
   if (incoming_.from_req())
     return "a REQ socket takes one answer and may not send a batch; send the maps one by one, or use a "
            "DEALER";
   const core::Connection* const connection = broker_.connections().find(incoming_.address());
-  auto agreed = static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max);
-  if (const auto* submit = std::get_if<wire::Submit>(&requests_[0])) agreed = std::max(agreed, submit->batch);
-  if (static_cast<std::int64_t>(requests_.size()) <= agreed) return {};
-  return "a batch of " + std::to_string(requests_.size()) +
-         " maps, and the largest batch that a submit on this " + "connection has said is " +
-         std::to_string(agreed) + " (field \"batch\")";
+  const std::int64_t agreed =
+      std::max(static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max), first_says);
+  if (static_cast<std::int64_t>(maps) <= agreed) return {};
+  return "a batch of " + std::to_string(maps) + " maps, and the largest batch that a submit on this " +
+         "connection has said is " + std::to_string(agreed) + " (field \"batch\")";
 }
 
 void Server::take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
@@ -494,13 +509,13 @@ std::size_t Server::take_worker_message(core::TimePoint now) {
     return std::size_t{1};
   };
   if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
-  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_))
+  const AskedRule rule([this](std::size_t maps, std::int64_t) { return worker_batch_refused(maps); });
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_, &rule))
     return refuse(*error);
   if (!reports_.is_batch()) {
     take_report(reports_[0], incoming_.take_body(reports_.body(0), core::JobText::kBodyBytesMax), now);
     return 1;
   }
-  if (const std::string why = worker_batch_refused(); !why.empty()) return refuse(not_understood(why));
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (const DecodeError* error = reports_.error(i))
       refuse_worker(*error);
@@ -510,12 +525,12 @@ std::size_t Server::take_worker_message(core::TimePoint now) {
   return reports_.size();
 }
 
-/// Why a worker may not send the batch that was read; empty: it may. One that is not known has to hear for
+/// Why a worker may not send a batch of so many maps; empty: it may. One that is not known has to hear for
 /// each outcome that it is not.
-std::string Server::worker_batch_refused() const {
+std::string Server::worker_batch_refused(std::size_t maps) const {
   const core::Worker* const worker = broker_.workers().find(incoming_.address());
-  if (worker == nullptr || reports_.size() <= worker->grouping.max) return {};
-  return "a batch of " + std::to_string(reports_.size()) + " maps, and this worker's ready has said " +
+  if (worker == nullptr || maps <= worker->grouping.max) return {};
+  return "a batch of " + std::to_string(maps) + " maps, and this worker's ready has said " +
          std::to_string(worker->grouping.max) + " (field \"batch\")";
 }
 

@@ -86,8 +86,8 @@ class Server {
                     core::TimePoint now);
   void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
   void watch_peer();
-  std::string client_batch_refused(core::Peer peer) const;
-  std::string worker_batch_refused() const;
+  std::string client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const;
+  std::string worker_batch_refused(std::size_t maps) const;
   void answer_bad_request(core::Peer peer, const DecodeError& error);
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   void refuse_worker(const DecodeError& error);

@@ -113,6 +113,14 @@ std::size_t integer_length(const char* at) {
   }
 }
 
+/// FNV-1a: two keys that differ nearly always differ in it, and then nobody compares their bytes.
+std::uint32_t hash_of_key(std::string_view key) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : key)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
 }  // namespace
 
 bool is_header(std::string_view frame) {
@@ -144,13 +152,15 @@ class Decoder::Reader {
   };
 
   const DecodeError* read(std::string_view header, std::optional<std::string_view> body_frame,
-                          std::span<const KnownOp> ops, const Target& target) {
+                          std::span<const KnownOp> ops, const Target& target, const BatchRule* rule) {
     target_ = &target;
+    rule_ = rule;
     list_ = target.list;
     begin_list(1);
     const DecodeError* error = read(header, ops, target.variant(target.messages, 0));
     if (error == nullptr && batch_ && body_frame) error = read_bodies(*body_frame);
     target_ = nullptr;
+    rule_ = nullptr;
     if (error != nullptr) {
       list_->size_ = 0;
       return error;
@@ -181,6 +191,7 @@ class Decoder::Reader {
   }
 
   std::string_view body() const { return body_; }
+  std::size_t work() const { return work_; }
 
   // ---- the visitor: scalars ---------------------------------------------------------------------------
 
@@ -189,7 +200,7 @@ class Decoder::Reader {
       case Place::fields:
         // A field that is nil is absent, also where it is required.
         if (field_ == &kExtraField)
-          nil_extras_.push_back(extra_key_);
+          name_extra(extra_key_);
         else if (field_ != nullptr)
           nil_ |= field_mark_;
         return true;
@@ -402,7 +413,9 @@ class Decoder::Reader {
     fields_begin_ = nullptr;
     extras_.clear();
     extras_count_ = 0;
-    nil_extras_.clear();
+    first_extras_.clear();
+    inherited_bytes_ = 0;
+    work_ = header.size();
     keys_.clear();
     batch_ = false;
     depth_max_ = static_cast<std::size_t>(limits::header_depth_max);
@@ -471,11 +484,11 @@ class Decoder::Reader {
     seen_ = nil_ = broken_ = 0;
     field_ = nullptr;
     extras_count_ = 0;
-    nil_extras_.clear();
+    named_extras_ = 0;
     list_->places_[item_].extras_begin = static_cast<std::uint32_t>(extras_.size());
   }
 
-  void end_item() {
+  bool end_item() {
     ItemList::Place& place = list_->places_[item_];
     place.extras_end = static_cast<std::uint32_t>(extras_.size());
     place.extras_count = extras_count_;
@@ -483,12 +496,26 @@ class Decoder::Reader {
       first_ = message_;
       first_said_ = seen_ & ~nil_ & ~spec_->own;
       first_broken_ = broken_;
+      if (!may_go_on()) return false;
     } else {
       inherit();
     }
     check_required();
     if (place.error != 0) name(list_->errors_[place.error - 1]);
     item_ = kNoItem;
+    return true;
+  }
+
+  /// Asks whether the peer may send such a batch, now that the first map has told its field `batch`: before
+  /// anything is done for the others.
+  bool may_go_on() {
+    if (rule_ == nullptr) return true;
+    const std::int64_t says =
+        spec_ == &wire::Spec<wire::Submit>::op ? static_cast<wire::Submit*>(first_)->batch : 0;
+    std::string why = rule_->refusal(items_, says);
+    if (why.empty()) return true;
+    item_ = kNoItem;
+    return stop(std::move(why));
   }
 
   /// What the map does not name is as in the first one; a nil names it.
@@ -497,8 +524,18 @@ class Decoder::Reader {
     std::uint64_t missing = first_said_ & ~seen_;
     if (((missing | kExtrasMark) & first_broken_) != 0) fail_inheriting(missing & first_broken_);
     seen_ |= missing;
-    for (; missing != 0; missing &= missing - 1)
-      copy_field(spec_->fields[static_cast<std::size_t>(std::countr_zero(missing))], first_, message_);
+    for (; missing != 0; missing &= missing - 1) {
+      const FieldSpec& field = spec_->fields[static_cast<std::size_t>(std::countr_zero(missing))];
+      inherited_bytes_ += bytes_of(field, first_);
+      copy_field(field, first_, message_);
+    }
+    if (inherited_bytes_ > limits::batch_inherited_bytes_max) fail_inherited_bytes();
+  }
+
+  /// Of what a field holds that has any length.
+  static std::size_t bytes_of(const FieldSpec& field, void* message) {
+    if (field.type == FieldType::text) return static_cast<std::string_view*>(field.at(message))->size();
+    return field.type == FieldType::raw ? static_cast<wire::Raw*>(field.at(message))->bytes.size() : 0;
   }
 
   static void copy_field(const FieldSpec& field, void* from, void* to) {
@@ -534,29 +571,36 @@ class Decoder::Reader {
     }
   }
 
-  /// The pairs of the first map whose keys this one does not have. One that has none shares them.
+  /// The map names an `x-` field, by a value or a nil: so it does not inherit it.
+  void name_extra(std::string_view key) {
+    if (!batch_) return;
+    const std::uint32_t hash = hash_of_key(key);
+    work_ += first_extras_.size();
+    for (std::size_t i = 0; i < first_extras_.size(); ++i)
+      if (first_extras_[i].hash == hash && first_extras_[i].key == key)
+        named_extras_ |= std::uint64_t{1} << i;
+  }
+
+  /// The pairs of the first map whose keys this one does not have. One that names none shares them.
   void inherit_extras() {
     ItemList::Place& place = list_->places_[item_];
     const ItemList::Place& first = list_->places_[0];
-    if (place.extras_count == 0 && nil_extras_.empty()) {
+    if (place.extras_count == 0 && named_extras_ == 0) {
       place.extras_begin = first.extras_begin;
       place.extras_end = first.extras_end;
       place.extras_count = first.extras_count;
+      inherited_bytes_ += first.extras_end - first.extras_begin;
       return;
     }
-    const std::string all(extras_.view());  // a copy, since the buffer may move while it grows
-    const std::string_view theirs(all.data() + first.extras_begin, first.extras_end - first.extras_begin);
-    const std::string_view ours(all.data() + place.extras_begin, place.extras_end - place.extras_begin);
-    for_each_extra(theirs, [&](std::string_view key, std::string_view pair) {
-      bool named = std::any_of(nil_extras_.begin(), nil_extras_.end(), [&](std::string_view own) {
-        const std::size_t head_bytes = own.size() < 32 ? 1 : own.size() < 256 ? 2 : 3;
-        return key.size() == head_bytes + own.size() && key.ends_with(own);
-      });
-      for_each_extra(ours, [&](std::string_view own, std::string_view) { named = named || own == key; });
-      if (named) return;
-      extras_.write(pair.data(), pair.size());
-      ++place.extras_count;
-    });
+    // What stands between two that are named is copied at once.
+    for (std::size_t i = 0; i < first_extras_.size();) {
+      const std::size_t from = i;
+      for (; i < first_extras_.size() && (named_extras_ >> i & 1) == 0; ++i)
+        ++place.extras_count;
+      if (from < i) inherit_extras(first_extras_[from].begin, first_extras_[i - 1].end);
+      while (i < first_extras_.size() && (named_extras_ >> i & 1) != 0)
+        ++i;
+    }
     place.extras_end = static_cast<std::uint32_t>(extras_.size());
     if (place.extras_count > limits::map_entries_max)
       fail(ErrorCode::bad_request, "with those inherited it has " + std::to_string(place.extras_count) +
@@ -564,14 +608,14 @@ class Decoder::Reader {
                                        " (map_entries_max)");
   }
 
-  template <class Visit>
-  static void for_each_extra(std::string_view extras, Visit visit) {
-    while (!extras.empty()) {
-      const std::size_t key_bytes = value_length(extras);
-      const std::size_t bytes = key_bytes + value_length(extras.substr(key_bytes));
-      visit(extras.substr(0, key_bytes), extras.substr(0, bytes));
-      extras.remove_prefix(bytes);
-    }
+  /// Beyond the limit nothing is copied any more: the item fails.
+  void inherit_extras(std::uint32_t begin, std::uint32_t end) {
+    const std::size_t bytes = end - begin;
+    inherited_bytes_ += bytes;
+    if (inherited_bytes_ > limits::batch_inherited_bytes_max) return;
+    work_ += bytes;
+    char* const to = extras_.extend(bytes);  // their buffer may have moved
+    std::memcpy(to, extras_.view().data() + begin, bytes);
   }
 
   /// Only now does their buffer no longer move.
@@ -636,7 +680,7 @@ class Decoder::Reader {
   }
   bool leave() {
     place_ = places_[--depth_];
-    if (place_ == Place::batch && item_ != kNoItem) end_item();
+    if (place_ == Place::batch && item_ != kNoItem && !end_item()) return false;
     if (place_ != Place::fields) return true;
     if (field_ != nullptr && places_[depth_ + 1] == Place::skipped) pass_through();
     return true;
@@ -646,12 +690,17 @@ class Decoder::Reader {
 
   /// The message is broken, or of a batch the item that is being read, alone.
   LANEMQ_COLD void fail(ErrorCode code, std::string message) {
-    broken_ |= broken_mark();
+    if (fails_again()) return;
     if (item_ == kNoItem) return fail_all(code, std::move(message));
     std::uint32_t& error = list_->places_[item_].error;
-    if (error != 0) return;
     list_->errors_.push_back({code, "item " + std::to_string(item_) + " of the batch: " + message, {}, {}});
     error = static_cast<std::uint32_t>(list_->errors_.size());
+  }
+  /// Notes that what is being read is broken, and tells whether an error has been said of it before: it has
+  /// one, and a peer that breaks a rule in every second byte is not worth a text for each.
+  bool fails_again() {
+    broken_ |= broken_mark();
+    return item_ == kNoItem ? failed_ : list_->places_[item_].error != 0;
   }
   /// The field of the map that is being read, in a mask.
   std::uint64_t broken_mark() const {
@@ -705,7 +754,15 @@ class Decoder::Reader {
     return stop("the header nests deeper than " + std::to_string(limits::header_depth_max) +
                 " (header_depth_max)");
   }
-  LANEMQ_COLD void fail_utf8() { fail(ErrorCode::bad_request, "a string in the header is not UTF-8"); }
+  LANEMQ_COLD void fail_inherited_bytes() {
+    fail(ErrorCode::too_large, "what the maps up to this one inherit has more than " +
+                                   std::to_string(limits::batch_inherited_bytes_max) +
+                                   " bytes (batch_inherited_bytes_max); send smaller batches");
+  }
+  LANEMQ_COLD void fail_utf8() {
+    if (fails_again()) return;
+    fail(ErrorCode::bad_request, "a string in the header is not UTF-8");
+  }
   LANEMQ_COLD void fail_op(std::string_view op) { fail(ErrorCode::bad_request, "unknown op " + quoted(op)); }
   LANEMQ_COLD void fail_required() {
     for (std::size_t i = 0; i < spec_->fields.size(); ++i)
@@ -713,13 +770,13 @@ class Decoder::Reader {
         fail(ErrorCode::bad_request, "field " + quoted(spec_->fields[i].name) + " is missing");
   }
   LANEMQ_COLD void fail_duplicate(std::string_view key) {
-    fail(ErrorCode::bad_request, "duplicate key " + quoted(key));
+    if (!fails_again()) fail(ErrorCode::bad_request, "duplicate key " + quoted(key));
     field_ = nullptr;
   }
   /// The field breaks its rule; nothing more of it is read.
   LANEMQ_COLD void mismatch(const std::string& rule) {
     if (field_ == nullptr) return;
-    fail(ErrorCode::bad_request, "field " + quoted(field_->name) + " " + rule);
+    if (!fails_again()) fail(ErrorCode::bad_request, "field " + quoted(field_->name) + " " + rule);
     field_ = nullptr;
   }
   LANEMQ_COLD void type_mismatch() {
@@ -828,9 +885,11 @@ class Decoder::Reader {
   /// Refuses a key that its map holds already: readers would disagree about which one counts.
   void note_key(std::string_view key) {
     check_utf8(key);
+    const std::uint32_t hash = hash_of_key(key);
+    work_ += keys_.size() - first_keys_[depth_];
     for (std::size_t i = first_keys_[depth_]; i < keys_.size(); ++i)
-      if (wire::same_name(keys_[i], key)) return fail_duplicate(key);
-    keys_.push_back(key);
+      if (keys_[i].hash == hash && keys_[i].name == key) return fail_duplicate(key);
+    keys_.push_back({key, hash});
   }
 
   // ---- values of fields -------------------------------------------------------------------------------
@@ -951,13 +1010,20 @@ class Decoder::Reader {
   /// Keeps the value that was just read, byte for byte.
   bool pass_through() {
     const std::string_view value(value_begin_, value_length(rest(value_begin_)));
+    work_ += value.size();
     if (field_->type == FieldType::raw) {
       static_cast<wire::Raw*>(field_->at(message_))->bytes = value;
     } else {
       const auto size = static_cast<std::uint32_t>(extra_key_.size());
+      const auto begin = static_cast<std::uint32_t>(extras_.size());
       msgpack::packer<Buffer>(extras_).pack_str(size).pack_str_body(extra_key_.data(), size);
       extras_.write(value.data(), value.size());
       ++extras_count_;
+      if (item_ != 0)
+        name_extra(extra_key_);
+      else
+        first_extras_.push_back(
+            {extra_key_, hash_of_key(extra_key_), begin, static_cast<std::uint32_t>(extras_.size())});
     }
     field_ = nullptr;
     return true;
@@ -1004,10 +1070,14 @@ class Decoder::Reader {
   std::string_view body_;
   Buffer extras_;
   std::uint32_t extras_count_ = 0;
-  std::vector<std::string_view> nil_extras_;  // x- fields that the map names as absent
+  std::size_t work_ = 0;
 
   Place places_[limits::header_depth_max + 2] = {};  // the list of a batch does not count
-  std::vector<std::string_view> keys_;               // of the maps that are open, innermost last
+  struct Key {
+    std::string_view name;
+    std::uint32_t hash;
+  };
+  std::vector<Key> keys_;  // of the maps that are open, innermost last
   std::size_t first_keys_[limits::header_depth_max + 2] = {};
   std::size_t depth_max_ = 0;
   DecodeError error_;
@@ -1017,6 +1087,7 @@ class Decoder::Reader {
   static constexpr std::uint64_t kExtrasMark = std::uint64_t{1} << 63;  // in a mask of fields: an x- field
   static_assert(wire::kFieldsMax < 63);
   const Target* target_ = nullptr;  // null: one message alone is asked for
+  const BatchRule* rule_ = nullptr;
   ItemList* list_ = nullptr;
   void* (*make_)(void* variant) = nullptr;
   bool batch_ = false;
@@ -1024,6 +1095,15 @@ class Decoder::Reader {
   std::size_t items_ = 0, next_item_ = 0, bodies_ = 0, bodies_bytes_ = 0;
   void* first_ = nullptr;  // the first item's structure
   std::uint64_t broken_ = 0, first_said_ = 0, first_broken_ = 0;
+  /// An `x-` field of the first map, and where it stands in extras_.
+  struct FirstExtra {
+    std::string_view key;
+    std::uint32_t hash, begin, end;
+  };
+  static_assert(limits::map_entries_max <= 64);
+  std::vector<FirstExtra> first_extras_;
+  std::uint64_t named_extras_ = 0;  // which of them the map that is being read names, a bit each
+  std::size_t inherited_bytes_ = 0;
 };
 
 Decoder::Decoder(std::size_t body_bytes_max, std::size_t header_bytes_max)
@@ -1036,6 +1116,10 @@ std::string_view Decoder::body() const {
   return reader_->body();
 }
 
+std::size_t Decoder::work() const {
+  return reader_->work();
+}
+
 template <class Message>
 const DecodeError* Decoder::decode(std::string_view header, Message& message) {
   return reader_->read(header, KnownOps<Message>::ops, &message);
@@ -1043,7 +1127,7 @@ const DecodeError* Decoder::decode(std::string_view header, Message& message) {
 
 template <class Message>
 const DecodeError* Decoder::decode(std::string_view header, std::optional<std::string_view> body_frame,
-                                   Items<Message>& items) {
+                                   Items<Message>& items, const BatchRule* rule) {
   const Reader::Target target{.list = &items,
                               .messages = &items.messages_,
                               .variant = [](void* messages, std::size_t i) -> void* {
@@ -1054,20 +1138,20 @@ const DecodeError* Decoder::decode(std::string_view header, std::optional<std::s
                                     auto& all = *static_cast<std::vector<Message>*>(messages);
                                     if (all.size() < count) all.resize(count);
                                   }};
-  return reader_->read(header, body_frame, KnownOps<Message>::ops, target);
+  return reader_->read(header, body_frame, KnownOps<Message>::ops, target, rule);
 }
 
 template const DecodeError* Decoder::decode(std::string_view, wire::ClientRequest&);
 template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                            Items<wire::ClientRequest>&);
+                                            Items<wire::ClientRequest>&, const BatchRule*);
 template const DecodeError* Decoder::decode(std::string_view, wire::ClientReply&);
 template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                            Items<wire::ClientReply>&);
+                                            Items<wire::ClientReply>&, const BatchRule*);
 template const DecodeError* Decoder::decode(std::string_view, wire::WorkerReport&);
 template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                            Items<wire::WorkerReport>&);
+                                            Items<wire::WorkerReport>&, const BatchRule*);
 template const DecodeError* Decoder::decode(std::string_view, wire::WorkerCommand&);
 template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                            Items<wire::WorkerCommand>&);
+                                            Items<wire::WorkerCommand>&, const BatchRule*);
 
 }  // namespace lanemq

@@ -458,6 +458,7 @@ bool Batch::add(const BatchItem& item, std::string_view body, std::size_t items_
   const std::size_t header_bytes = kBatchFrameBytes + maps_bytes_ + map_bytes_max +
                                    (items_ + 1) * bin_head_bytes(limits::inline_bytes_max);
   if (header_bytes > limits::header_bytes_max) return false;
+  if (items_ * first_.bytes > limits::batch_inherited_bytes_max) return false;
   if (header_bytes + bodies_bytes_ + body.size() > limits::batch_bytes_max) return false;
   make_later(first_, item, buffer);
   append(item, body, buffer);

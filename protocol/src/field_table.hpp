@@ -151,7 +151,7 @@ constexpr OpSpec make_op(std::string_view name, std::span<const FieldSpec> field
     const std::uint64_t mark = std::uint64_t{1} << i;
     const std::string_view field = fields[i].name;
     if (fields[i].required) spec.required |= mark;
-    if (field == "id" || field == "ref" || field == "job") spec.own |= mark;
+    if (field == "id" || field == "ids" || field == "ref" || field == "job") spec.own |= mark;
     names_a_job = names_a_job || field == "id" || field == "job";
   }
   if (!names_a_job) spec.own = 0;

@@ -139,7 +139,7 @@ class Judged:
 
 
 def singles(frames):
-    """A message as the messages of its batch, or as it is: a later map inherits all but id, ref and job."""
+    """A message as the messages of its batch, or as it is: a later map inherits all but id, ids, ref and job."""
     at = next((i for i, frame in enumerate(frames) if frame[:6] in MAGIC), None)
     if at is None:
         raise AssertionError(f"a message of the broker has no header: {[frame[:40] for frame in frames]}")

@@ -11,6 +11,7 @@ INLINE_MAX = 4096
 HEADER_BYTES_MAX = 16384
 HEADER_DEPTH_MAX = 8
 MAP_ENTRIES_MAX = 64
+BATCH_INHERITED_BYTES_MAX = 1 << 20
 INT_MAX = 2**63 - 1
 
 
@@ -116,7 +117,9 @@ class Page:
         if isinstance(fields, dict) and len(header) - len(body) * bool(inside) > HEADER_BYTES_MAX:
             found.append(f"{op} has a header of over {HEADER_BYTES_MAX} bytes")
         for one, inherited in inheriting(fields) if isinstance(fields, list) else [(fields, {})]:
-            found += self.field_faults(direction, op, {**inherited, **one}, default_lane, inherited)
+            # A nil takes an inherited field back.
+            said = {name: value for name, value in {**inherited, **one}.items() if value is not None or name not in inherited}
+            found += self.field_faults(direction, op, said, default_lane, inherited)
         return found
 
     @staticmethod
@@ -153,8 +156,8 @@ class Page:
 
 
 def inheriting(maps):
-    """Each map of a batch, and what it inherits: from the first all but id, ref and job."""
-    common = {name: value for name, value in maps[0].items() if name not in ("id", "ref", "job")}
+    """Each map of a batch, and what it inherits: from the first all but id, ids, ref and job."""
+    common = {name: value for name, value in maps[0].items() if name not in ("id", "ids", "ref", "job")}
     return [(one, common if i else {}) for i, one in enumerate(maps)]
 
 

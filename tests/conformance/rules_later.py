@@ -10,6 +10,7 @@ import zmq
 from msgpack import packb
 
 from kit import EARLY, NO_JOB, brief, expect, expect_error, expect_that, feature, rule, skip
+from page import BATCH_INHERITED_BYTES_MAX
 from rules_clients import needs_lanes
 
 
@@ -251,7 +252,7 @@ def batches_of_submits(room):
 
 @rule("Client to broker: submit", feature="batch")
 def later_maps_inherit(room):
-    """A later map inherits from the first the fields that it does not name, except id, ref and job."""
+    """A later map inherits from the first the fields that it does not name, except id, ids, ref and job."""
     needs_lanes(room)
     client, worker = batching_client(room), room.worker(capacity=8)
     first = {"service": room.service, "lane": "high", "model": "m", "meta": {"k": 1}, "x-a": 5, "reply": "both"}
@@ -265,6 +266,30 @@ def later_maps_inherit(room):
     expect_that(jobs[b"2"]["id"] != room.id("a"), "the id was inherited")
     accepted = [client.get("accepted").fields["ref"] for _ in range(3)]
     expect(sorted(accepted), [1, 2, 3], "the refs of accepted, as reply is inherited")
+
+
+@rule("Client to broker: submit", feature="batch")
+def inheriting_has_a_limit(room):
+    """What the maps of a batch inherit has at most batch_inherited_bytes_max; a map beyond it fails alone."""
+    client = batching_client(room, 256)
+    first = {"service": room.service, "meta": {"k": "m" * 12000}, "reply": "accepted", "ref": 0}
+    inherited = len(packb(first["meta"])) + len("accepted") + len(room.service)
+    maps = [first] + [{"ref": i} for i in range(1, 200)]
+    client.send_frames(*batch("submit", maps, [b""] * len(maps)))
+    said = {(m := client.get()).fields["ref"]: m for _ in maps}
+    refused = [i for i in range(len(maps)) if said[i].op == "error"]
+    most = BATCH_INHERITED_BYTES_MAX // inherited + 1
+    expect(refused, list(range(most, len(maps))), "the maps that are refused")
+    expect_error(said[refused[0]], "too_large", "batch_inherited_bytes_max")
+
+
+@rule("Client to broker: submit", feature="batch")
+def ids_are_not_inherited(room):
+    """A later map of a batch does not inherit ids."""
+    client = batching_client(room)
+    client.send_frames(*batch("status", [{"ids": ["no-job"], "ref": 1}, {"id": "no-job", "ref": 2}]))
+    said = {(m := client.get()).fields["ref"]: m for _ in range(2)}
+    expect({ref: m.op for ref, m in said.items()}, {1: "status", 2: "status"}, "the answers")
 
 
 @rule("Client to broker: submit", feature="batch")

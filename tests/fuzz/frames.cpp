@@ -286,8 +286,12 @@ void check_item(const Message& item, std::string_view body, std::string_view fra
   static thread_local Message again;
   const std::string once = encoded(without_ref_of_document(item), body);
   if (once.size() - body.size() > limits::header_bytes_max) return;
-  if (decoder.decode(once, again) != nullptr)
-    broken_promise("what was read can be said and read again", frame);
+  if (const DecodeError* error = decoder.decode(once, again)) {
+    // A map of a batch may have more fields than one map may, with what it inherits.
+    check(error->message.find("map_entries_max") != std::string::npos,
+          "what was read can be said and read again", frame);
+    return;
+  }
   check(encoded(without_ref_of_document(again), decoder.body()) == once, "what was read twice is equal",
         frame);
 }
@@ -335,7 +339,10 @@ bool check_as(std::string_view frame) {
   static thread_local Message message;
   const DecodeError* alone = single.decode(frame, message);
   if (alone != nullptr) check_error(*alone, frame);
-  if (const DecodeError* error = decoder.decode(frame, {}, items)) {
+  const DecodeError* const refused = decoder.decode(frame, {}, items);
+  check(decoder.work() <= frame.size() * Decoder::kWorkPerByte + limits::batch_inherited_bytes_max,
+        "what reading costs grows with the bytes alone", frame);
+  if (const DecodeError* error = refused) {
     check_error(*error, frame);
     check(alone != nullptr, "what is refused as a batch is refused alone", frame);
     check(items.empty(), "a refused message has no items", frame);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/fuzz/frames.hpp"
+#include "tests/fuzz/heavy_shapes.hpp"
 #include "tests/fuzz/streams.hpp"
 
 namespace {
@@ -37,8 +38,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path folder = argv[1];
-  for (const Direction direction : kDirections)
-    if (!write_seeds(folder / name_of(direction), seed_frames(direction))) return 3;
+  constexpr std::size_t kFuzzerBytes = 4096;  // as long as scripts/fuzz lets an input be
+  for (const Direction direction : kDirections) {
+    std::vector<std::string> seeds = seed_frames(direction);
+    if (direction == Direction::client_to_broker)
+      for (HeavyShape& shape : heavy_shapes(kFuzzerBytes))
+        seeds.push_back(std::move(shape.frame));
+    if (!write_seeds(folder / name_of(direction), seeds)) return 3;
+  }
   return write_seeds(folder / "events", event_seeds()) && write_seeds(folder / "request", request_seeds())
              ? 0
              : 3;

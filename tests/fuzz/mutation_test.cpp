@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <lanemq/limits.hpp>
+
 #include "tests/fuzz/frames.hpp"
+#include "tests/fuzz/heavy_shapes.hpp"
 #include "tests/fuzz/streams.hpp"
 
 namespace lanemq::fuzz {
@@ -44,6 +47,16 @@ TEST_P(Mutations, start_from_seeds_that_are_mostly_well_formed) {
 
 INSTANTIATE_TEST_SUITE_P(Directions, Mutations, testing::ValuesIn(kDirections),
                          [](const auto& test) { return std::string(name_of(test.param)); });
+
+// Large frames are slow, and their shape is what counts: a few are enough.
+TEST(HeavyMutations, cost_no_more_than_their_bytes) {
+  Mutator mutator(from_environment("LANEMQ_FUZZ_SEED", 1));
+  std::vector<std::string> seeds;
+  for (HeavyShape& shape : heavy_shapes(limits::header_bytes_max))
+    seeds.push_back(std::move(shape.frame));
+  for (std::uint64_t left = from_environment("LANEMQ_FUZZ_FRAMES", 1'000'000) / 200; left > 0; --left)
+    check_frame(Direction::client_to_broker, mutator.next(seeds));
+}
 
 // What is checked aborts by itself: these have nothing left to expect.
 TEST(StreamMutations, lose_no_byte_of_a_stream_and_cut_it_one_way) {

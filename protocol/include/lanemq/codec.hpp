@@ -81,6 +81,17 @@ class Items : public ItemList {
   std::vector<Message> messages_;
 };
 
+/// Says whether a peer may send a batch.
+class BatchRule {
+ public:
+  /// Why one of so many maps is refused as a whole; empty: it is taken. `first_says`: the field `batch` of
+  /// its first map, 0 where there is none.
+  virtual std::string refusal(std::size_t maps, std::int64_t first_says) const = 0;
+
+ protected:
+  ~BatchRule() = default;
+};
+
 /// Reads headers: one pass, no tree, no allocation for what the hot path carries. All limits are checked
 /// while reading (docs/protocol.md, "Limits").
 ///
@@ -105,13 +116,19 @@ class Decoder {
   /// The same for a message that may be a batch. `body_frame` is the frame behind the header, if there is
   /// one: that of a batch is read, any other is left alone. Returns null when the message can be gone by,
   /// with `items` set; single items of a batch may be broken nevertheless. Else the error, and nothing of
-  /// the message counts.
+  /// the message counts. `rule` is asked about a batch when its first map was read and before the others are;
+  /// null: every batch is taken.
   template <class Message>
   const DecodeError* decode(std::string_view header, std::optional<std::string_view> body_frame,
-                            Items<Message>& items);
+                            Items<Message>& items, const BatchRule* rule = nullptr);
 
   /// The fourth element of the header last decoded; empty if there was none.
   std::string_view body() const;
+
+  /// What the last decode() did, in bytes read or copied and keys compared: never more than
+  /// kWorkPerByte times the header, and what a batch may inherit (limits::batch_inherited_bytes_max).
+  std::size_t work() const;
+  static constexpr std::size_t kWorkPerByte = 32;
 
  private:
   class Reader;
@@ -120,16 +137,16 @@ class Decoder {
 
 extern template const DecodeError* Decoder::decode(std::string_view, wire::ClientRequest&);
 extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                                   Items<wire::ClientRequest>&);
+                                                   Items<wire::ClientRequest>&, const BatchRule*);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::ClientReply&);
 extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                                   Items<wire::ClientReply>&);
+                                                   Items<wire::ClientReply>&, const BatchRule*);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::WorkerReport&);
 extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                                   Items<wire::WorkerReport>&);
+                                                   Items<wire::WorkerReport>&, const BatchRule*);
 extern template const DecodeError* Decoder::decode(std::string_view, wire::WorkerCommand&);
 extern template const DecodeError* Decoder::decode(std::string_view, std::optional<std::string_view>,
-                                                   Items<wire::WorkerCommand>&);
+                                                   Items<wire::WorkerCommand>&, const BatchRule*);
 
 /// A growing byte buffer that keeps its memory between messages.
 class Buffer {

@@ -19,6 +19,8 @@ inline constexpr std::size_t envelope_bytes_max = 1024;  ///< all envelope frame
 inline constexpr std::size_t batch_items_max = 256;      ///< maps of one batch; what a peer may ask for
 inline constexpr std::size_t batch_bytes_max =
     std::size_t{64} * 1024;  ///< a batch that is put together here, bodies included; larger ones go apart
+inline constexpr std::size_t batch_inherited_bytes_max =
+    std::size_t{1} << 20;  ///< what the maps of one batch have from its first one, each counted
 
 // What a field may hold.
 /// A streamed answer's chunks on their way from its worker to its client that the client has not yet said it
