@@ -54,6 +54,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
                       .ref = number_ref(request.ref, ref_bytes)};
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
+  if (job.end_when_limited) submit.limited = "end";
   submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
   if (request.kind == RequestKind::leave) submit.reply = "accepted";

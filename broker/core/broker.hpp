@@ -153,7 +153,8 @@ class Broker {
     bool redriven = false;                     ///< the store has it already, where it is durable
     std::optional<std::uint64_t> body_hash{};  ///< of what it was submitted with first, where redriven
   };
-  std::optional<Refusal> admit(const Submitted& event, Admission& to);
+  std::optional<Refusal> admit(const Submitted& event, Admission& to, TimePoint now);
+  std::optional<Refusal> limited(BudgetSet budgets, TimePoint now) const;
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   Refusal not_known(std::string_view id) const;

@@ -43,6 +43,7 @@ Refusal bad_request(std::string message) {
 constexpr Duration kOrphanPause = std::chrono::seconds(5);
 /// What a submit says whose job is to be cancelled then.
 constexpr std::string_view kOrphanCancel = "cancel";
+constexpr std::string_view kLimitedEnd = "end";
 
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
@@ -101,6 +102,8 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return bad_request("field \"stream\" is true, but a REQ socket takes one answer; use a DEALER");
   if (!fields.orphan.empty() && fields.orphan != "keep" && fields.orphan != kOrphanCancel)
     return bad_request("field \"orphan\" must be keep or cancel");
+  if (!fields.limited.empty() && fields.limited != "wait" && fields.limited != kLimitedEnd)
+    return bad_request("field \"limited\" must be wait or end");
   if (event.body.size() > options_.body_bytes_max)
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
@@ -133,7 +136,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   const ClientHold client(
       clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
   Admission admission{.lane = &lane, .client = &*client, .connection = &connection};
-  if (const auto why = admit(event, admission)) {
+  if (const auto why = admit(event, admission, now)) {
     ++lane.counters.refused;
     return refuse(event.from, fields.ref, fields.id, *why);
   }
@@ -158,7 +161,7 @@ std::optional<Refusal> Broker::too_large_for(BudgetSet budgets, std::string_view
 
 /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
 /// rest of its admission.
-std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
+std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, TimePoint now) {
   const wire::Submit& fields = *event.fields;
   if (draining_)
     return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
@@ -181,7 +184,20 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to) {
                        std::to_string(options_.services_max) + ") are known; check its name");
   const BudgetSet budgets = to.budgets = budgets_.match(to.service->name, fields.model, to.client->name,
                                                         to.lane->options().name, to.client->options.tenant);
-  return too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate);
+  if (auto why = too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate))
+    return why;
+  if (fields.limited == kLimitedEnd && !fields.delay_ms) return limited(budgets, now);
+  return std::nullopt;
+}
+
+/// That the upstream of a job that does not wait for that asked for a pause.
+std::optional<Refusal> Broker::limited(BudgetSet budgets, TimePoint now) const {
+  const auto [budget, until] = budgets_.upstream_pause(budgets);
+  if (until <= now) return std::nullopt;
+  const std::string limiter = "budget " + budget->options.name + " paused by its upstream";
+  return Refusal{ErrorCode::limited,
+                 "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
+                 until - now, limiter};
 }
 
 /// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
@@ -361,6 +377,7 @@ JobText::Parts Broker::texts_of(const wire::Submit& fields, std::string_view id,
 /// What of a job never changes besides its texts; then it counts.
 void Broker::fill(Job& job, const wire::Submit& fields, const Blob& body) {
   if (fields.cost) job.need_extra().cost = fields.cost;
+  job.ends_limited = fields.limited == kLimitedEnd;
   job.streams = fields.stream;
   if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
   if (!packed(body)) job.need_extra().body = body.owned();

@@ -120,7 +120,7 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
   // Where it lives does not change: what is on disk stays there.
   fields.durable = result.durable;
   Admission admission{.lane = &lane, .client = &client};
-  auto why = admit(event, admission);
+  auto why = admit(event, admission, now);
   if (!why) {
     admission.redriven = true;
     const JobNumber stored_as = result.number;

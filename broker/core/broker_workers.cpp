@@ -348,6 +348,9 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
       if (!event.fields->limits) budgets_.cut(reservation, now);
       const bool paused = budgets_.pause(reservation, until, now);
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
+      // Another key may have room; what has none, and no budget, waits itself.
+      if (job.ends_limited && (!paused || budgets_.upstream_pause(reservation.set).until > now))
+        return fail(job, ErrorCode::limited, event, now);
       return requeue(job, Requeue::free, paused ? now : until, now);
     }
     case ErrorClass::retry:

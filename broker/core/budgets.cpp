@@ -351,6 +351,23 @@ bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint n
   return any;
 }
 
+Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set) const {
+  UpstreamPause longest;
+  const auto look_at = [&](const Budget& budget, TimePoint until) {
+    if (until > longest.until) longest = {&budget, until};
+  };
+  for (const std::size_t i : sets_[set].budgets)
+    look_at(budgets_[i], budgets_[i].quota.paused_until());
+  if (const Budget* const pool = pool_of(set)) {
+    TimePoint soonest = kNever;
+    for (const Key& key : pool->keys)
+      if (key.state == Key::State::active)
+        soonest = std::min(soonest, pool->accounts[key.account].quota.paused_until());
+    if (soonest != kNever) look_at(*pool, soonest);
+  }
+  return longest;
+}
+
 Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
   Key& key = key_at(reservation);

@@ -148,6 +148,13 @@ class Budgets {
   /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
   /// neither.
   bool pause(const Reservation& reservation, TimePoint until, TimePoint now);
+  /// Until when the upstreams of a set's budgets asked to be left alone, of a budget with keys those of all
+  /// keys that are active; null where none did. The one that asked for longest.
+  struct UpstreamPause {
+    const Budget* budget = nullptr;
+    TimePoint until{};
+  };
+  UpstreamPause upstream_pause(BudgetSet set) const;
   /// The upstream refuses the job's key for good. Requires: it has one.
   struct Spending {
     bool news = false;      ///< it was not known

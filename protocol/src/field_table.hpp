@@ -257,9 +257,10 @@ LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNam
           field<&Submit::delay_ms>("delay_ms", kMilliseconds),
           field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = 1000}),
           field<&Submit::retain_ms>("retain_ms", kMilliseconds), field<&Submit::reply>("reply", kName),
-          field<&Submit::orphan>("orphan", kName), field<&Submit::stream>("stream"),
-          field<&Submit::durable>("durable"), field<&Submit::batch>("batch"), field<&Submit::meta>("meta"),
-          field<&Submit::trace>("trace"), ref_field<&Submit::ref>())
+          field<&Submit::orphan>("orphan", kName), field<&Submit::limited>("limited", kName),
+          field<&Submit::stream>("stream"), field<&Submit::durable>("durable"),
+          field<&Submit::batch>("batch"), field<&Submit::meta>("meta"), field<&Submit::trace>("trace"),
+          ref_field<&Submit::ref>())
 LANEMQ_OP(Cancel, "cancel", false, false, field<&Cancel::id>("id", kIdRequired), ref_field<&Cancel::ref>())
 LANEMQ_OP(StatusQuery, "status", false, false, field<&StatusQuery::id>("id", kId),
           field<&StatusQuery::ids>("ids", kList), ref_field<&StatusQuery::ref>())

@@ -94,6 +94,21 @@ def limited_pauses_the_budget(room):
     expect_that(took >= 0.7 - EARLY, f"the budget gave a job after {took * 1000:.0f} ms of a pause of 700")
 
 
+@rule("Client to broker: submit", config=ONE_A_MINUTE.replace("minute = 1", "minute = 600"))
+def what_is_not_to_wait_is_refused_in_a_pause(room):
+    """limited: a job that says end is refused with limited while a pause that the upstream asked for keeps its budgets from
+    it; one that waits already goes on waiting."""
+    client, worker = room.client(), room.worker(8, [room.service + ".limited", room.service])
+    service = room.service + ".limited"
+    job = room.running(worker, client, service=service)
+    worker.hand_in(job, "error", retry_after_ms=60_000, **{"class": "limited"})
+    worker.fence()
+    answer = expect_error(client.ask("submit", {"service": service, "limited": "end"}), "limited")
+    expect_that("budget b" in answer.fields.get("limiter", ""), f"limiter is {answer.fields.get('limiter')}")
+    expect_that(0 < answer.fields.get("retry_after_ms", 0) <= 60_000, f"retry_after_ms is {answer.fields.get('retry_after_ms')}")
+    client.accepted(service=service, limited="wait")
+
+
 @rule("Worker to broker: error", config=KEYS)
 def quota_takes_the_key_out(room):
     """quota: the key is given to no job any more, and the job goes on with another at no cost; upstream_quota when none is

@@ -269,6 +269,19 @@ def limited_costs_no_attempt(room):
     expect(client.get("result").fields.get("attempts", 1), 1, "attempts")
 
 
+@rule("Error codes")
+def limited_ends_a_job_that_is_not_to_wait(room):
+    """limited: the upstream's rate is used up, and the job said limited: end; a word that nobody knows is refused."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, limited="end")
+    worker.hand_in(job, "error", b"why", retry_after_ms=400, upstream_status=429, message="m", **{"class": "limited"})
+    answer = expect_error(client.get(), "limited", "m")
+    expect((answer.body, answer.fields.get("retry_after_ms"), answer.fields.get("upstream_status")), (b"why", 400, 429),
+           "body, retry_after_ms and upstream_status")
+    worker.jobs(0)
+    expect_error(client.ask("submit", {"service": room.service, "limited": "sometimes"}), "bad_request", "limited")
+
+
 @rule("Worker to broker: error")
 def quota_without_a_key_ends_the_job(room):
     """quota: ends with upstream_quota where the job had no key."""

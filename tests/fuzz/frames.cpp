@@ -104,6 +104,7 @@ wire::Submit full_submit() {
   submit.retain_ms = 300000;
   submit.reply = "both";
   submit.orphan = "cancel";
+  submit.limited = "end";
   submit.stream = true;
   submit.durable = false;
   submit.batch = 64;

@@ -328,6 +328,7 @@ std::string client_frame(Words words, const Names& names) {
     message.timeout_ms = fields.number("timeout_ms");
     message.delay_ms = fields.number("delay_ms");
     message.orphan = fields.text("orphan");
+    message.limited = fields.text("limited");
     if (const std::string_view durable = fields.text("durable"); !durable.empty())
       message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");

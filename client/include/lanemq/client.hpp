@@ -60,7 +60,9 @@ struct JobRequest {
   std::optional<int> attempts_max{};
   std::optional<bool> durable{};
   bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
-  /// A msgpack value that goes to the worker as it is; empty: none. docs/workers.md says what handlers read.
+  bool end_when_limited =
+      false;  ///< fail with `limited` rather than wait when the upstream's rate is used up
+  /// A msgpack value that goes to the worker as it is; empty: none. docs/handlers.md says what handlers read.
   std::string meta{};
   bool stream = false;  ///< of leave(): the answer is made in pieces, for follow()
 };

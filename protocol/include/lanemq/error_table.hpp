@@ -27,6 +27,7 @@ namespace lanemq {
   X(upstream_rejected, 502, false, "the upstream's permanent error; its status and body are passed on") \
   X(upstream_failed, 502, true, "all attempts are spent")                                               \
   X(upstream_quota, 503, false, "every key of the pool is spent")                                       \
+  X(limited, 429, true, "the upstream's rate is used up, and the job was not to wait for that")         \
   X(worker_lost, 502, true, "its workers died under it")                                                \
   X(draining, 503, true, "the broker is stopping and takes no work")                                    \
   X(paused, 503, true, "an operator paused this work")                                                  \

@@ -58,8 +58,9 @@ struct Submit {
   std::string_view service, id, lane, model, client;
   std::optional<Cost> cost;
   std::optional<std::int64_t> timeout_ms, delay_ms, attempts_max, retain_ms;
-  std::string_view reply;   ///< result (default), accepted, both
-  std::string_view orphan;  ///< keep (default), cancel
+  std::string_view reply;    ///< result (default), accepted, both
+  std::string_view orphan;   ///< keep (default), cancel
+  std::string_view limited;  ///< wait (default), end
   bool stream = false;
   std::optional<bool> durable;
   std::int64_t batch = 0;

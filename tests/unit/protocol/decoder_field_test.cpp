@@ -129,10 +129,10 @@ struct TextRule {
 
 TEST(Texts, keep_their_limits_and_errors_name_them) {
   const TextRule rules[] = {
-      {"submit", "service", 1, 128}, {"submit", "id", 1, 128},     {"submit", "lane", 1, 128},
-      {"submit", "model", 1, 128},   {"submit", "client", 1, 128}, {"submit", "reply", 1, 128},
-      {"submit", "orphan", 1, 128},  {"cancel", "id", 1, 128},     {"status", "id", 1, 128},
-      {"fetch", "id", 1, 128},       {"seen", "id", 1, 128}};
+      {"submit", "service", 1, 128}, {"submit", "id", 1, 128},      {"submit", "lane", 1, 128},
+      {"submit", "model", 1, 128},   {"submit", "client", 1, 128},  {"submit", "reply", 1, 128},
+      {"submit", "orphan", 1, 128},  {"submit", "limited", 1, 128}, {"cancel", "id", 1, 128},
+      {"status", "id", 1, 128},      {"fetch", "id", 1, 128},       {"seen", "id", 1, 128}};
   for (const TextRule& rule : rules) {
     SCOPED_TRACE(std::string(rule.op) + "." + rule.field);
     Requests requests;
