@@ -69,7 +69,7 @@ void add_submit(CLI::App& app, Chosen& chosen) {
                    "Print the answer piece by piece as it is made; with --no-wait: for fetch --from-seq");
   command
       .add_option("--meta", chosen.submit.meta,
-                  "What the worker's handler is told beside the body, as JSON; docs/workers.md lists it")
+                  "What the worker's handler is told beside the body, as JSON; docs/handlers.md lists it")
       ->type_name("JSON");
   command.add_option("--delay-ms", chosen.submit.delay_ms, "Not to be run before so long")
       ->check(CLI::Range(std::int64_t{0}, limits::duration_ms_max))

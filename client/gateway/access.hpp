@@ -25,7 +25,8 @@ struct KeySettings {
   std::string sha256{};  ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
   std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
   LaneRules lanes{};
-  std::vector<std::string> models{};  ///< allowed, with * and ?; empty: all
+  std::vector<std::string> models{};           ///< allowed, with * and ?; empty: all
+  std::optional<bool> forward_service_tier{};  ///< Settings::forward_service_tier where it says nothing
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
 };
 
@@ -40,6 +41,10 @@ struct Caller {
   /// What the caller may use of lanes; the same for all where there are no keys.
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
+  /// Whether its `service_tier` goes on to the upstream. `otherwise`: where its key does not say.
+  bool forwards_service_tier(bool otherwise) const {
+    return key != nullptr ? key->forward_service_tier.value_or(otherwise) : otherwise;
+  }
 };
 
 /// The API that a request speaks: Anthropic's where it says `anthropic-version`, has the prefix or comes with

@@ -37,6 +37,7 @@ constexpr ErrorRow kRows[] = {
     {"upstream_rejected", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
     {"upstream_failed", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
     {"upstream_quota", 503, "insufficient_quota", "upstream_quota", 503, "api_error", Retry::no},
+    {"limited", 429, "rate_limit_exceeded", "upstream_limited", 529, "overloaded_error", Retry::yes},
     {"worker_lost", 502, "server_error", "worker_lost", 502, "api_error", Retry::no},
     {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes},
     {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes},

@@ -91,6 +91,8 @@ void Flight::submit_step() {
   }
   if (!plan_.idempotency_key.empty()) job.retain = gateway.settings.idempotency_retain;
   job.cancel_when_gone = gateway.settings.detach == milliseconds(0);
+  job.end_when_limited =
+      plan_.route && step_ + 1 < plan_.steps.size() && falls_back(*plan_.route, {.code = "limited"});
   job.meta = plan_.meta;
   ++gateway.metrics.jobs;
   if (step.max_wait > milliseconds(0) && step_ + 1 < plan_.steps.size()) {
@@ -213,6 +215,7 @@ void Flight::finish() {
   content_timer_.reset();
   step_timer_.reset();
   plan_.body = {};
+  end_grace();
   const bool unread = watchers_.empty();
   const std::vector<Watch> watchers = std::exchange(watchers_, {});
   for (const Watch& watch : watchers)
@@ -226,6 +229,7 @@ void Flight::cancel_job() {
 
 void Flight::join(FlightWatcher& watcher) {
   const std::shared_ptr<Flight> self = shared_from_this();
+  end_grace();
   if (!over()) watchers_.push_back({.watcher = &watcher});
   const std::vector<Blob> chunks = chunks_;
   for (std::size_t i = 0; i < chunks.size(); ++i)
@@ -238,6 +242,35 @@ void Flight::leave(FlightWatcher& watcher) {
   std::erase_if(watchers_, [&](const Watch& watch) { return watch.watcher == &watcher; });
   if (!watchers_.empty() || over() || cancelled_) return;
   if (flights_.gateway_.settings.detach > milliseconds(0) && joinable_) return say_seen();
+  if (may_have_grace()) return begin_grace();
+  abandon();
+}
+
+/// Whoever hung up may be an SDK whose time is over: it asks again within half a second, or a second the next
+/// time. Of a stream it is rather somebody who has read enough.
+bool Flight::may_have_grace() const {
+  return plan_.may_return && !plan_.stream && joinable_ && flights_.in_grace_ < Flights::kInGraceMax &&
+         flights_.gateway_.settings.retry_grace > milliseconds(0);
+}
+
+void Flight::begin_grace() {
+  ++flights_.in_grace_;
+  const milliseconds grace = flights_.gateway_.settings.retry_grace;
+  grace_until_ = flights_.gateway_.loop.now() + grace;
+  grace_timer_ = flights_.gateway_.loop.timer();
+  grace_timer_->after(grace, [this] {
+    end_grace();
+    abandon();
+  });
+}
+
+void Flight::end_grace() {
+  if (!grace_timer_) return;
+  --flights_.in_grace_;
+  grace_timer_.reset();
+}
+
+void Flight::abandon() {
   const std::shared_ptr<Flight> self = shared_from_this();
   cancelled_ = true;
   content_timer_.reset();
@@ -346,15 +379,16 @@ void Flights::over(Flight& flight, bool unread) {
     limits_.spend_tokens(
         flight.plan().caller,
         flight.done_->usage->input_tokens.value_or(0) + flight.done_->usage->output_tokens.value_or(0), now);
+  const bool keeps = flight.done_ || is_final(*flight.error_);  // what failed for now runs anew
   if (Claim* claim = claim_of(flight)) {
-    claim->done = flight.done_ || is_final(*flight.error_);
+    claim->done = keeps;
     if (!claim->done) ++claim->generation;
   }
-  const bool is_kept = unread && flight.joinable() && gateway_.settings.detach > milliseconds(0);
-  if (is_kept) {
+  const bool detached = gateway_.settings.detach > milliseconds(0);
+  const Loop::TimePoint until = detached ? now + gateway_.settings.detach : flight.grace_until_;
+  if (unread && keeps && flight.joinable() && until > now) {
     const std::size_t bytes = flight.chunk_bytes_ + (flight.done_ ? flight.done_->body.size() : 0);
-    kept_.push_back(
-        {.flight = flight.shared_from_this(), .until = now + gateway_.settings.detach, .bytes = bytes});
+    kept_.push_back({.flight = flight.shared_from_this(), .until = until, .bytes = bytes});
     kept_bytes_ += bytes;
   } else {
     forget(flight);

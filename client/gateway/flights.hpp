@@ -38,6 +38,7 @@ struct JobPlan {
   std::string idempotency_key{};
   std::string fingerprint{};  ///< of caller, path and body; empty: nobody will ask for it again
   bool is_retry = false;      ///< the SDK says that it has asked before
+  bool may_return = false;    ///< of an SDK, which asks again when its time is over
 };
 
 /// How long before something is to be said of a job that has no content its state is asked for: the broker
@@ -76,7 +77,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void start();
   /// Tells a watcher all that there is from the beginning, and then what comes. Requires: joinable().
   void join(FlightWatcher& watcher);
-  /// The watcher wants no more. Where nobody does, the job is cancelled, unless it may go on.
+  /// The watcher wants no more. Where nobody does, the job is cancelled: at once, or after the grace for an
+  /// SDK's next try; or it goes on.
   void leave(FlightWatcher& watcher);
   /// The watcher is done with all pieces up to `seq`.
   void taken(FlightWatcher& watcher, std::int64_t seq);
@@ -106,6 +108,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void give_up(const std::string& message);
   void finish();
   void forget_bytes();
+  bool may_have_grace() const;
+  void begin_grace();
+  void end_grace();
+  void abandon();
   void cancel_job();
   bool may_fall_back(const ClientError& error) const;
 
@@ -117,6 +123,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::size_t step_ = 0;
   std::vector<Watch> watchers_;
   std::unique_ptr<Loop::Timer> content_timer_, step_timer_;
+  std::unique_ptr<Loop::Timer> grace_timer_;  ///< while nobody watches, and an SDK may come again
+  Loop::TimePoint grace_until_{};
 
   std::vector<Blob> chunks_;  ///< all so far, while it is joinable
   std::size_t chunk_bytes_ = 0;
@@ -136,6 +144,8 @@ class Flights {
   static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
   /// Flights that are over and kept for the caller's next try.
   static constexpr std::size_t kKeptMax = 1'000;
+  /// Flights that go on without anybody for the caller's next try.
+  static constexpr std::size_t kInGraceMax = 1'000;
   static constexpr std::size_t kIdempotencyKeysMax = 100'000;
 
   Flights(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
@@ -180,6 +190,7 @@ class Flights {
   };
   std::deque<Kept> kept_;
   std::size_t kept_bytes_ = 0;
+  std::size_t in_grace_ = 0;
 };
 
 /// What tells two requests apart: of caller, method, path and body.

@@ -77,12 +77,13 @@ json model_list(Api api, const json& entries) {
 
 }  // namespace
 
-std::string upstream_meta(Api api, const HttpRequest& request) {
+std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier) {
   // OpenAI's base URL ends in /v1, Anthropic's does not.
   std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
   if (!request.query.empty()) path += "?" + request.query;
   json http = {{"path", path}};
   if (request.method != "POST") http["method"] = request.method == "HEAD" ? "GET" : request.method;
+  if (tier == ServiceTier::goes_on) http["service_tier"] = "forward";
   json headers = json::object();
   for (const std::string_view name : kForwardedHeaders)
     if (const std::string* value = request.headers.find(name)) headers[std::string(name)] = *value;
@@ -217,7 +218,11 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
                         caller.api == Api::openai ? settings.openai_service : settings.anthropic_service);
   if (route) plan.route = std::make_shared<const ModelSettings>(*route);  // the file may be read again
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
-  plan.meta = upstream_meta(caller.api, request);
+  plan.meta = upstream_meta(
+      caller.api, request,
+      !fields.service_tier.empty() && caller.forwards_service_tier(settings.forward_service_tier)
+          ? ServiceTier::goes_on
+          : ServiceTier::stays);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
                                       std::to_string(kForwardedBytesMax) + " bytes"));
@@ -231,6 +236,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
     return tl::unexpected(bad_request(
         "Idempotency-Key has over " + std::to_string(kIdempotencyKeyBytesMax) + " bytes", "idempotency-key"));
   const std::string_view retries = request.headers.get("x-stainless-retry-count");
+  plan.may_return = !retries.empty();
   plan.is_retry = !retries.empty() && retries != "0";
   if (!plan.idempotency_key.empty() || !retries.empty())
     plan.fingerprint = fingerprint_of(caller.name, request.method + request.path + "?" + request.query,

@@ -38,9 +38,12 @@ class JobRoutes {
   Flights flights_;
 };
 
+/// Whether the body's `service_tier` reaches the upstream, which bills by it.
+enum class ServiceTier : unsigned char { stays, goes_on };
+
 /// What a handler of lanemq-worker has to know of a request: a msgpack map with `http`, of method, path and
 /// those headers that go on to the upstream.
-std::string upstream_meta(Api api, const HttpRequest& request);
+std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier);
 
 /// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK says it reads.
 struct CallerPatience {

@@ -16,6 +16,7 @@
 #include "client/gateway/models.hpp"
 #include "client/gateway/secret.hpp"
 #include "client/job_id.hpp"
+#include "json/cursor.hpp"
 #include "json/members.hpp"
 
 namespace lanemq::gateway {
@@ -80,6 +81,26 @@ struct Posted {
   }
 };
 
+/// That a caller asks for something that nothing would come of. `place` stands before the name.
+std::optional<ApiError> unknown_member(std::string_view object, std::span<const JsonMember> known,
+                                       const std::string& place = {}) {
+  JsonCursor cursor(object);
+  if (!cursor.enter_object()) return std::nullopt;
+  for (std::string_view name; cursor.member(name); cursor.value()) {
+    if (std::any_of(known.begin(), known.end(),
+                    [&](const JsonMember& member) { return json_says(name, member.key); }))
+      continue;
+    std::string all;
+    for (const JsonMember& member : known)
+      all += (all.empty() ? "" : ", ") + std::string(member.key);
+    const std::string shown = place + printable(name, 64);
+    return ApiError{.name = "bad_request",
+                    .message = "`" + shown + "` is not known here; there are " + all,
+                    .param = shown};
+  }
+  return std::nullopt;
+}
+
 tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& posted, std::string_view key) {
   const JsonMember& member = posted[key];
   if (!member.present() || member.kind == Kind::null) return std::nullopt;
@@ -97,6 +118,7 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   JsonMember picked[] = {{.key = "endpoint"}, {.key = "body"}};
   const JsonLook look = look_into_json(text, picked, "body");
   const auto& [path, body] = picked;
+  if (auto unknown = unknown_member(text, picked, "request.")) return tl::unexpected(*std::move(unknown));
   const auto endpoint = std::find_if(std::begin(kLeftEndpoints), std::end(kLeftEndpoints),
                                      [&](const Endpoint& row) { return row.path == path.text; });
   if (path.kind != Kind::text || endpoint == std::end(kLeftEndpoints)) {
@@ -125,14 +147,17 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
     step.model = route->steps.front().model;
     if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
   }
-  std::vector<JsonEdit> edits{{.key = "service_tier"}};
+  const bool forwards_tier = caller.forwards_service_tier(settings.forward_service_tier);
+  std::vector<JsonEdit> edits;
+  if (!forwards_tier) edits.push_back({.key = "service_tier"});
   const std::string model_text = json_text(step.model);
   if (step.model != look.model) edits.push_back({.key = "model", .value = model_text});
 
   HttpRequest call{.method = "POST", .path = std::string(endpoint->path), .headers = http.headers};
   job.request.service = step.service;
   job.request.model = step.model;
-  job.request.meta = upstream_meta(endpoint->api, call);
+  job.request.meta =
+      upstream_meta(endpoint->api, call, forwards_tier ? ServiceTier::goes_on : ServiceTier::stays);
   job.body = edited_object(bytes, edits);
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
@@ -264,6 +289,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     return wrong(look.valid ? "the body must be a JSON object" : "the body " + look.problem, {});
   for (const JsonMember& item : posted.members)
     if (item.twice) return wrong("`" + std::string(item.key) + "` stands there twice", std::string(item.key));
+  if (auto unknown = unknown_member(text, posted.members)) return tl::unexpected(*std::move(unknown));
   for (const std::string_view key : {"id", "service", "lane", "model"})
     if (posted[key].present() && posted[key].kind != Kind::text && posted[key].kind != Kind::null)
       return wrong("`" + std::string(key) + "` must be a text", std::string(key));
@@ -392,13 +418,14 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));
+  const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);
   gateway_.broker.leave(
       std::move(job->request), body,
       answering<Reply<JobAccepted>>(
-          request, responder, [id](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
+          request, responder, [id, delayed](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
             if (!accepted) return refuse(waiting, id, accepted.error());
             answer_with(waiting, 202,
-                        head_of(id, "queued") + member("lane", accepted->lane) +
+                        head_of(id, delayed ? "delayed" : "queued") + member("lane", accepted->lane) +
                             member("position", accepted->position) +
                             ",\"durable\":" + (accepted->durable ? "true" : "false") +
                             ",\"duplicate\":" + (accepted->duplicate ? "true" : "false") + "}");

@@ -20,6 +20,7 @@ bool is_context(const ClientError& error) {
 
 bool is_server_error(const ClientError& error) {
   if (error.code == "worker_lost" || error.code == "internal" || error.code == "paused") return true;
+  if (error.code == "limited") return false;
   if (error.upstream_status) return *error.upstream_status >= 500;
   return error.code == "upstream_failed";
 }
@@ -29,8 +30,8 @@ bool is_server_error(const ClientError& error) {
 bool is_reason(const ClientError& error, FallBackOn reason) {
   switch (reason) {
     case FallBackOn::rate:
-      return error.upstream_status == 429 || error.code == "lane_full" || error.code == "client_full" ||
-             error.code == "bytes_full";
+      return error.code == "limited" || error.upstream_status == 429 || error.code == "lane_full" ||
+             error.code == "client_full" || error.code == "bytes_full";
     case FallBackOn::timeout:
       return error.code == "deadline";
     case FallBackOn::server_error:

@@ -74,6 +74,13 @@ constexpr Option<Settings> kOptions[] = {
      "is "
      "cancelled",
      [](Settings& s, const std::string& v) { s.detach = duration(v, 0); }},
+    {"retry_grace_ms", "milliseconds", "1500",
+     "an SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's next try; 0: "
+     "it is cancelled at once",
+     [](Settings& s, const std::string& v) { s.retry_grace = duration(v, 0); }},
+    {"forward_service_tier", "true|false", "false",
+     "pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise",
+     [](Settings& s, const std::string& v) { s.forward_service_tier = yes_or_no(v); }},
     {"idempotency_retain_ms", "milliseconds", "86400000",
      "how long the answer to a request with an Idempotency-Key is kept",
      [](Settings& s, const std::string& v) { s.idempotency_retain = duration(v, 1); }},
@@ -163,6 +170,12 @@ class Table {
     if (const auto* value = node->as_string()) return value->get();
     fail(std::string(key) + " must be a string");
   }
+  std::optional<bool> truth(std::string_view key) {
+    const toml::node* node = get(key);
+    if (!node) return std::nullopt;
+    if (const auto* value = node->as_boolean()) return value->get();
+    fail(std::string(key) + " must be true or false");
+  }
   std::int64_t whole(std::string_view key) {
     const toml::node* node = get(key);
     if (!node) return 0;
@@ -235,6 +248,7 @@ KeySettings read_key(const std::string& path, const toml::node& node, const Envi
   key.lanes.fallback = table.text("lane").value_or("");
   key.lanes.allowed = table.texts("lanes");
   key.models = table.texts("models");
+  key.forward_service_tier = table.truth("forward_service_tier");
   key.requests_per_minute = table.whole("requests_per_minute");
   key.tokens_per_minute = table.whole("tokens_per_minute");
   key.concurrency = table.whole("concurrency");

@@ -38,6 +38,10 @@ struct Settings {
   /// A job whose caller hangs up goes on, and its answer is kept so long for the caller's next try; 0: it is
   /// cancelled.
   std::chrono::milliseconds detach{0};
+  /// An SDK's job that is not streamed goes on so long without a caller: its timeout is over, and it asks
+  /// again.
+  std::chrono::milliseconds retry_grace{1'500};
+  bool forward_service_tier = false;  ///< of callers whose key does not say
 
   BatchSettings batches{};
 

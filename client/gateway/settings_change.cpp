@@ -33,6 +33,8 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   running.drain_timeout = wanted.drain_timeout;
   running.idempotency_retain = wanted.idempotency_retain;
   running.detach = wanted.detach;
+  running.retry_grace = wanted.retry_grace;
+  running.forward_service_tier = wanted.forward_service_tier;
   running.keys = wanted.keys;
   running.models = wanted.models;
   return left;

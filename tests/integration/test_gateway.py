@@ -408,6 +408,10 @@ name = "narrow"
 sha256 = "{hashlib.sha256(b"narrow-secret").hexdigest()}"
 concurrency = 1
 tokens_per_minute = 10
+[[key]]
+name = "payer"
+sha256 = "{hashlib.sha256(b"payer-secret").hexdigest()}"
+forward_service_tier = true
 '''
 
 
@@ -436,6 +440,11 @@ class Keys(GatewayCase):
         self.assertEqual(refused.headers["x-should-retry"], "true")
         self.assertGreater(int(refused.headers["retry-after-ms"]), 1000)
         self.assertEqual(len(self.when_called(3)), 3)
+
+    def test_the_tier_goes_on_for_keys_that_may(self):
+        for key in (CALLER_KEY, "payer-secret"):
+            self.assertEqual(self.ask("POST", CHAT, chat(service_tier="flex"), {"authorization": f"Bearer {key}"}).status, 200)
+        self.assertEqual([call.get("service_tier") for call in self.when_called(2)], [None, "flex"])
 
     def test_a_key_bounds_what_runs_at_once_and_tokens(self):
         narrow = {"authorization": "Bearer narrow-secret"}
@@ -515,6 +524,13 @@ on = ["timeout"]
 model = "gpt-z"
 
 [[model]]
+name = "limited"
+model = "gpt-x+status=429+retry=3000"
+on = ["rate"]
+[[model.fallback]]
+model = "gpt-z"
+
+[[model]]
 name = "ours"
 model = "claude-x"
 api = "anthropic"
@@ -535,12 +551,17 @@ class Models(GatewayCase):
             self.assertEqual(alone.status, 502)
         self.assertEqual(self.ask("POST", MESSAGES, messages("ours"), VERSION).headers["x-lanemq-served-by"], "claude-x")
 
+    def test_an_upstream_that_is_out_of_its_rate_is_not_waited_for(self):
+        for stream in (False, True):
+            served = self.ask("POST", CHAT, chat("limited", stream=stream))
+            self.assertEqual((served.status, served.headers["x-lanemq-served-by"]), (200, "gpt-z"))
+
     def test_one_api_is_not_translated_into_the_other(self):
         answer = self.ask("POST", CHAT, chat("ours"))
         self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, "model"))
 
     def test_those_that_are_configured_are_listed(self):
-        self.assertEqual([model["id"] for model in self.ask("GET", "/v1/models").json()["data"]], ["fast", "patient"])
+        self.assertEqual([model["id"] for model in self.ask("GET", "/v1/models").json()["data"]], ["fast", "patient", "limited"])
         self.assertEqual([model["id"] for model in self.ask("GET", "/v1/models", headers=VERSION).json()["data"]], ["ours"])
         self.assertEqual(self.ask("GET", "/v1/models/nothing").json()["error"]["code"], "model_not_found")
 
@@ -581,6 +602,62 @@ class AskedAgain(GatewayCase):
             one, other = self.answer_of(first), self.answer_of(second)
             self.assertEqual((one.status, one.body), (200, other.body))
             self.assertEqual(len(self.when_called(calls + 1)), calls + 1)
+
+
+class RetryGrace(GatewayCase):
+    flags = ("--retry-grace-ms", "60000")
+
+    def test_an_sdk_whose_time_is_over_joins_its_own_call(self):
+        body = chat("x+hold")
+        first = self.send(CHAT, body, "x-stainless-retry-count: 0\r\n")
+        self.when_at_upstream(1)
+        first.close()
+        self.when_metric("lanemq_gateway_connections", 1)  # of whoever asks for it
+        second = self.send(CHAT, body, "x-stainless-retry-count: 1\r\n")
+        self.when_metric("lanemq_gateway_joined_total", 1)
+        self.release("x+hold")
+        self.assertEqual(self.answer_of(second).status, 200)
+        self.assertEqual(len(self.when_called(1)), 1)
+        self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 0)
+
+    def test_an_answer_that_comes_meanwhile_waits(self):
+        body = chat("x+hold")
+        first = self.send(CHAT, body, "x-stainless-retry-count: 0\r\n")
+        self.when_at_upstream(1)
+        first.close()
+        self.when_metric("lanemq_gateway_connections", 1)
+        self.release("x+hold")
+        self.when_running(0)
+        self.assertEqual(self.ask("POST", CHAT, body, {"x-stainless-retry-count": "1"}).status, 200)
+        self.assertEqual(len(self.when_called(1)), 1)
+
+    def test_a_failure_that_comes_meanwhile_does_not(self):
+        body = chat("x+hold+first=1+status=500", user="one")
+        first = self.send(CHAT, body, "x-stainless-retry-count: 0\r\nx-lanemq-timeout-ms: 300\r\n")
+        self.when_at_upstream(1)
+        first.close()
+        self.when_running(0)
+        self.release("x+hold+first=1+status=500")
+        self.assertEqual(self.ask("POST", CHAT, body, {"x-stainless-retry-count": "1"}).status, 200)
+
+    def test_who_leaves_a_stream_cancels_it_at_once(self):
+        stream = self.send(CHAT, chat("x" + FOREVER, stream=True), "x-stainless-retry-count: 0\r\n")
+        self.when_at_upstream(1)
+        stream.close()
+        self.assertEqual([call["end"] for call in self.when_called(1)], ["hung_up"])
+        self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 1)
+
+
+class RetryGraceIsOver(GatewayCase):
+    flags = ("--retry-grace-ms", "50")
+
+    def test_nobody_came_again(self):
+        first = self.send(CHAT, chat("x" + FOREVER), "x-stainless-retry-count: 0\r\n")
+        self.when_at_upstream(1)
+        first.close()
+        self.assertEqual([call["end"] for call in self.when_called(1)], ["hung_up"])
+        self.when_running(0)
+        self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 1)
 
 
 class Detached(GatewayCase):

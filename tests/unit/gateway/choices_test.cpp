@@ -75,6 +75,9 @@ ClientError failure(std::string code, std::optional<int> status = {}, std::strin
 TEST(FallBacks, are_taken_for_their_reasons) {
   EXPECT_TRUE(is_reason(failure("upstream_failed", 429), FallBackOn::rate));
   EXPECT_TRUE(is_reason(failure("lane_full"), FallBackOn::rate));
+  EXPECT_TRUE(is_reason(failure("limited", 429), FallBackOn::rate));
+  EXPECT_TRUE(is_reason(failure("limited"), FallBackOn::rate));
+  EXPECT_FALSE(is_reason(failure("limited", 503), FallBackOn::server_error));
   EXPECT_TRUE(is_reason(failure("deadline"), FallBackOn::timeout));
   EXPECT_TRUE(is_reason(failure("upstream_failed", 503), FallBackOn::server_error));
   EXPECT_TRUE(is_reason(failure("worker_lost"), FallBackOn::server_error));
@@ -121,11 +124,11 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
   request.path = "/v1/chat/completions";
   request.headers = {{"openai-beta", "x"}, {"authorization", "Bearer secret"}, {"x-stainless-lang", "js"}};
 
-  const std::string openai = upstream_meta(Api::openai, request);
+  const std::string openai = upstream_meta(Api::openai, request, ServiceTier::stays);
   request.method = "GET";
   request.path = "/v1/models";
   request.query = "limit=5";
-  const std::string anthropic = upstream_meta(Api::anthropic, request);
+  const std::string anthropic = upstream_meta(Api::anthropic, request, ServiceTier::stays);
 
   EXPECT_NE(openai.find("\xB1/chat/completions"), std::string::npos);
   EXPECT_NE(openai.find("openai-beta"), std::string::npos);
@@ -133,6 +136,9 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
   EXPECT_EQ(openai.find("stainless"), std::string::npos);
   EXPECT_NE(anthropic.find("/v1/models?limit=5"), std::string::npos);
   EXPECT_NE(anthropic.find("GET"), std::string::npos);
+  EXPECT_EQ(anthropic.find("service_tier"), std::string::npos);
+  EXPECT_NE(upstream_meta(Api::openai, request, ServiceTier::goes_on).find("service_tier"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -61,6 +61,28 @@ TEST_F(ReadLeftJob, says_what_is_wrong) {
             "bad_request request.body.stream");
 }
 
+TEST_F(ReadLeftJob, names_what_nothing_would_come_of) {
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"webhook":"http://127.0.0.1/"})"),
+            "bad_request webhook");
+  EXPECT_EQ(
+      refusal_of(R"({"request":{"endpoint":"/v1/messages","body":{"model":"x","any":1},"custom_id":"a"}})"),
+      "bad_request request.custom_id");
+  EXPECT_NE(read(R"({"webhook":1,"service":"echo","body":1})").error().message.find("delay_ms"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"del\u0061y_ms":5})"), "");
+}
+
+TEST_F(ReadLeftJob, lets_the_tier_of_a_key_go_on) {
+  const KeySettings key{.name = "acme", .forward_service_tier = true};
+  caller_.key = &key;
+  const auto job =
+      read(R"({"request":{"endpoint":"/v1/messages","body":{"model":"x","service_tier":"auto"}}})");
+
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->body, R"({"model":"x","service_tier":"auto"})");
+  EXPECT_NE(job->request.meta.find("service_tier"), std::string::npos);
+}
+
 TEST_F(ReadLeftJob, keeps_to_the_models_of_a_key) {
   const KeySettings key{.name = "acme", .models = {"gpt-*"}};
   caller_.key = &key;
