@@ -40,13 +40,23 @@ std::string show_key(const KeyOptions& key) {
   return text + " }";
 }
 
+/// A key of a table; where it is not set, its default as a comment: not every default can be written down.
+std::string line(std::string_view key, bool set, const std::string& value) {
+  return (set ? "" : "# ") + std::string(key) + " = " + value + "\n";
+}
+std::string quoted(const std::string& text) {
+  return '"' + text + '"';
+}
+
 }  // namespace
 }  // namespace config
 
 using namespace config;
 
 std::string print_config(const Config& config) {
-  std::string out = "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n";
+  std::string out =
+      "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n# Of a table, what "
+      "stands behind # is not set: its default, with 0 and \"\" for none.\n";
   for (const OptionRow& row : option_table()) {
     const bool bare = row.unit == "count" || row.unit == "switch";
     const std::string value = row.get(config);
@@ -57,33 +67,37 @@ std::string print_config(const Config& config) {
   for (const LaneOptions& lane : config.core.lanes) {
     out += "\n[[lane]]\nname = \"" + lane.name + "\"\ntimeout = \"" + show(lane.timeout) +
            "\"\ndepth_max = " + std::to_string(lane.depth_max) + "\n";
-    if (lane.bytes_max > 0) out += "bytes_max = \"" + show_size(lane.bytes_max) + "\"\n";
-    if (lane.reserved_slots > 0) out += "reserved_slots = " + std::to_string(lane.reserved_slots) + "\n";
-    if (lane.reserve > 0) out += "reserve = " + show_share(lane.reserve) + "\n";
-    if (lane.share_min > 0) out += "share_min = " + show_share(lane.share_min) + "\n";
-    if (lane.boost_after.count() > 0) out += "boost_after = \"" + show(lane.boost_after) + "\"\n";
-    if (!lane.durable) out += "durable = false\n";
-    if (lane.is_default) out += "default = true\n";
+    out += line("bytes_max", lane.bytes_max > 0, quoted(show_size(lane.bytes_max)));
+    out += line("reserved_slots", lane.reserved_slots > 0, std::to_string(lane.reserved_slots));
+    out += line("reserve", lane.reserve > 0, show_share(lane.reserve));
+    out += line("share_min", lane.share_min > 0, show_share(lane.share_min));
+    out += line("boost_after", lane.boost_after.count() > 0, quoted(show(lane.boost_after)));
+    out += line("durable", !lane.durable, lane.durable ? "true" : "false");
+    out += line("default", lane.is_default, lane.is_default ? "true" : "false");
   }
   if (config.core.clients.empty())
     out +=
-        "\n# Whom jobs are for, by name or glob:\n# [clients.\"team-a*\"]\n# weight = 4\n# in_flight_max = "
-        "20\n"
-        "# depth_max = 1000\n# lane_max = \"normal\"\n";
+        "\n# Whom jobs are for, by name or glob:\n# [clients.\"team-a*\"]\n# weight = 1\n# in_flight_max = "
+        "0\n"
+        "# depth_max = 0\n# lane_max = \"\"\n# tenant = \"\"\n";
   for (const ClientOptions& client : config.core.clients) {
     out += "\n[clients.\"" + client.name + "\"]\nweight = " + std::to_string(client.weight) + "\n";
-    if (client.in_flight_max > 0) out += "in_flight_max = " + std::to_string(client.in_flight_max) + "\n";
-    if (client.depth_max > 0) out += "depth_max = " + std::to_string(client.depth_max) + "\n";
-    if (!client.lane_max.empty()) out += "lane_max = \"" + client.lane_max + "\"\n";
-    if (!client.tenant.empty()) out += "tenant = \"" + client.tenant + "\"\n";
+    out += line("in_flight_max", client.in_flight_max > 0, std::to_string(client.in_flight_max));
+    out += line("depth_max", client.depth_max > 0, std::to_string(client.depth_max));
+    out += line("lane_max", !client.lane_max.empty(), quoted(client.lane_max));
+    out += line("tenant", !client.tenant.empty(), quoted(client.tenant));
   }
   if (config.core.budgets.empty())
     out +=
-        "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n# match = { "
-        "service = \"openai\" }\n"
-        "# limits = { requests_per_minute = 500, tokens_per_minute = 30000, concurrency = 40 }\n# window = "
-        "\"sliding\"   # or "
-        "\"bucket\"\n";
+        "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n"
+        "# match = { service = \"openai\" }   # also model, client, tenant, lane, as globs; without it every "
+        "job\n"
+        "# limits = { requests_per_minute = 500, tokens_per_minute = 30000, concurrency = 40 }\n"
+        "# capacity = { requests_per_minute = 50, tokens_per_minute = 3000 }   # a tenth of the limits\n"
+        "# keys = []           # of a pool: { name = \"k1\", weight = 1, quota_group = \"\", draining = "
+        "false,\n"
+        "#                     # limits = { … }, capacity = { … } }\n"
+        "# output = \"used\"     # or \"max_tokens\"\n# window = \"sliding\"  # or \"bucket\"\n";
   for (const BudgetOptions& budget : config.core.budgets) {
     out += "\n[[budget]]\nname = \"" + budget.name + "\"\n";
     std::string match;
@@ -94,16 +108,19 @@ std::string print_config(const Config& config) {
                                                                    {"lane", &budget.lane}};
     for (const auto& [key, value] : patterns)
       if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";
-    if (!match.empty()) out += "match = { " + match + " }\n";
+    out += line("match", !match.empty(), match.empty() ? "{}" : "{ " + match + " }");
     for (const std::string& part : show_limits(budget.rates, budget.concurrency))
       out += part + "\n";
-    if (!budget.keys.empty()) {
+    if (budget.keys.empty()) {
+      out += line("keys", false, "[]");
+    } else {
       out += "keys = [\n";
       for (const KeyOptions& key : budget.keys)
         out += "  " + show_key(key) + ",\n";
       out += "]\n";
     }
-    if (budget.output == core::OutputCount::bound) out += "output = \"max_tokens\"\n";
+    const bool bound = budget.output == core::OutputCount::bound;
+    out += line("output", bound, bound ? "\"max_tokens\"" : "\"used\"");
     out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
            "\"\n";
   }

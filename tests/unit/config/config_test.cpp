@@ -329,5 +329,29 @@ TEST(Config, each_option_has_a_unit_and_a_sentence) {
   }
 }
 
+TEST(Config, each_option_stands_on_the_page_with_its_default) {
+  std::ifstream page(LANEMQ_OPERATING_PAGE);
+  ASSERT_TRUE(page) << LANEMQ_OPERATING_PAGE;
+  const std::string text(std::istreambuf_iterator<char>(page), {});
+
+  for (const OptionRow& row : option_table()) {
+    const bool bare = row.unit == "count" || row.unit == "switch";
+    const std::string value = row.get(Config{});
+    EXPECT_THAT(text, HasSubstr("| `" + std::string(row.key) + "` | `" + (bare ? value : '"' + value + '"') +
+                                "` | " + std::string(row.sentence) + " |"));
+  }
+}
+
+TEST(Config, what_is_printed_names_every_key) {
+  Config config = read("[[budget]]\nname = \"b\"\nlimits = { concurrency = 1 }\n[clients.x]\nweight = 2\n");
+
+  for (const std::string& printed : {print_config(Config{}), print_config(config)})
+    for (const std::string_view key :
+         {"timeout", "depth_max", "bytes_max", "reserved_slots", "reserve", "share_min", "boost_after",
+          "durable", "default", "weight", "in_flight_max", "lane_max", "tenant", "match", "limits", "keys",
+          "output", "window"})
+      EXPECT_THAT(printed, testing::ContainsRegex("\n(# )?" + std::string(key) + " = ")) << key;
+}
+
 }  // namespace
 }  // namespace lanemq
