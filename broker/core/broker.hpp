@@ -127,6 +127,8 @@ class Broker {
   void on(const OptionsChanged& event, TimePoint now);
   void on(const BodyRead& event, TimePoint now);
   void on(const StoreFull& event, TimePoint) { store_full_ = event.full; }
+  void on(const StoreBehind& event, TimePoint) { store_behind_ = event.behind; }
+  void on(const StoreStalled& event, TimePoint now);
   void on(const StoodStill& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
   Lane* lane_named(std::string_view name) const;
@@ -157,6 +159,7 @@ class Broker {
   std::optional<Refusal> limited(BudgetSet budgets, TimePoint now) const;
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
+  bool refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id);
   Refusal not_known(std::string_view id) const;
   Refusal not_dead(std::string_view id) const;
   void say_accepted(std::string_view id, const Lane& lane, bool durable, std::optional<std::size_t> position,
@@ -402,7 +405,7 @@ class Broker {
   bool behind_ = false;           // more has come due than this turn has done
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
-  bool store_full_ = false;
+  bool store_full_ = false, store_behind_ = false, store_stalled_ = false;
   std::uint64_t generations_noted_ = 0;  // of job numbers: another life of the broker begins there
   Duration stored_shift_{};
   std::unique_ptr<Restoring> restoring_;

@@ -48,6 +48,13 @@ constexpr std::string_view kLimitedEnd = "end";
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
 
+/// What would have to wait for the disk as well.
+const Refusal kDiskBehind{
+    ErrorCode::store_full,
+    "more than store_backlog_max waits for the store's disk, which is slow or stands still; ask "
+    "again later, or submit with durable false",
+    std::chrono::seconds(1), "store_backlog_max"};
+
 /// Keeps a client for as long as a submit is looked at.
 class ClientHold {
  public:
@@ -125,6 +132,7 @@ void Broker::on(const Submitted& event, TimePoint now) {
   const ReplyMode mode = *reply_mode(fields.reply);
   if (Record* known = fields.id.empty() ? nullptr : jobs_.find(fields.id)) {
     ++lane.counters.duplicates;
+    if (is_durable(*known) && refused_for_disk(event.from, fields.ref, fields.id)) return;
     if (same_content(*known, event, lane)) return join(*known, event, mode, now);
     return refuse(
         event.from, fields.ref, fields.id,
@@ -173,6 +181,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
         "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
         "submit again later, or with durable false",
         std::chrono::seconds(1), "store_reserve"};
+  if (to.durable && store_behind_) return kDiskBehind;
   if (auto why = not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);
   to.spilled = to.durable && spills(bytes, event.body.size());
@@ -484,8 +493,10 @@ void Broker::cancel_orphans(Connection& connection, TimePoint now) {
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
   const wire::Cancel& fields = *event.fields;
-  const Outbox::Waiting waiting(outbox_, options_.store_durable);
   Record* record = jobs_.find(fields.id);
+  const bool waits = record == nullptr ? options_.store_durable : is_durable(*record);
+  if (waits && refused_for_disk(event.from, fields.ref, fields.id)) return;
+  const Outbox::Waiting waiting(outbox_, waits);
   if (record == nullptr) return say_unknown(fields.id, event.from, fields.ref);
   if (record->result() == nullptr) {
     const bool by_operator = event.from.peer == Peer::admin;
@@ -517,6 +528,13 @@ void Broker::on(const StatusAsked& event, TimePoint now) {
   say_unknown(fields.id, event.from, fields.ref);
 }
 
+/// Refuses what would wait for the disk, where more waits than may. An answer that waits would come much
+/// later, and takes memory until then.
+bool Broker::refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id) {
+  if (store_behind_) refuse(to, ref, id, kDiskBehind);
+  return store_behind_;
+}
+
 Refusal Broker::not_known(std::string_view id) const {
   if (gone_.contains(id))
     return {ErrorCode::gone,
@@ -535,6 +553,7 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
     return refuse(event.from, fields.ref, fields.id,
                   bad_request("field \"from_seq\" is set, but a REQ socket takes one answer; use a DEALER"));
   if (record == nullptr) return refuse(event.from, fields.ref, fields.id, not_known(fields.id));
+  if (is_durable(*record) && refused_for_disk(event.from, fields.ref, fields.id)) return;
   const Outbox::Waiting waiting(outbox_, is_durable(*record));
   if (const KeptResult* result = record->result())
     return fields.from_seq ? replay(*result, *fields.from_seq, event.from, fields.ref)
@@ -703,6 +722,7 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
     return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};
   const Client& client = job.queue->client();
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
+  if (store_stalled_ && job.durable) return {"store", {}};
   const BudgetSet set = job.stream().budgets();
   Claim claim = claim_of(job, now);
   Obstacle obstacle = budgets_.obstacle(set, claim, now);

@@ -429,6 +429,16 @@ void Broker::on(const BodyRead& event, TimePoint now) {
   offer(job, *event.body, now);
 }
 
+void Broker::on(const StoreStalled& event, TimePoint) {
+  if (store_stalled_ == event.stalled) return;
+  store_stalled_ = event.stalled;
+  for (const auto& lane : lanes_)
+    lane->disk_stalled = event.stalled;
+  const auto& all = clients_.all();
+  for (Client* client = all.front(); client != nullptr; client = all.next(*client))
+    update_turns(*client);
+}
+
 void Broker::on(const StoodStill& event, TimePoint) {
   for (const auto& [address, worker] : workers_.all())
     worker->heard_at += event.how_long;

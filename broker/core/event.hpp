@@ -109,6 +109,17 @@ struct StoreFull {
   bool full;
 };
 
+/// More waits for the store's disk than may, or again less: what would have to wait as well is refused.
+struct StoreBehind {
+  bool behind;
+};
+
+/// The store's disk has stood still for a while, or goes on. Meanwhile durable jobs are not handed over:
+/// their offers would wait for it, and hold places that others can use.
+struct StoreStalled {
+  bool stalled;
+};
+
 /// The broker stood still for so long, stopped or starved: nobody's silence in that time counts.
 struct StoodStill {
   Duration how_long;
@@ -120,9 +131,9 @@ struct OptionsChanged {
   const Options* options;
 };
 
-using Event =
-    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
-                 WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
-                 WorkerHeard, WorkerUnreachable, DrainAsked, OptionsChanged, BodyRead, StoreFull, StoodStill>;
+using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
+                           AdminAsked, WorkerReady, ChunkReported, OutcomeReported, FailureReported,
+                           HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, DrainAsked,
+                           OptionsChanged, BodyRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

@@ -55,7 +55,8 @@ class Lane {
   const std::vector<std::unique_ptr<StreamGroup>>& groups() const { return groups_; }
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
-  bool paused = false;  ///< by an operator
+  bool paused = false;        ///< by an operator
+  bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on
   LaneCounters counters;
   Histogram wait, run;
   /// A job was done: feeds the rate below.

@@ -95,6 +95,9 @@ class Outbox {
     batches_[send.batch].write(bytes, assembled_);
     return assembled_.view();
   }
+  /// What its sends hold in memory, but for large bodies, which they share with a result that is kept or
+  /// written.
+  std::size_t held_bytes() const { return bytes.size() + sends.size() * sizeof(Send); }
   /// How many messages it is: more than one in a batch.
   std::size_t items(const Send& send) const {
     return send.batch == Send::kAlone ? 1 : batches_[send.batch].items();

@@ -71,7 +71,8 @@ void Stream::remove(Job& job) {
 
 void Stream::update(ClientQueue& queue) {
   const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
-  const bool should = !queue.empty() && !queue.client().at_limit();
+  const bool should =
+      !queue.empty() && !queue.client().at_limit() && !(lane().disk_stalled && queue.oldest()->durable);
   if (!should) {
     if (takes_turns) turns_.remove(queue);
     weight_ -= queue.weight_;

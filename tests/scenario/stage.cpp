@@ -230,7 +230,7 @@ void Stage::happen(Words words) {
   else if (who == "drain")
     broker_->handle(core::DrainAsked{}, now_);
   else if (who == "disk")
-    broker_->handle(core::StoreFull{words.word(1) == "full"}, now_);
+    disk_is(words.word(1));
   else if (who == "stood_still")
     stand_still(parse_duration(words.word(1)));
   else if (who == "give_up_running")
@@ -240,6 +240,16 @@ void Stage::happen(Words words) {
         "events are of a client, a req, an admin, a worker or the disk, drain or stood_still; not \"" + who +
         "\"");
   if (!together_) turn();
+}
+
+/// `good` ends all that may be wrong with it.
+void Stage::disk_is(const std::string& how) {
+  const auto is = [&](std::string_view name) { return how == name; };
+  if (!is("full") && !is("behind") && !is("stalled") && !is("good"))
+    throw TranscriptError("a disk is full, behind, stalled or good; not \"" + how + "\"");
+  if (is("full") || is("good")) broker_->handle(core::StoreFull{is("full")}, now_);
+  if (is("behind") || is("good")) broker_->handle(core::StoreBehind{is("behind")}, now_);
+  if (is("stalled") || is("good")) broker_->handle(core::StoreStalled{is("stalled")}, now_);
 }
 
 /// The process was stopped: time went on, and no turn came.

@@ -40,6 +40,7 @@ class Stage {
   void write();
   core::Broker& broker();
   void stand_still(core::Duration how_long);
+  void disk_is(const std::string& how);
   void client_says(const std::string& kind, Words words);
   void worker_says(Words words);
   void advance_to(core::TimePoint end);
