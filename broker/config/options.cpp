@@ -49,6 +49,8 @@ const OptionRow kOptions[] = {
     LANEMQ_SIZE("store_reserve", store_reserve,
                 "Room on the store's disk that is kept back so that running jobs can finish; a quarter of a "
                 "small disk at most."),
+    LANEMQ_SIZE("store_backlog_max", server.store_backlog_max,
+                "Bytes that may wait for the store's disk; beyond them what would wait too is refused."),
     LANEMQ_NAME("log_level", log_level, "The lowest level that is logged: debug, info, warn, error or off."),
     OptionRow{"insecure", "switch", "Allows endpoints beyond this machine without encryption or keys.",
               [](const Config& c) { return std::string(c.insecure ? "true" : "false"); },
@@ -93,7 +95,7 @@ const OptionRow kOptions[] = {
     LANEMQ_COUNT("clients_idle_max", core.clients_idle_max,
                  "Connections, and queues of clients, remembered without a job."),
     LANEMQ_COUNT("client_receive_hwm", server.client_receive_hwm,
-                 "Messages of one client that wait to be read."),
+                 "Messages of one client, or of one worker, that wait to be read."),
     LANEMQ_COUNT("client_send_hwm", server.client_send_hwm, "Messages that wait to be sent to one client."),
     LANEMQ_SIZE("client_large_bytes_max", server.client_large_bytes_max,
                 "Bytes of large bodies on their way to one client."),

@@ -23,6 +23,8 @@ namespace {
 constexpr std::size_t kMessagesPerTurn = 96;
 /// The same for operators: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
+/// Messages of one operator that wait to be read.
+constexpr int kAdminReceiveHwm = 16;
 /// What a commit lets go to clients is sent so many messages a turn, at least: a commit may hold a thousand
 /// answers of one client, and jobs and answers of others would wait for the last of them.
 constexpr std::size_t kCommittedSendsPerTurn = 64;
@@ -34,8 +36,11 @@ constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
 constexpr auto kTimeSlice = std::chrono::microseconds(100);
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);
-/// What is not on disk yet and may be held for that; beyond it nothing more is read from clients.
-constexpr std::size_t kUncommittedBytesMax = std::size_t{64} << 20;
+/// A disk that has committed nothing for so long, although something waits for it, stands still.
+constexpr auto kDiskStandsStill = std::chrono::milliseconds(500);
+/// Memory of turns that waited for the disk, kept to be used again: so many, none of them larger.
+constexpr std::size_t kSpareOutboxesMax = 32;
+constexpr std::size_t kSpareOutboxBytesMax = std::size_t{1} << 20;
 /// Bodies read from the store ahead of their hand-over.
 constexpr std::size_t kBodiesAheadBytesMax = std::size_t{32} << 20;
 /// How old what is on disk of the budgets may be, where no job is written.
@@ -44,6 +49,12 @@ constexpr auto kNotesAtLeastEvery = std::chrono::milliseconds(20);
 constexpr auto kTimeAtStart = std::chrono::hours(48);
 /// A loop that comes back so much later than it wanted to was stopped, or starved.
 constexpr auto kStandstill = std::chrono::milliseconds(500);
+/// What came meanwhile is read before anything is taken for over: until nothing more comes, for so long at
+/// least, since the sockets' threads stood still as well; and no longer than that, since somebody may send
+/// without an end.
+constexpr auto kCatchUpMin = std::chrono::milliseconds(50);
+constexpr auto kCatchUpMax = std::chrono::milliseconds(1000);
+constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
 /// How long the last answers may take to leave.
 constexpr auto kLinger = std::chrono::milliseconds(1000);
 /// Room that a frame has beside the largest body: its header, and a body somewhat too large, which gets an
@@ -59,17 +70,18 @@ RouterOptions client_router(const ServerOptions& options, const core::Options& c
 }
 
 RouterOptions worker_router(const ServerOptions& options, const core::Options& core) {
-  // A worker holds at most capacity_max jobs: with as many again for the rest, its mark is never in the way.
-  const int hwm = 2 * static_cast<int>(limits::capacity_max);
   return {.endpoint = options.workers,
-          .receive_hwm = hwm,
-          .send_hwm = hwm,
+          .receive_hwm = options.client_receive_hwm,
+          // A worker holds at most capacity_max jobs: with as many again for the rest, its mark is never in
+          // the way.
+          .send_hwm = 2 * static_cast<int>(limits::capacity_max),
           .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
           .large_bytes_max = INT64_MAX};
 }
 
 RouterOptions admin_router(const ServerOptions& options) {
   return {.endpoint = options.admin,
+          .receive_hwm = kAdminReceiveHwm,
           .frame_bytes_max = kFrameBytesSpare,
           .large_bytes_max = INT64_MAX,
           .private_file = true};
@@ -189,9 +201,11 @@ bool Server::turn() {
   // Workers first: their outcomes free places for what clients send. What operators say comes before that,
   // however much it is.
   read_store(now_);
+  tell_store_stalled(now_);
+  const core::TimePoint began = now_;
   std::size_t read = read_workers(now_);
   read += read_admin(now_);
-  if (!behind_with_commits()) read += read_clients(now_);
+  read += read_clients(now_);
   for (const std::string& address : unreachable_)
     broker_.handle(core::WorkerUnreachable{address}, now_);
   unreachable_.clear();
@@ -200,13 +214,24 @@ bool Server::turn() {
       broker_.handle(core::ClientUnreachable{address}, now_);
     gone->clear();
   }
-  broker_.advance(now_);
+  if (!catches_up(read)) broker_.advance(now_);
   read_bodies(now_);
   commit(now_);
   send_all();
   log_notices();
   note_standstill(core::Duration(0));
-  return read > 0 || !unreachable_.empty() || has_committed();
+  stats_.turns.note(now_ - began, now_);
+  return read > 0 || !unreachable_.empty() || !gone_clients_.empty() || has_committed();
+}
+
+/// Whether the loop still reads what came while it stood still: until then no timer fires, and whoever has
+/// spoken in time is not taken for silent. `read`: what this turn found.
+bool Server::catches_up(std::size_t read) {
+  if (!stood_still_at_) return false;
+  const core::Duration since = now_ - *stood_still_at_;
+  const bool over = since >= kCatchUpMax || (read == 0 && since >= kCatchUpMin);
+  if (over) stood_still_at_.reset();
+  return !over;
 }
 
 void Server::wait() {
@@ -219,6 +244,8 @@ void Server::wait() {
     timeout = timeout < 0 ? bound.count() : std::min<long>(timeout, bound.count());
   };
   if (broker_.has_notes()) at_most(kNotesAtLeastEvery);
+  if (store_backlog() > 0) at_most(std::chrono::duration_cast<std::chrono::milliseconds>(kDiskStandsStill));
+  if (stood_still_at_) timeout = kCatchUpPause.count();
   if (!backlogs_.empty()) at_most(kBacklogPause);
   if (stop_at_) {
     const long left = std::max<long>(core::to_ms(*stop_at_ - now_) + 1, 0);
@@ -232,8 +259,6 @@ void Server::wait() {
                              {nullptr, -1, ZMQ_POLLIN, 0}};
   std::size_t count = store_->descriptor() >= 0 ? 5 : 4;
   if (admin_) items[count++] = {admin_->handle().handle(), 0, ZMQ_POLLIN, 0};
-  // What cannot be taken now is not waited for.
-  if (behind_with_commits()) items[2].events = 0;
   try {
     zmq::poll(items, count, std::chrono::milliseconds(timeout));
   } catch (const zmq::error_t& error) {
@@ -256,12 +281,42 @@ void Server::note_standstill(core::Duration expected) {
             {{"ms", static_cast<long long>(core::to_ms(passed))},
              {"do", "the process was stopped, or the machine has too little time for it"}});
   broker_.handle(core::StoodStill{passed - expected}, now_);
+  stood_still_at_ = now_;
 }
 
 // ---- the store ----------------------------------------------------------------------------------------
 
-bool Server::behind_with_commits() const {
-  return store_->backlog_bytes() > kUncommittedBytesMax && condition_ == StoreCondition::good;
+/// What waits for the disk, in bytes: writes, those of this turn too, and messages.
+std::size_t Server::store_backlog() const {
+  return store_->backlog_bytes() + uncommitted_bytes_;
+}
+
+/// Says whether more waits for the disk than may. Asked before each message, since one may be large.
+void Server::tell_store_behind(core::TimePoint now) {
+  const bool behind = store_backlog() + broker_.outbox().writes.bytes() > options_.store_backlog_max;
+  if (behind == behind_) return;
+  behind_ = behind;
+  broker_.handle(core::StoreBehind{behind}, now);
+}
+
+/// Says whether the disk goes on, and logs it.
+void Server::tell_store_stalled(core::TimePoint now) {
+  const std::uint64_t committed = store_->committed();
+  if (committed != committed_before_ || store_->backlog_bytes() == 0) {
+    committed_before_ = committed;
+    went_on_at_ = now;
+  }
+  const core::Duration stands = now - went_on_at_;
+  if ((stands >= kDiskStandsStill) == stalled_) return;
+  stalled_ = !stalled_;
+  broker_.handle(core::StoreStalled{stalled_}, now);
+  if (condition_ != StoreCondition::good) return;  // it was said why
+  if (stalled_)
+    log_event(LogLevel::warning, "store.stands_still",
+              {{"ms", static_cast<long long>(core::to_ms(stands))},
+               {"do", "look at the disk; what is not durable goes on"}});
+  else
+    log_event(LogLevel::info, "store.goes_on", {{"store", store_->name()}});
 }
 
 /// Takes what the store has done since the last time.
@@ -319,11 +374,15 @@ void Server::read_bodies(core::TimePoint now) {
 /// Gives the turn's writes to the store, which commits them while later turns go on.
 void Server::commit(core::TimePoint now) {
   core::Writes& writes = broker_.outbox().writes;
-  if (broker_.has_notes() && (!writes.empty() || now - notes_at_ >= kNotesAtLeastEvery)) {
+  // Notes alone do not pile up behind a disk that stands still: the next ones say more than those that wait.
+  const bool due = now - notes_at_ >= kNotesAtLeastEvery && notes_ticket_ <= store_->committed();
+  const bool notes = broker_.has_notes() && (!writes.empty() || due);
+  if (notes) {
     notes_at_ = now;
     broker_.write_notes();
   }
   if (!writes.empty()) ticket_ = store_->submit(writes);
+  if (notes) notes_ticket_ = ticket_;
   if (wanted_.empty()) return;
   store_->read(wanted_);
   reading_ += wanted_.size();
@@ -343,11 +402,13 @@ void Server::send_committed() {
   std::size_t sent = 0;
   while (sent < kCommittedSendsPerTurn && offered_ > 0) {
     std::unique_ptr<core::Outbox> outbox = std::move(uncommitted_.front().outbox);
+    uncommitted_bytes_ -= uncommitted_.front().bytes;
     uncommitted_.pop_front();
     --offered_;
     reached(Failpoint::loop_before_reply);
     send_part(*outbox, {.waiting = true, .to_workers = false});
     sent += outbox->sends.size();
+    if (spare_outboxes_.size() >= kSpareOutboxesMax || outbox->bytes.size() > kSpareOutboxBytesMax) continue;
     outbox->clear_sends();
     spare_outboxes_.push_back(std::move(outbox));
   }
@@ -419,6 +480,7 @@ std::size_t Server::read_admin(core::TimePoint now) {
 
 /// Returns how many messages it was: a batch is as much work as its items.
 std::size_t Server::take_client_message(core::Peer peer, core::TimePoint now) {
+  tell_store_behind(now);
   const auto refuse = [&](const DecodeError& error) {
     answer_bad_request(peer, error);
     return std::size_t{1};
@@ -583,6 +645,7 @@ void Server::refuse_worker(const DecodeError& error) {
 
 void Server::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
   document_.clear();
+  stats_.store_backlog_bytes = store_backlog();
   write_stats_document(broker_, stats_, now, now.time_since_epoch() - kTimeAtStart,
                        static_cast<std::size_t>(query.from), document_);
   wire::StatsReply reply;
@@ -602,7 +665,8 @@ void Server::send_all() {
                                      [](const core::Send& send) { return send.waits; });
   if (any_waits && (!uncommitted_.empty() || ticket_ > store_->committed())) {
     if (spare_outboxes_.empty()) spare_outboxes_.push_back(std::make_unique<core::Outbox>());
-    uncommitted_.push_back({ticket_, std::move(spare_outboxes_.back())});
+    uncommitted_.push_back({ticket_, outbox.held_bytes(), std::move(spare_outboxes_.back())});
+    uncommitted_bytes_ += uncommitted_.back().bytes;
     spare_outboxes_.pop_back();
     return outbox.move_sends(*uncommitted_.back().outbox);
   }
@@ -640,7 +704,7 @@ void Server::send_to_client(const core::Outbox& outbox, const core::Send& send) 
       return;
     case SendStatus::gone:
       stats_.sends_undeliverable += outbox.items(send);
-      gone_clients_.emplace_back(address);
+      if (gone_clients_.empty() || gone_clients_.back() != address) gone_clients_.emplace_back(address);
       return;  // a result stays fetchable
     case SendStatus::slow:
       return hold_back(address, outbox, send);
@@ -763,6 +827,8 @@ bool Server::over(core::TimePoint now) {
   if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
+  notes_at_ = {};  // what budgets gave is written in any case
+  notes_ticket_ = 0;
   commit(now);
   store_->flush();
   read_store(now);

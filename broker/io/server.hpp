@@ -32,7 +32,8 @@ struct ServerOptions {
   std::string workers = "tcp://127.0.0.1:5571";
   std::string admin;            ///< where operators connect
   bool admin_required = false;  ///< nobody runs without it; else its lack is a warning
-  int client_receive_hwm = 1000, client_send_hwm = 1000;
+  int client_receive_hwm = 256, client_send_hwm = 1000;
+  std::size_t store_backlog_max = std::size_t{64} << 20;       ///< bytes that wait for the store's disk
   std::size_t client_large_bytes_max = std::size_t{32} << 20;  ///< large bodies on their way to one client
   std::size_t client_backlog_bytes_max = std::size_t{16}
                                          << 20;            ///< answers held for one client that reads slowly
@@ -103,7 +104,9 @@ class Server {
   void begin_backup(const core::Origin& from, const wire::AdminQuery& query);
   void refuse_backup(const BackupAsked& asked, const Error& why);
   void answer_backup(const Result<void>& ended);
-  bool behind_with_commits() const;
+  std::size_t store_backlog() const;
+  void tell_store_behind(core::TimePoint now);
+  void tell_store_stalled(core::TimePoint now);
   void send_all();
   bool has_committed() const;
   void send_committed();
@@ -118,6 +121,7 @@ class Server {
   void send_to_worker(const core::Outbox& outbox, const core::Send& send);
   void hold_back(std::string_view address, const core::Outbox& outbox, const core::Send& send);
   void note_standstill(core::Duration expected);
+  bool catches_up(std::size_t read);
   void flush_backlogs();
   void log_notices();
   void take_signals(core::TimePoint now);
@@ -161,13 +165,20 @@ class Server {
   /// What waits for the disk, the oldest turn first.
   struct Uncommitted {
     std::uint64_t ticket = 0;
+    std::size_t bytes = 0;
     std::unique_ptr<core::Outbox> outbox;
   };
   std::deque<Uncommitted> uncommitted_;
   std::size_t offered_ = 0;  ///< the first of them, which are committed and whose jobs have left
+  std::size_t uncommitted_bytes_ = 0;
   std::vector<std::unique_ptr<core::Outbox>> spare_outboxes_;
-  std::uint64_t ticket_ = 0;  // the last one
+  std::uint64_t ticket_ = 0;        // the last one
+  std::uint64_t notes_ticket_ = 0;  // of the last notes that were given to the store
   core::TimePoint notes_at_{};
+  bool behind_ = false, stalled_ = false;  // what the core was told of the store
+  std::uint64_t committed_before_ = 0;     // when the disk was last seen to go on, or had nothing to do
+  core::TimePoint went_on_at_{};
+  std::optional<core::TimePoint> stood_still_at_;  // the end of it, while what came meanwhile is read
   StoreCondition condition_ = StoreCondition::good;
   BodyCache bodies_;
   std::vector<std::uint64_t> wanted_;  // bodies to ask for

@@ -206,8 +206,8 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"frames_refused", transport.frames_refused},
       {"sends_undeliverable", transport.sends_undeliverable},
       {"sends_dropped_slow", transport.sends_dropped_slow},
-      {"send_errors", transport.send_errors},
       {"backlog_bytes", transport.backlog_bytes},
+      {"store_backlog_bytes", transport.store_backlog_bytes},
   };
   out.map(std::size(counters));
   for (const auto& [name, value] : counters)
@@ -216,11 +216,11 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
 
 }  // namespace
 
-void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
+void write_stats_document(core::Broker& broker, TransportStats& transport, core::TimePoint now,
                           core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 13 : 12);
+  out.map(page.more() ? 14 : 13);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -240,6 +240,9 @@ void write_stats_document(core::Broker& broker, const TransportStats& transport,
   out.text("dead").integer(signed_of(broker.dead_jobs()));
   out.text("counters");
   write_counters(out, broker.stats(), transport);
+  out.text("turn_ms").map(2);
+  out.text("max").number(ms_of(transport.turns.longest()));
+  out.text("last_minute").number(ms_of(transport.turns.longest_of_last_minute(now)));
   out.text("memory_bytes").integer(signed_of(broker.memory_bytes()));
   out.text("resident_bytes").integer(signed_of(resident_bytes()));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include <lanemq/codec.hpp>
@@ -9,18 +11,51 @@
 
 namespace lanemq::io {
 
+/// How long the loop's turns take: the longest of all, and of the last minute.
+class TurnTimes {
+ public:
+  void note(core::Duration turn, core::TimePoint now) {
+    if (now >= next_) move_on(now);
+    if (turn <= parts_[at_]) return;
+    parts_[at_] = turn;
+    if (turn > longest_) longest_ = turn;
+  }
+  core::Duration longest() const { return longest_; }
+  core::Duration longest_of_last_minute(core::TimePoint now) {
+    if (now >= next_) move_on(now);
+    return *std::max_element(parts_.begin(), parts_.end());
+  }
+
+ private:
+  static constexpr core::Duration kPart = std::chrono::seconds(10);
+
+  void move_on(core::TimePoint now) {
+    for (std::size_t moved = 0; now >= next_ && moved < parts_.size(); ++moved, next_ += kPart) {
+      at_ = (at_ + 1) % parts_.size();
+      parts_[at_] = {};
+    }
+    if (now >= next_) next_ = now + kPart;
+  }
+
+  core::Duration longest_{};
+  std::array<core::Duration, 7> parts_{};  ///< the last 10 s, those before them, ...
+  std::size_t at_ = 0;
+  core::TimePoint next_{};
+};
+
 /// What the adapters count, since the start.
 struct TransportStats {
   std::uint64_t frames_refused = 0;       ///< messages that were none, or broke the protocol
   std::uint64_t sends_undeliverable = 0;  ///< nobody was at the address any more
   std::uint64_t sends_dropped_slow = 0;   ///< the peer did not read and its bound was reached
   std::uint64_t backlog_bytes = 0;        ///< waiting for peers that read slowly, now
-  std::uint64_t send_errors = 0;
+  std::uint64_t store_backlog_bytes = 0;  ///< waiting for the store's disk, now
+  TurnTimes turns;
 };
 
 /// Writes the document that `stats` answers: docs/protocol.md lists what is in it. Of the budgets and keys,
 /// as many as a header has room for, from the `from`-th on.
-void write_stats_document(core::Broker& broker, const TransportStats& transport, core::TimePoint now,
+void write_stats_document(core::Broker& broker, TransportStats& transport, core::TimePoint now,
                           core::Duration uptime, std::size_t from, Buffer& out);
 
 }  // namespace lanemq::io
