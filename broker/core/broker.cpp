@@ -403,7 +403,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     const bool apart = died || retain != options_.retain;
     KeptResult& result =
         kept_.add(KeptResults::of(job, body_hash_of(job)), how, std::move(ending), apart, std::move(answer));
-    result.due = now + retain;
+    result.due = TimerWheel::fires_at(now + retain);
     if (apart) timers_.set(result.extra->timer, result.due);
     write_ended(job, how, &result, died, now);
     jobs_.replace(job, &result);

@@ -55,6 +55,8 @@ class TimerWheel {
   TimerWheel(const TimerWheel&) = delete;
   TimerWheel& operator=(const TimerWheel&) = delete;
 
+  /// When a timer fires that is set to a time after all that passed: at the end of that tick.
+  static TimePoint fires_at(TimePoint when) { return std::chrono::ceil<std::chrono::milliseconds>(when); }
   /// Sets or moves a timer.
   void set(Timer& timer, TimePoint when);
   /// Clears a timer that may be set.

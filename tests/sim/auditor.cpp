@@ -2,7 +2,10 @@
 #include "tests/sim/auditor.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "tests/sim/measure.hpp"
 
 // The life of jobs in the auditor's picture, and what must hold at the end of every step.
 
@@ -14,7 +17,8 @@ using std::chrono::milliseconds;
 }  // namespace
 
 Auditor::Auditor(const core::Options& options, core::OptionEditor edit, const core::Broker& broker)
-    : options_(options),
+    : bytes_at_start_(core_bytes()),
+      options_(options),
       edit_(std::move(edit)),
       broker_(broker),
       waiting_(options.lanes.size()),
@@ -83,7 +87,7 @@ void Auditor::must_end(ModelJob& job, std::vector<std::string> codes) {
 /// The broker said, or is known to have decided, how a job ended.
 void Auditor::end(ModelJob& job, const std::string& code, std::string_view answer) {
   const bool demanded = std::find(job.must_end.begin(), job.must_end.end(), code) != job.must_end.end();
-  const bool in_time = code == "deadline" && advancing_ && job.deadline <= now_;
+  const bool in_time = code == "deadline" && advancing_ && expires(job) != Expires::no;
   const bool orphaned = code == "cancelled" && may_be_orphaned(job);
   const bool too_large = code == "unsatisfiable" && advancing_ && unsatisfiable(job);
   if (!demanded && !in_time && !orphaned && !too_large)
@@ -115,14 +119,8 @@ void Auditor::queue_delayed() {
   std::vector<ModelJob*> due;
   std::erase_if(delays_, [&](ModelJob* job) {
     if (!job->in_own_delay()) return true;
-    if (job->delay_over > now_) return false;
-    // Within the tick the broker may or may not have looked: ask it.
-    const core::Record* const record = broker_.jobs().find(job->id);
-    if (record == nullptr || record->result() != nullptr) return false;
-    if (record->job()->state == core::JobState::delayed) {
-      if (job->delay_over + kTick <= now_) violated(job->name() + " is delayed for too long");
-      return false;
-    }
+    // One whose deadline has come by then ends there.
+    if (!is_due(job->delay_over) || job->deadline <= now_) return false;
     due.push_back(job);
     return true;
   });
@@ -137,43 +135,72 @@ void Auditor::queue_delayed() {
   }
 }
 
-/// Whether the broker says that a job has ended of which nobody is to be told.
-bool Auditor::has_ended(const ModelJob& job) const {
-  if (job.somebody_waits() || job.id.empty()) return false;
-  const core::Record* const record = broker_.jobs().find(job.id);
-  return record == nullptr || record->result() != nullptr;
+/// What the broker has of a job under its id. For the few questions whose answer is the broker's choice
+/// alone: which of two ends of one turn came first, whether a retry whose wait it drew is over, whether it
+/// has looked at a job that a lowered limit can never grant, and what it had room for under a bound of bytes.
+/// Either answer is right, and what follows from it is judged. Nothing else is asked.
+const core::Record* Auditor::choice_about(const ModelJob& job) const {
+  return job.number != 0 && job.id.empty() ? broker_.jobs().find(core::JobNumber{job.number})
+                                           : broker_.jobs().find(job.id);
+}
+
+/// Of the ends that a job may have come to in this turn, which it was; empty: none so far.
+std::string Auditor::chosen_end(const ModelJob& job) const {
+  const core::Record* const record = choice_about(job);
+  if (record == nullptr && job.must_end.empty())
+    return expires(job) == Expires::no ? "unsatisfiable" : "deadline";  // nothing is kept of it
+  if (record == nullptr) return job.must_end.front();
+  if (record->result() == nullptr) return {};
+  switch (record->result()->state) {
+    case core::JobState::expired:
+      return "deadline";
+    case core::JobState::cancelled:
+      return "cancelled";
+    default:
+      return job.must_end.empty() ? "unsatisfiable" : job.must_end.front();
+  }
+}
+
+/// Whether the job's deadline ends it in this turn, whoever hears of it: surely, perhaps, or not. One that
+/// waits for its turn to come is looked at when that does, and then ends at once.
+Auditor::Expires Auditor::expires(const ModelJob& job) const {
+  if (job.deadline > now_) return Expires::no;
+  if (is_due(job.deadline)) return Expires::yes;
+  if (job.in_own_delay()) return is_due(job.delay_over) ? Expires::yes : Expires::no;
+  if (job.state != ModelJob::State::delayed || !is_due(job.due_min)) return Expires::no;
+  if (acts_at(job.due_max) <= last_turn_) return Expires::no;  // it has been queued since
+  return job.due_min == job.due_max ? Expires::yes : Expires::perhaps;
 }
 
 /// Where nobody waits for them, advance() ends those without a word whose client is gone, and those that a
 /// lowered limit can never grant; then it hands out. Called before what it handed out is looked at.
 void Auditor::end_silently() {
   if (std::exchange(ended_silently_, true)) return;
-  // Of one whose deadline came in the same turn the broker knows which was first.
   for (auto place = orphans_.begin(); place != orphans_.end();) {
     const Orphans& orphans = (place++)->second;
-    if (orphans.cancel_at > now_) continue;
-    const bool must = orphans.cancel_at + kTick <= now_;
+    if (!is_due(orphans.cancel_at)) continue;
     for (ModelJob* job : std::vector<ModelJob*>(orphans.jobs)) {
-      const bool ended = has_ended(*job);
-      const core::Record* const record = ended ? broker_.jobs().find(job->id) : nullptr;
-      if (record != nullptr && record->result()->state == core::JobState::expired) continue;
-      if (ended || must) end(*job, "cancelled", {});
+      const bool or_else = expires(*job) != Expires::no || !job->must_end.empty();
+      if (!or_else || chosen_end(*job) == "cancelled") end(*job, "cancelled", {});
     }
   }
   if (!limits_fell_) return;
   for (ModelStream& stream : streams_)
     for (ModelJob* job : std::vector<ModelJob*>(stream.waiting.begin(), stream.waiting.end()))
-      if (unsatisfiable(*job) && has_ended(*job)) end(*job, "unsatisfiable", {});
+      if (!job->somebody_waits() && !job->id.empty() && unsatisfiable(*job) &&
+          chosen_end(*job) == "unsatisfiable")
+        end(*job, "unsatisfiable", {});
 }
 
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
 void Auditor::expire_silently() {
   for (auto place = deadlines_.begin(); place != deadlines_.end() && place->first <= now_;) {
     ModelJob& job = *(place++)->second;
-    if (job.deadline + kTick > now_) {
-      // Within the tick the broker may or may not have looked, at this job or at a later one: ask it.
-      if (job.somebody_waits() || (!job.id.empty() && !has_ended(job))) continue;
-    }
+    const Expires how = expires(job);
+    if (how == Expires::no) continue;
+    if (how == Expires::perhaps && (job.somebody_waits() || chosen_end(job).empty())) continue;
+    // A worker that was lost in the same turn may have been the end of it before.
+    if (!job.must_end.empty() && chosen_end(job) != "deadline") continue;
     end(job, "deadline", {});
   }
 }
@@ -225,8 +252,8 @@ void Auditor::step_over() {
     check_wakeup();
   }
   if (order_.due) violated("an operator's " + order_.verb + " was not answered");
+  check_kept();  // of what was there before streams made way, too
   check_streams();
-  check_kept();
   check_counters();
   check_bounds();
   ending_.clear();
@@ -236,47 +263,78 @@ void Auditor::step_over() {
   cancels_optional_.clear();
   gone_.clear();
   immediate_ = 0;
+  incoming_ = 0;
+  if (advancing_) last_turn_ = now_;
   advancing_ = ended_silently_ = false;
 }
 
-/// What the broker keeps no longer was kept for its time, made way, or was purged; its id is gone.
+/// What has ended is kept for its time, unless it was purged or makes way: then the oldest goes first.
 void Auditor::check_kept() {
-  const core::Stats& stats = broker_.stats();
-  std::size_t count = kept_count_;
   const std::uint64_t before = goings_;
   std::vector<ModelJob*> went;
   for (ModelJob* job : ended_) {
     if (!went_.insert(job).second) continue;  // it is only asked for again
-    if (job->retain.count() > 0) {
-      kept_.push_back(job);
-      ++count;
-    } else {
-      went.push_back(job);
-    }
+    job->kept = job->retain.count() > 0;
+    job->kept ? kept_.push_back(job) : went.push_back(job);
   }
-  kept_count_ = broker_.kept_results() + broker_.dead_jobs();
-  if (kept_count_ > count)
-    violated(std::to_string(kept_count_) + " ended jobs are kept, and not " + std::to_string(count));
-  if (kept_count_ < count) {
-    std::uint64_t reasons = stats.results_evicted + stats.dead_evicted - evicted_;
-    for (auto place = kept_.begin(); place != kept_.end();) {
-      ModelJob& job = **place;
-      const bool there = job.id.empty() || broker_.jobs().find(job.id) != nullptr;
-      place = there ? std::next(place) : kept_.erase(place);
-      if (there) continue;
-      went.push_back(&job);
-      if (job.purged || now_ >= job.ended_at + job.retain) continue;
-      if (reasons == 0) violated(job.name() + " is forgotten before its time");
-      --reasons;
-    }
-  }
-  evicted_ = stats.results_evicted + stats.dead_evicted;
-  for (ModelJob* job : went)
+  std::erase_if(kept_, [&](ModelJob* job) {
+    const bool over = advancing_ && is_due(job->ended_at + job->retain);
+    if (!job->purged && !over) return false;
+    went.push_back(job);
+    return true;
+  });
+  make_way(Kept::result, broker_.kept_results(), went);
+  make_way(Kept::dead, broker_.dead_jobs(), went);
+  for (ModelJob* job : went) {
+    job->kept = false;
     goings_ += job->id_told ? 1 : 0;
+    const auto known = by_id_.find(job->id);
+    if (known != by_id_.end() && known->second == job && broker_.jobs().find(job->id) != nullptr)
+      violated(job->name() + " is kept, although it is over, was purged or had to make way");
+  }
   for (ModelJob* job : went) {
     job->went_after = before;
     job->went_until = goings_;
   }
+  if (went.empty()) return;
+  for (const ModelJob* job : kept_)
+    if (!job->id.empty() && broker_.jobs().find(job->id) == nullptr)
+      violated(job->name() + " is forgotten before its time, or before an older one; it ended " +
+               std::to_string((now_ - job->ended_at).count()) + " us ago with " + job->code);
+}
+
+/// The broker has so many of these left. How many a bound of bytes lets it keep is a matter of its account,
+/// which is checked elsewhere; which of them go is not: the oldest. Of those that ended at once any may.
+void Auditor::make_way(Kept which, std::size_t left, std::vector<ModelJob*>& went) {
+  const bool dead = which == Kept::dead;
+  const char* const what = dead ? " dead jobs" : " results";
+  std::vector<ModelJob*> all;
+  std::copy_if(kept_.begin(), kept_.end(), std::back_inserter(all),
+               [&](const ModelJob* job) { return job->dead == dead; });
+  if (left > all.size())
+    violated(std::to_string(left) + what + " are kept, and not " + std::to_string(all.size()));
+  std::size_t surplus = all.size() - left;
+  if (surplus == 0) return;
+  if (!may_make_way(which, all.size(), went))
+    violated(std::to_string(surplus) + what + " of " + std::to_string(all.size()) +
+             " are forgotten for no reason, " + all.front()->name() + " perhaps; there are " +
+             std::to_string(bytes_kept(which).most) + " bytes of them at most");
+  // Which results go is not judged yet: those with a time of their own have a line of their own.
+  const TimePoint last = dead ? all[surplus - 1]->ended_at : now_;
+  const auto surely = [&](const ModelJob& job) { return dead && job.ended_at < last; };
+  const auto go = [&](const auto& goes) {
+    for (ModelJob* job : all) {
+      if (surplus == 0 || job->ended_at > last || !goes(*job)) continue;
+      --surplus;
+      went.push_back(job);
+      std::erase(kept_, job);
+    }
+  };
+  // Whose id nobody knows cannot be looked for.
+  go(surely);
+  go([&](const ModelJob& job) { return !surely(job) && !job.id.empty() && choice_about(job) == nullptr; });
+  go([&](const ModelJob& job) { return !surely(job) && job.id.empty(); });
+  if (surplus > 0) violated(std::to_string(surplus) + what + " are forgotten before older ones");
 }
 
 void Auditor::check_counters() const {

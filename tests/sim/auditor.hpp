@@ -14,6 +14,10 @@ namespace lanemq::sim {
 
 /// What advance() may be late: the tick of its timers.
 inline constexpr Duration kTick = std::chrono::milliseconds(1);
+/// From when on a turn does what falls due then: from the end of that millisecond.
+inline TimePoint acts_at(TimePoint due) {
+  return due == core::kNever ? due : std::chrono::ceil<std::chrono::milliseconds>(due);
+}
 
 /// Watches everything that goes into a broker and comes out of it, and throws Violation at the first broken
 /// promise.
@@ -50,6 +54,9 @@ class Auditor final : public Watcher {
   void sent_to_operator(const wire::ClientReply& reply) override;
   void step_over() override;
 
+  /// After a turn, which sent so many bytes: what the broker holds, as it is measured, follows from what it
+  /// accounts for and from how many things it knows.
+  void check_memory(std::size_t sent);
   /// Nothing is owed to anybody.
   void check_all_answered() const;
   /// The broker holds nothing any more: no job, no result, no worker, no byte.
@@ -83,7 +90,7 @@ class Auditor final : public Watcher {
   static std::string client_of(const std::string& address, const wire::Submit& submit);
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
-  void may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client, std::size_t bytes);
+  void may_be_refused(ModelRequest& asked, const ModelJob& job);
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
   void take(ModelJob& job);
@@ -178,12 +185,44 @@ class Auditor final : public Watcher {
   void queue_delayed();
   void end_silently();
   void expire_silently();
-  bool has_ended(const ModelJob& job) const;
+  bool is_due(TimePoint when) const { return acts_at(when) <= now_; }
+  const core::Record* choice_about(const ModelJob& job) const;
+  std::string chosen_end(const ModelJob& job) const;
+  enum class Expires { no, perhaps, yes };
+  Expires expires(const ModelJob& job) const;
   void check_counters() const;
   void check_kept();
+  enum class Kept { result, dead };
+  void make_way(Kept which, std::size_t left, std::vector<ModelJob*>& went);
 
   // ---- bounds (auditor_bounds.cpp)
   void check_bounds() const;
+
+  // ---- bytes (auditor_memory.cpp)
+  /// What something counts for in the bounds of bytes: at least, and at most.
+  struct Bytes {
+    std::size_t least = 0, most = 0;
+    Bytes& operator+=(const Bytes& other) {
+      least += other.least;
+      most += other.most;
+      return *this;
+    }
+  };
+  static std::size_t texts_of(const wire::Submit& submit, bool is_req);
+  Bytes bytes_of(const ModelJob& job) const;
+  Bytes bytes_of_jobs() const;
+  Bytes bytes_of_lane(std::size_t lane) const;
+  Bytes bytes_kept(Kept which) const;
+  std::size_t table_size() const;
+  bool may_make_way(Kept which, std::size_t count, const std::vector<ModelJob*>& went) const;
+  void check_account() const;
+  /// The most there was so far: what was needed once may be held for the next time.
+  struct Peak {
+    std::size_t accounted = 0, records = 0, names = 0, sent = 0;
+  };
+  Peak peak_;
+  const std::int64_t bytes_at_start_;
+  std::set<std::string> addresses_;  // of clients that spoke
 
   // ---- budgets (auditor_budgets.cpp)
   void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
@@ -239,7 +278,7 @@ class Auditor final : public Watcher {
   core::Options options_;
   const core::OptionEditor edit_;
   const core::Broker& broker_;
-  TimePoint now_{};
+  TimePoint now_{}, last_turn_{};
   bool advancing_ = false, draining_ = false, ended_silently_ = false;
 
   std::vector<ModelBudget> budgets_;
@@ -261,12 +300,10 @@ class Auditor final : public Watcher {
   bool limits_fell_ = false;                // so that who waits may be unsatisfiable
   std::set<std::pair<TimePoint, ModelJob*>> deadlines_;
   std::set<std::pair<TimePoint, std::uint64_t>> fetches_;
-  std::vector<ModelJob*> delays_;             // jobs that were not queued so far
-  std::unordered_set<const ModelJob*> went_;  // that have ended
-  std::list<ModelJob*> kept_;                 // that have ended and are kept, in the order of their ends
-  std::size_t kept_count_ = 0;                // results and dead jobs that the broker had after the last step
-  std::uint64_t evicted_ = 0;                 // by then
-  std::uint64_t goings_ = 0;                  // of ids that were told, so far
+  std::vector<ModelJob*> delays_;               // jobs that were not queued so far
+  std::unordered_set<const ModelJob*> went_;    // that have ended
+  std::list<ModelJob*> kept_;                   // that have ended and are kept, in the order of their ends
+  std::uint64_t goings_ = 0;                    // of ids that were told, so far
   std::vector<std::size_t> waiting_, running_;  // by lane
   std::vector<std::int64_t> moved_in_;          // likewise: jobs, less those that were moved out
   struct Counts {
@@ -285,6 +322,7 @@ class Auditor final : public Watcher {
   // Of the step under way.
   std::list<ModelJob> pending_;  // submitted and not yet refused
   std::uint64_t pending_ref_ = 0;
+  std::size_t incoming_ = 0;     // bytes that came in, which may be there for a moment only
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;

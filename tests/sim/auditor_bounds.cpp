@@ -21,7 +21,11 @@ void Auditor::check_bounds() const {
   at_most("workers", broker_.workers().size(), options_.workers_max, "workers_max");
   at_most("services", broker_.workers().services().size(), options_.services_max, "services_max");
   // Whoever has a job, waits for one or asked for it last is known, and so many more.
-  const std::size_t referred = broker_.jobs().size() * (2 + kWaitersMax);
+  if (broker_.jobs().size() != table_size())
+    violated("the broker has " + std::to_string(broker_.jobs().size()) + " jobs and results, not " +
+             std::to_string(table_size()));
+  check_account();
+  const std::size_t referred = table_size() * (2 + kWaitersMax);
   at_most("connections", broker_.connections().size(), referred + options_.clients_idle_max + 1,
           "jobs, waiters and clients_idle_max");
   at_most(

@@ -10,9 +10,6 @@
 namespace lanemq::sim {
 namespace {
 
-/// What a job that streams counts for besides: the stream, and its first reader.
-constexpr std::size_t kStreamBytes = sizeof(core::AnswerStream) + sizeof(core::StreamReader);
-
 bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
@@ -22,6 +19,8 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
 void Auditor::client_says(const std::string& address, const wire::ClientRequest& said, std::string_view body,
                           bool is_req, TimePoint now) {
   now_ = now;
+  incoming_ = body.size();
+  addresses_.insert(address);
   if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, is_req);
   if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
   if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
@@ -41,23 +40,12 @@ ModelRequest& Auditor::request(const std::string& address, const char* op, wire:
   return place->second;
 }
 
-/// The job that an id stands for, if the broker knows it. One that has not ended it must know, and one that
-/// is kept no longer it must not.
+/// The job that an id stands for: one that has not ended, or whose end is kept. Null where there is none.
 ModelJob* Auditor::known(std::string_view id) {
   const auto place = by_id_.find(std::string(id));
-  const bool there = broker_.jobs().find(id) != nullptr;
-  if (place == by_id_.end()) {
-    if (there) violated("the broker knows an id that nobody used: " + std::string(id));
-    return nullptr;
-  }
+  if (place == by_id_.end()) return nullptr;
   ModelJob& job = *place->second;
-  if (!job.ended()) {
-    if (!there) violated(job.name() + " is forgotten before its end");
-    return &job;
-  }
-  if (there && job.place == nullptr && now_ > job.ended_at + job.retain + 2 * kTick)
-    violated(job.name() + " is kept for too long");
-  return there ? &job : nullptr;
+  return !job.ended() || job.kept ? &job : nullptr;
 }
 
 void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req) {
@@ -99,7 +87,6 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     ended_.push_back(job);  // its end is due in this step again
     return;
   }
-  may_be_refused(asked, lane, client_of(address, submit), body.size() + (submit.stream ? kStreamBytes : 0));
   asked.delay_ms = submit.delay_ms.value_or(0);
 
   ModelJob& job = pending_.emplace_back();
@@ -110,6 +97,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.model = submit.model;
   job.client = client_of(asked.address, submit);
   job.body = body;
+  job.texts = texts_of(submit, is_req);
   job.lane = job.submitted_lane = lane;
   job.accepted_at = now_;
   job.timeout_stated = submit.timeout_ms.has_value();
@@ -132,6 +120,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   if (asked.terminal_due && job.streams) add_reader(job, immediate_, 0);
   if (asked.terminal_due && !job.streams) job.submit_ref = immediate_;
   expect(job, submit.cost);
+  may_be_refused(asked, job);
   if (!asked.must_refuse && unsatisfiable(job)) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
@@ -158,31 +147,39 @@ std::size_t Auditor::lane_index(std::string_view name) const {
   return lane;
 }
 
-void Auditor::may_be_refused(ModelRequest& asked, std::size_t lane, const std::string& client,
-                             std::size_t bytes) {
-  constexpr std::size_t kTextsMax = 200;  // of a submit of a run, besides its body
-  bytes += kTextsMax;
-  const core::LaneOptions& limits = options_.lanes[lane];
-  const core::ClientOptions& of_client = options_of(client);
-  if (draining_) {
-    asked.refusals = {"draining"};
+void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
+  const core::LaneOptions& limits = options_.lanes[job.lane];
+  const core::ClientOptions& of_client = options_of(job.client);
+  const auto must = [&](const char* code) {
+    asked.refusals = {code};
     asked.must_refuse = true;
-  } else if (!of_client.lane_max.empty() && lane < lane_index(of_client.lane_max)) {
-    asked.refusals = {"forbidden"};
-    asked.must_refuse = true;
-  } else if (of_client.depth_max > 0 && clients_[client].waiting >= of_client.depth_max) {
-    asked.refusals = {"client_full"};
-    asked.must_refuse = true;
-  } else if (waiting_[lane] >= limits.depth_max) {
-    asked.refusals = {"lane_full"};
-    asked.must_refuse = true;
-  } else {
-    if (limits.bytes_max > 0 && broker_.lanes()[lane]->bytes + bytes > limits.bytes_max)
-      asked.refusals.emplace_back("lane_full");
-    if (broker_.jobs().size() >= options_.jobs_max ||
-        broker_.memory_bytes() + bytes + core::Job::kRecordBytes > options_.memory_max)
-      asked.refusals.emplace_back("bytes_full");
+  };
+  if (draining_) return must("draining");
+  if (!of_client.lane_max.empty() && job.lane < lane_index(of_client.lane_max)) return must("forbidden");
+  if (of_client.depth_max > 0 && clients_[job.client].waiting >= of_client.depth_max)
+    return must("client_full");
+  if (waiting_[job.lane] >= limits.depth_max) return must("lane_full");
+  const Bytes bytes = bytes_of(job);
+  if (limits.bytes_max > 0) {
+    Bytes lane = bytes_of_lane(job.lane);
+    lane += bytes;
+    if (lane.least > limits.bytes_max) return must("lane_full");
+    if (lane.most > limits.bytes_max) asked.refusals.emplace_back("lane_full");
   }
+  // Results make way for new work, dead jobs do not; and not where that would not be enough.
+  if (options_.memory_max < kBytesNeverReached) {
+    Bytes all = bytes_of_jobs();
+    all += bytes_kept(Kept::dead);
+    all += bytes;
+    if (all.least > options_.memory_max && asked.refusals.empty()) return must("bytes_full");
+    if (all.most > options_.memory_max) asked.refusals.emplace_back("bytes_full");
+  }
+  const auto results =
+      static_cast<std::size_t>(std::count_if(kept_.begin(), kept_.end(), [](const ModelJob* kept) {
+        return !kept->dead && kept->place == nullptr;
+      }));
+  if (table_size() - results >= options_.jobs_max && !contains(asked.refusals, "bytes_full"))
+    asked.refusals.emplace_back("bytes_full");
 }
 
 /// The submit of this step was not refused: it is a job now.

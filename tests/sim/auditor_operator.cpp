@@ -99,17 +99,18 @@ bool Auditor::is_paused(const ModelStream& stream) const {
   return false;
 }
 
-/// A service has to be known; anything else of a run is.
+/// A service has to be known; anything else of a run is. It is while it has jobs or workers, and may be
+/// later.
 void Auditor::asked_to_pause() {
-  if (broker_.workers().services().contains(order_.name)) return;
+  const auto serves = [&](const auto& worker) { return worker.second.services.contains(order_.name); };
+  const auto has = [&](const ModelJob& job) { return job.service == order_.name && !job.ended(); };
+  if (std::any_of(workers_.begin(), workers_.end(), serves)) return;
+  if (std::any_of(jobs_.begin(), jobs_.end(), has)) return;
   order_.refusals = {"not_found"};
-  order_.must_refuse = true;
 }
 
 void Auditor::heard_paused(const Answer& answer, bool pause) {
-  if (answer.refused.empty() == order_.must_refuse)
-    violated("a " + order_.verb + " of " + order_.name + " was refused, or was not");
-  if (order_.must_refuse) return;
+  if (!answer.refused.empty()) return;  // with a code that is among those it may be refused with
   const bool changes = is_paused(order_.what, order_.name) != pause;
   if (answer.has("\"changed\":true") != changes)
     violated("a " + order_.verb + " of " + order_.name + " is wrong about what it changes");
@@ -334,7 +335,8 @@ void Auditor::heard_redriven(const Answer& answer) {
     const auto place = std::find_if(dead.begin(), dead.end(), [&](ModelJob* job) { return job->id == id; });
     ModelJob* job = place == dead.end() ? nullptr : *place;
     if (job == nullptr) {
-      // Nobody was told the id: which job it is shows where it runs again.
+      // Nobody was told the id: which job it is shows where it runs again. The name is learned here and no
+      // more: when it is handed over it must be that job's.
       const core::Record* const record = broker_.jobs().find(id);
       if (record == nullptr || record->result() != nullptr) continue;
       job = by_body_.at(std::string(record->job()->body().bytes()));
@@ -353,12 +355,8 @@ void Auditor::heard_redriven(const Answer& answer) {
 /// The broker has tried to run it again; returns whether it does. `first_code`: why the first that does not
 /// is refused, empty where that is not known.
 bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
-  const core::Record* const record = broker_.jobs().find(dead.id);
-  if (record == nullptr) violated(dead.name() + " is gone instead of run again");
   ModelRequest asked;
-  may_be_refused(
-      asked, dead.lane, dead.client,
-      dead.body.size() + (dead.streams ? sizeof(core::AnswerStream) + sizeof(core::StreamReader) : 0));
+  may_be_refused(asked, dead);
   if (!asked.must_refuse && unsatisfiable(dead)) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
@@ -367,21 +365,19 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
     asked.refusals = {"conflict"};
     asked.must_refuse = true;
   }
-  if (record->result() != nullptr) {
-    // What was run again before it in this step may have made the room.
-    const bool room_changed =
-        order_.limit > 1 && (options_.jobs_max < 1000 || options_.memory_max < 1'000'000);
-    if (asked.refusals.empty() && !room_changed)
-      violated(dead.name() + " is refused to run again for no reason");
+  // What was run again before it in this step may have made, or taken, the room.
+  const bool room_changed =
+      order_.limit > 1 && (options_.jobs_max < 1000 || options_.memory_max < kBytesNeverReached);
+  const bool may_choose = !asked.must_refuse && (!asked.refusals.empty() || room_changed);
+  const core::Record* const choice = may_choose ? choice_about(dead) : nullptr;
+  if (asked.must_refuse || (choice != nullptr && choice->result() != nullptr)) {
     const bool known = asked.must_refuse && asked.refusals.size() == 1;
     if (!first_code) first_code = known ? asked.refusals[0] : "";
     return false;
   }
-  if (asked.must_refuse)
-    violated(dead.name() + " runs again although it must be refused with " + asked.refusals[0]);
 
   std::erase(kept_, &dead);
-  --kept_count_;
+  dead.kept = false;
   ModelJob& job = jobs_.emplace_back();
   job.id = dead.id;
   job.named = job.id_told = true;
@@ -391,6 +387,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   job.body = dead.body;
   job.lane = dead.lane;
   job.submitted_lane = dead.submitted_lane;
+  job.texts = dead.texts;
   job.stated_cost = dead.stated_cost;
   job.streams = dead.streams;
   job.accepted_at = now_;
@@ -416,9 +413,14 @@ void Auditor::heard_purged(const Answer& answer) {
   if (answer.number("purged") != static_cast<std::int64_t>(answer.ids.size()))
     violated("a purge counts " + std::to_string(answer.number("purged")) + " jobs, and names others");
   if (order_.dry_run) return;
-  for (ModelJob* job : dead) {
+  for (ModelJob* job : dead)
     job->purged = true;
-    if (broker_.jobs().find(job->id) != nullptr) violated(job->name() + " was purged and is there");
+  // Names that nobody was told are those of jobs without one, the oldest first.
+  std::size_t unknown = answer.ids.size() - dead.size();
+  for (ModelJob* job : kept_) {
+    if (unknown == 0 || job->purged || !job->id.empty() || !means(order_, *job)) continue;
+    job->purged = true;
+    --unknown;
   }
 }
 

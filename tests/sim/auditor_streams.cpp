@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 /// What a chunk counts for besides its bytes.
-constexpr std::uint64_t kChunkBytes = 64;
+constexpr std::uint64_t kPieceBytes = 64;
 /// Of a stream whose client stated no time.
 constexpr Duration kStreamSilenceLeast = std::chrono::minutes(1);
 /// Where the broker may have to make room, it is asked what it has kept.
@@ -40,7 +40,7 @@ bool ModelAnswer::full() const {
 void ModelAnswer::trim(std::size_t bytes_max) {
   const auto kept = [&] {
     return bytes_until(next() - 1) - bytes_until(first - 1) +
-           static_cast<std::uint64_t>(next() - first) * kChunkBytes;
+           static_cast<std::uint64_t>(next() - first) * kPieceBytes;
   };
   while (first < next() && first <= taken && kept() > bytes_max)
     ++first;
@@ -106,7 +106,7 @@ void Auditor::on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view
     const ModelReader reader = job->readers[i];
     const std::int64_t next = requests_[reader.ref].next_chunk;
     const std::uint64_t unseen = parts.bytes_until(next - 1) - reader.seen_bytes +
-                                 static_cast<std::uint64_t>(next - 1 - reader.seen) * kChunkBytes;
+                                 static_cast<std::uint64_t>(next - 1 - reader.seen) * kPieceBytes;
     if (unseen <= options_.stream_kept_bytes_max + limits::stream_bytes_max) {
       ++i;
       continue;

@@ -13,6 +13,8 @@ using std::chrono::milliseconds;
 
 constexpr int kSilentHeartbeatsMax = 3;
 constexpr int kMissingMax = 2;
+/// What a chunk counts for besides its bytes.
+constexpr std::size_t kChunkBytes = 64;
 /// Timers have a tick, and a turn may begin somewhat after its time.
 constexpr Duration kLate = milliseconds(3);
 /// The longest that a job handed back untouched may be kept away.
@@ -29,6 +31,7 @@ ModelWorker* Auditor::worker_at(const std::string& address) {
 void Auditor::worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                           TimePoint now) {
   now_ = now;
+  incoming_ = body.size() + kChunkBytes;
   if (const auto* ready = std::get_if<wire::Ready>(&report)) return on(address, *ready);
   ModelWorker* const worker = worker_at(address);
   if (std::holds_alternative<wire::Bye>(report)) {
@@ -76,9 +79,7 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
     free_place(*job, Give::nothing);
     return job;
   }
-  const bool repeated = job != nullptr && job->ended() && job->place == nullptr &&
-                        job->attempt == lease.attempt &&
-                        broker_.jobs().find(core::JobNumber{lease.job}) != nullptr;
+  const bool repeated = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt;
   if (repeated) {
     worker.acks_owed.emplace_back(lease, now_);
   } else {
@@ -172,9 +173,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     const auto place = by_number_.find(lease.job);
     ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
     const bool mine = job != nullptr && job->place == &worker && job->attempt == lease.attempt;
-    const bool taken = job != nullptr && job->ended() && job->place == nullptr &&
-                       job->attempt == lease.attempt &&
-                       broker_.jobs().find(core::JobNumber{lease.job}) != nullptr;
+    const bool taken = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt;
     if (mine) listed.insert(job);
     if (!mine && !taken) cancels_due_.push_back({worker.address, lease});
   }

@@ -49,9 +49,14 @@ BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random,
 }
 
 void BrokerHost::start() {
-  broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
+  make_broker();
   auditor_ = std::make_unique<Auditor>(swarm_.options, edited, *broker_);
   watcher_ = auditor_.get();
+}
+
+void BrokerHost::make_broker() {
+  const InCore counted;
+  broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
 }
 
 void BrokerHost::restart() {
@@ -163,17 +168,18 @@ void BrokerHost::turn() {
     if (trace_ != nullptr) trace_->add(scheduler_.now(), "> " + address + " is unreachable");
     if (kind == core::Peer::client) {
       watcher_->client_unreachable(address, scheduler_.now());
-      broker_->handle(core::ClientUnreachable{address}, scheduler_.now());
+      calling().handle(core::ClientUnreachable{address}, scheduler_.now());
     } else {
       watcher_->worker_unreachable(address, scheduler_.now());
-      broker_->handle(core::WorkerUnreachable{address}, scheduler_.now());
+      calling().handle(core::WorkerUnreachable{address}, scheduler_.now());
     }
     report();
   }
   watcher_->advancing(scheduler_.now());
-  broker_->advance(scheduler_.now());
+  calling().advance(scheduler_.now());
   report();
   send_all();
+  if (auditor_) auditor_->check_memory(turn_bytes_);
   plan_wakeup();
 }
 
@@ -216,15 +222,15 @@ void BrokerHost::take_request(const Connection& link, const wire::ClientRequest&
                           .one_answer = link.is_req};
   watcher_->client_says(link.address, request, body, link.is_req, now);
   if (const auto* submit = std::get_if<wire::Submit>(&request))
-    broker_->handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
+    calling().handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
-    broker_->handle(core::CancelAsked{from, cancel}, now);
+    calling().handle(core::CancelAsked{from, cancel}, now);
   else if (const auto* status = std::get_if<wire::StatusQuery>(&request))
-    broker_->handle(core::StatusAsked{from, status}, now);
+    calling().handle(core::StatusAsked{from, status}, now);
   else if (const auto* fetch = std::get_if<wire::Fetch>(&request))
-    broker_->handle(core::FetchAsked{from, fetch}, now);
+    calling().handle(core::FetchAsked{from, fetch}, now);
   else if (const auto* seen = std::get_if<wire::Seen>(&request))
-    broker_->handle(core::SeenSaid{from, seen}, now);
+    calling().handle(core::SeenSaid{from, seen}, now);
 }
 
 void BrokerHost::take_worker(const Packet& packet) {
@@ -243,23 +249,23 @@ void BrokerHost::take_worker_report(const std::string& address, const wire::Work
   const core::TimePoint now = scheduler_.now();
   watcher_->worker_says(address, report, body, now);
   if (const auto* ready = std::get_if<wire::Ready>(&report))
-    broker_->handle(core::WorkerReady{address, ready}, now);
+    calling().handle(core::WorkerReady{address, ready}, now);
   else if (const auto* chunk = std::get_if<wire::Chunk>(&report))
-    broker_->handle(core::ChunkReported{address, chunk, Blob::borrow(body)}, now);
+    calling().handle(core::ChunkReported{address, chunk, Blob::borrow(body)}, now);
   else if (const auto* outcome = std::get_if<wire::Outcome>(&report))
-    broker_->handle(core::OutcomeReported{address, outcome, Blob::borrow(body)}, now);
+    calling().handle(core::OutcomeReported{address, outcome, Blob::borrow(body)}, now);
   else if (const auto* failure = std::get_if<wire::Failure>(&report))
-    broker_->handle(core::FailureReported{address, failure, Blob::borrow(body)}, now);
+    calling().handle(core::FailureReported{address, failure, Blob::borrow(body)}, now);
   else if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
-    broker_->handle(core::HeartbeatHeard{address, heartbeat}, now);
+    calling().handle(core::HeartbeatHeard{address, heartbeat}, now);
   else if (std::holds_alternative<wire::Bye>(report))
-    broker_->handle(core::WorkerLeaving{address}, now);
+    calling().handle(core::WorkerLeaving{address}, now);
 }
 
 void BrokerHost::drain() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "drain");
   watcher_->drain_asked(scheduler_.now());
-  broker_->handle(core::DrainAsked{}, scheduler_.now());
+  calling().handle(core::DrainAsked{}, scheduler_.now());
   report();
   schedule_turn(scheduler_.now());
 }
@@ -277,7 +283,7 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
   watcher_->operator_asks(asked, now);
   const core::Origin from{.address = "operator", .envelope = {}, .peer = core::Peer::admin};
   static const core::OptionEditor kEdit = edited;
-  broker_->handle(core::AdminAsked{from, &asked, &kEdit}, now);
+  calling().handle(core::AdminAsked{from, &asked, &kEdit}, now);
   report();
   schedule_turn(now);
 }
@@ -286,7 +292,7 @@ void BrokerHost::reload() {
   if (is_down()) return;
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "the configuration is read again");
   watcher_->reloaded(swarm_.options, scheduler_.now());
-  broker_->handle(core::OptionsChanged{&swarm_.options}, scheduler_.now());
+  calling().handle(core::OptionsChanged{&swarm_.options}, scheduler_.now());
   report();
   schedule_turn(scheduler_.now());
 }
@@ -294,7 +300,7 @@ void BrokerHost::reload() {
 void BrokerHost::give_up_running() {
   if (trace_ != nullptr) trace_->add(scheduler_.now(), "give up what runs");
   watcher_->running_given_up(scheduler_.now());
-  broker_->give_up_running(scheduler_.now());
+  calling().give_up_running(scheduler_.now());
   report();
   send_all();
 }
@@ -367,8 +373,11 @@ void BrokerHost::note_offer(const wire::JobOffer& offer) {
 
 void BrokerHost::send_all() {
   core::Outbox& outbox = broker_->outbox();
-  for (const core::Send& send : outbox.sends)
+  turn_bytes_ = 0;
+  for (const core::Send& send : outbox.sends) {
+    turn_bytes_ += outbox.header(send).size() + send.body.size() + sizeof send;
     post(outbox, send);
+  }
   outbox.clear();
   reported_.clear();
   reported_notices_ = 0;

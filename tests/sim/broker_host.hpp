@@ -12,6 +12,7 @@
 
 #include "broker/core/broker.hpp"
 #include "tests/sim/auditor.hpp"
+#include "tests/sim/measure.hpp"
 #include "tests/sim/random.hpp"
 #include "tests/sim/scheduler.hpp"
 #include "tests/sim/swarm.hpp"
@@ -88,6 +89,7 @@ class BrokerHost {
   /// Without a broker yet, and with somebody else in the auditor's place.
   BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace, Watcher& watcher);
 
+  void make_broker();
   /// A turn begins; the broker has heard nothing of it yet.
   virtual void begin_turn() {}
   /// Shows the watcher what the last call to the core brought forth.
@@ -113,6 +115,19 @@ class BrokerHost {
     std::string header, body;
   };
 
+  /// The broker, to be called; until the end of the expression what is allocated is counted as its own.
+  class Call {
+   public:
+    explicit Call(core::Broker& broker) : broker_(broker) {}
+    void handle(const core::Event& event, core::TimePoint now) { broker_.handle(event, now); }
+    void advance(core::TimePoint now) { broker_.advance(now); }
+    void give_up_running(core::TimePoint now) { broker_.give_up_running(now); }
+
+   private:
+    const InCore counted_;
+    core::Broker& broker_;
+  };
+  Call calling() { return Call(*broker_); }
   void start();
   std::string new_address();
   Duration delay();
@@ -136,6 +151,7 @@ class BrokerHost {
   core::TimePoint turn_at_ = core::kNever;
   std::vector<std::size_t> reported_;  // by message of the turn: its items that the auditor has seen
   std::size_t reported_notices_ = 0;
+  std::size_t turn_bytes_ = 0;  // that the last turn sent
   std::deque<wire::Lease> recent_leases_;
   std::unordered_map<std::uint64_t, int> life_of_number_;
   std::uint64_t addresses_ = 0, digest_ = 0;

@@ -140,6 +140,7 @@ struct ModelJob {
   Duration retain_asked{};  ///< as stated, or the usual one: dead jobs are kept for longer
   std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
+  std::size_t texts = 0;  ///< bytes of what it was submitted with, besides its body
   std::string orphan_of;  ///< the address whose going has it cancelled; empty: none
 
   State state = State::queued;
@@ -159,6 +160,7 @@ struct ModelJob {
   std::vector<std::string> must_end;   ///< how it must end in this step: `result` or one of these codes
   std::string code, answer;            ///< how it ended
   bool id_told = false;                ///< its client chose its id, or knows it
+  bool kept = false;                   ///< it has ended, and who asks is told how
   bool dead = false;                   ///< it ended so that it can run again
   bool purged = false;                 ///< an operator had it forgotten
   /// Where it is no longer kept: its place among all that went is above the one and at most the other.
@@ -244,6 +246,9 @@ struct ModelWorker {
     return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);
   }
 };
+
+/// Bounds of bytes above this are never reached by a run, which has so few of them.
+inline constexpr std::size_t kBytesNeverReached = 10'000'000;
 
 /// Who may wait for one job besides its submitter; the longest waiter makes way.
 inline constexpr std::size_t kWaitersMax = 64;
