@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--crashes] [--events N] [--verbose]: runs the broker's core in a
-// simulated world; with --crashes one in which it has a store on disk, and dies. Equal seeds give equal runs.
-// Exit 1 at the first seed that breaks a promise, with the last things that happened.
+// lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] [--verbose]: runs the
+// broker's core in a simulated world; with --crashes one in which it has a store on disk, and dies; with
+// --neighbour one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds
+// give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that happened.
 
 namespace lanemq::sim {
 namespace {
@@ -19,7 +21,8 @@ struct Arguments {
   std::uint64_t first = 1, last = 1;
   std::size_t events = 5000;
   bool verbose = false;
-  World::Kind kind = World::Kind::forgetful;
+  enum class Mode { forgetful, crashing, neighbour } mode = Mode::forgetful;
+  bool open = false;  ///< of a neighbour, with what is not bounded yet
 };
 
 constexpr std::size_t kLinesShown = 60;
@@ -52,7 +55,11 @@ std::optional<Arguments> parse(int argc, char** argv) {
     if (name == "--verbose") {
       arguments.verbose = true;
     } else if (name == "--crashes") {
-      arguments.kind = World::Kind::crashing;
+      arguments.mode = Arguments::Mode::crashing;
+    } else if (name == "--neighbour") {
+      arguments.mode = Arguments::Mode::neighbour;
+    } else if (name == "--open") {
+      arguments.open = true;
     } else if (name == "--seeds") {
       if (!parse_range(value(), arguments)) return std::nullopt;
     } else if (name == "--events") {
@@ -65,15 +72,28 @@ std::optional<Arguments> parse(int argc, char** argv) {
   return arguments;
 }
 
+/// Runs a seed. `kind`: what the run is like, in a few lines; also where it fails.
+RunReport run_seed(std::uint64_t seed, const Arguments& arguments, Trace* trace, std::string* kind) {
+  const auto run = [&](auto& world) {
+    if (kind != nullptr) *kind = world.describe();
+    return world.run();
+  };
+  if (arguments.mode == Arguments::Mode::neighbour) {
+    NeighbourWorld world(seed, arguments.events, arguments.open, trace);
+    return run(world);
+  }
+  const bool crashing = arguments.mode == Arguments::Mode::crashing;
+  World world(seed, crashing ? World::Kind::crashing : World::Kind::forgetful, arguments.events, trace);
+  return run(world);
+}
+
 /// Runs a seed that failed again, this time with a trace, and shows the end of it.
 int show_failure(std::uint64_t seed, const Arguments& arguments) {
   Trace trace(kLinesShown, arguments.verbose);
   std::string what = "it does not fail a second time: the run hangs on something besides its seed";
   std::string kind;
   try {
-    World world(seed, arguments.kind, arguments.events, &trace);
-    kind = world.describe();
-    world.run();
+    run_seed(seed, arguments, &trace, &kind);
   } catch (const Violation& violation) {
     what = violation.what();
   }
@@ -83,7 +103,11 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
       std::printf("%s\n", line.c_str());
   std::printf("seed %llu: %s\nagain: scripts/sim %llu%s --events %zu\n",
               static_cast<unsigned long long>(seed), what.c_str(), static_cast<unsigned long long>(seed),
-              arguments.kind == World::Kind::crashing ? " --crashes" : "", arguments.events);
+              arguments.mode == Arguments::Mode::crashing ? " --crashes"
+              : arguments.mode == Arguments::Mode::neighbour
+                  ? arguments.open ? " --neighbour --open" : " --neighbour"
+                  : "",
+              arguments.events);
   return 1;
 }
 
@@ -95,7 +119,7 @@ int run(const Arguments& arguments) {
     if (arguments.verbose) {
       Trace trace(kLinesShown, true);
       try {
-        World(seed, arguments.kind, arguments.events, &trace).run();
+        run_seed(seed, arguments, &trace, nullptr);
       } catch (const Violation& violation) {
         std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), violation.what());
         return 1;
@@ -103,9 +127,8 @@ int run(const Arguments& arguments) {
       continue;
     }
     try {
-      const RunReport report = World(seed, arguments.kind, arguments.events, nullptr).run();
-      if (seed % kTwiceEvery == 0 &&
-          World(seed, arguments.kind, arguments.events, nullptr).run().digest != report.digest) {
+      const RunReport report = run_seed(seed, arguments, nullptr, nullptr);
+      if (seed % kTwiceEvery == 0 && run_seed(seed, arguments, nullptr, nullptr).digest != report.digest) {
         std::printf("seed %llu: two runs differ\n", static_cast<unsigned long long>(seed));
         return 1;
       }
@@ -136,7 +159,9 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   const auto arguments = lanemq::sim::parse(argc, argv);
   if (!arguments) {
-    std::fprintf(stderr, "usage: lanemq-sim [SEED] [--seeds A..B] [--crashes] [--events N] [--verbose]\n");
+    std::fprintf(stderr,
+                 "usage: lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] "
+                 "[--verbose]\n");
     return 2;
   }
   return lanemq::sim::run(*arguments);
