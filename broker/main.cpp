@@ -16,10 +16,10 @@
 #include <lanemq/version.hpp>
 
 #include "broker/config.hpp"
-#include "broker/io/log.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_place.hpp"
+#include "log/log.hpp"
 
 namespace {
 
@@ -97,10 +97,10 @@ void raise_descriptor_limit() {
   limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kDescriptorsWanted));
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur < kDescriptorsWanted)
-    lanemq::io::log_event(lanemq::io::LogLevel::warning, "limit.descriptors",
-                          {{"have", static_cast<std::size_t>(limit.rlim_cur)},
-                           {"want", static_cast<std::size_t>(kDescriptorsWanted)},
-                           {"do", "raise LimitNOFILE or ulimit -n"}});
+    lanemq::log::event(lanemq::log::Level::warning, "limit.descriptors",
+                       {{"have", static_cast<std::size_t>(limit.rlim_cur)},
+                        {"want", static_cast<std::size_t>(kDescriptorsWanted)},
+                        {"do", "raise LimitNOFILE or ulimit -n"}});
 }
 
 /// Takes what can count at once from a configuration that was read again.
@@ -108,16 +108,16 @@ std::optional<lanemq::core::Options> reload(Config& running, const std::function
   try {
     std::vector<std::string> cold;
     Config config = lanemq::reloaded(running, read(), cold);
-    if (!lanemq::io::set_log_level(config.log_level))
+    if (!lanemq::log::set_level(config.log_level))
       throw ConfigError("log_level \"" + config.log_level + "\" is not known");
     running = std::move(config);
     for (const std::string& key : cold)
-      lanemq::io::log_event(lanemq::io::LogLevel::warning, "config.needs_restart", {{"key", key}});
-    lanemq::io::log_event(lanemq::io::LogLevel::info, "config.reloaded", {});
+      lanemq::log::event(lanemq::log::Level::warning, "config.needs_restart", {{"key", key}});
+    lanemq::log::event(lanemq::log::Level::info, "config.reloaded", {});
     return running.core;
   } catch (const ConfigError& error) {
-    lanemq::io::log_event(
-        lanemq::io::LogLevel::error, "config.reload_failed",
+    lanemq::log::event(
+        lanemq::log::Level::error, "config.reload_failed",
         {{"reason", error.what()}, {"do", "nothing has changed; mend it and send SIGHUP again"}});
     return std::nullopt;
   }
@@ -152,7 +152,7 @@ void check_store(const Config& config) {
 }
 
 int serve(Config config, const std::function<Config()>& read) {
-  if (!lanemq::io::set_log_level(config.log_level))
+  if (!lanemq::log::set_level(config.log_level))
     throw ConfigError("log_level \"" + config.log_level +
                       "\" is not known; write debug, info, warn, error or off");
   for (const std::string& endpoint : {config.server.clients, config.server.workers}) {

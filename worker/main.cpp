@@ -14,11 +14,10 @@
 #include <vector>
 
 #include <pthread.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <lanemq/worker.hpp>
 
+#include "log/log.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
@@ -43,19 +42,17 @@ LogLevel log_level(const std::string& name) {
 }
 
 Log make_log(const std::string& level) {
-  const auto logger = spdlog::stderr_color_mt("lanemq-worker");
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-  logger->set_level(spdlog::level::debug);
-  return {.level = log_level(level), .write = [logger](LogLevel line, std::string_view text) {
+  log::set_level("debug");  // the worker makes no lines below its own
+  return {.level = log_level(level), .write = [](LogLevel line, std::string_view text) {
             switch (line) {
               case LogLevel::debug:
-                return logger->debug(text);
+                return log::write(log::Level::debug, text);
               case LogLevel::info:
-                return logger->info(text);
+                return log::write(log::Level::info, text);
               case LogLevel::warning:
-                return logger->warn(text);
+                return log::write(log::Level::warning, text);
               case LogLevel::error:
-                return logger->error(text);
+                return log::write(log::Level::error, text);
             }
           }};
 }

@@ -11,9 +11,9 @@
 #include <lanemq/version.hpp>
 
 #include "broker/io/failpoint.hpp"
-#include "broker/io/log.hpp"
 #include "broker/io/restore.hpp"
 #include "broker/io/time_slice.hpp"
+#include "log/log.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -155,28 +155,28 @@ void Server::restore() {
   const auto restored = io::restore(broker_, *store_, [this] { return now(); });
   if (!restored) throw StoreError(restored.error().message);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
-  log_event(LogLevel::info, "store.restored",
-            {{"store", store_->name()},
-             {"queued", restored->queued},
-             {"delayed", restored->delayed},
-             {"running", restored->running},
-             {"dead", restored->dead},
-             {"results", restored->results},
-             {"took_ms", static_cast<long long>(took.count())}});
+  log::event(log::Level::info, "store.restored",
+             {{"store", store_->name()},
+              {"queued", restored->queued},
+              {"delayed", restored->delayed},
+              {"running", restored->running},
+              {"dead", restored->dead},
+              {"results", restored->results},
+              {"took_ms", static_cast<long long>(took.count())}});
   if (restored->without_lane > 0)
-    log_event(LogLevel::warning, "store.lanes_missing",
-              {{"jobs", restored->without_lane},
-               {"do", "their lanes are not configured any more; they are in the default lane"}});
+    log::event(log::Level::warning, "store.lanes_missing",
+               {{"jobs", restored->without_lane},
+                {"do", "their lanes are not configured any more; they are in the default lane"}});
 }
 
 void Server::bind_admin() try {
   if (!options_.admin.empty()) admin_.emplace(context_, admin_router(options_));
 } catch (const zmq::error_t& error) {
   if (options_.admin_required) throw;
-  log_event(LogLevel::warning, "admin.unavailable",
-            {{"endpoint", options_.admin},
-             {"reason", error.what()},
-             {"do", "name a free endpoint with --admin; until then operators have none"}});
+  log::event(log::Level::warning, "admin.unavailable",
+             {{"endpoint", options_.admin},
+              {"reason", error.what()},
+              {"do", "name a free endpoint with --admin; until then operators have none"}});
 }
 
 core::TimePoint Server::now() const {
@@ -277,11 +277,12 @@ void Server::note_standstill(core::Duration expected) {
   now_ = now();
   const core::Duration passed = now_ - before;
   if (passed < kStandstill || passed - kStandstill < expected) return;
-  log_event(LogLevel::warning, "broker.stood_still",
-            {{"ms", static_cast<long long>(core::to_ms(passed))},
-             {"do", "the process was stopped, or the machine has too little time for it"}});
+  log::event(log::Level::warning, "broker.stood_still",
+             {{"ms", static_cast<long long>(core::to_ms(passed))},
+              {"do", "the process was stopped, or the machine has too little time for it"}});
   broker_.handle(core::StoodStill{passed - expected}, now_);
   stood_still_at_ = now_;
+  went_on_at_ = now_;  // the disk had no time either
 }
 
 // ---- the store ----------------------------------------------------------------------------------------
@@ -312,11 +313,11 @@ void Server::tell_store_stalled(core::TimePoint now) {
   broker_.handle(core::StoreStalled{stalled_}, now);
   if (condition_ != StoreCondition::good) return;  // it was said why
   if (stalled_)
-    log_event(LogLevel::warning, "store.stands_still",
-              {{"ms", static_cast<long long>(core::to_ms(stands))},
-               {"do", "look at the disk; what is not durable goes on"}});
+    log::event(log::Level::warning, "store.stands_still",
+               {{"ms", static_cast<long long>(core::to_ms(stands))},
+                {"do", "look at the disk; what is not durable goes on"}});
   else
-    log_event(LogLevel::info, "store.goes_on", {{"store", store_->name()}});
+    log::event(log::Level::info, "store.goes_on", {{"store", store_->name()}});
 }
 
 /// Takes what the store has done since the last time.
@@ -324,10 +325,10 @@ void Server::read_store(core::TimePoint now) {
   if (const StoreCondition condition = store_->condition(); condition != condition_) {
     condition_ = condition;
     if (condition == StoreCondition::good) {
-      log_event(LogLevel::info, "store.good", {{"store", store_->name()}});
+      log::event(log::Level::info, "store.good", {{"store", store_->name()}});
     } else {
-      log_event(LogLevel::error, condition == StoreCondition::full ? "store.full" : "store.failed",
-                {{"store", store_->name()}, {"reason", store_->trouble()}});
+      log::event(log::Level::error, condition == StoreCondition::full ? "store.full" : "store.failed",
+                 {{"store", store_->name()}, {"reason", store_->trouble()}});
     }
     if (condition == StoreCondition::failed) {
       // What is on disk and what is here may differ: the next start goes by the disk.
@@ -442,11 +443,11 @@ void Server::refuse_backup(const BackupAsked& asked, const Error& why) {
 void Server::answer_backup(const Result<void>& ended) {
   const BackupAsked asked = *std::exchange(backup_, std::nullopt);
   if (!ended) {
-    log_event(LogLevel::error, "store.backup_failed",
-              {{"path", asked.path}, {"reason", ended.error().message}});
+    log::event(log::Level::error, "store.backup_failed",
+               {{"path", asked.path}, {"reason", ended.error().message}});
     return refuse_backup(asked, ended.error());
   }
-  log_event(LogLevel::info, "store.backed_up", {{"path", asked.path}});
+  log::event(log::Level::info, "store.backed_up", {{"path", asked.path}});
   document_.clear();
   DocumentWriter(document_).map(1).text("path").text(asked.path);
   wire::AdminReply reply;
@@ -765,34 +766,34 @@ void Server::log_notices() {
   for (const core::Notice& notice : broker_.outbox().notices) {
     switch (notice.kind) {
       case core::Notice::Kind::worker_ready:
-        log_event(LogLevel::info, "worker.ready",
-                  {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
+        log::event(log::Level::info, "worker.ready",
+                   {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
         break;
       case core::Notice::Kind::worker_left:
-        log_event(LogLevel::info, "worker.left",
-                  {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        log::event(log::Level::info, "worker.left",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
         break;
       case core::Notice::Kind::worker_lost:
-        log_event(LogLevel::warning, "worker.lost",
-                  {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        log::event(log::Level::warning, "worker.lost",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
         break;
       case core::Notice::Kind::upstream_opened:
-        log_event(LogLevel::warning, "upstream.opened",
-                  {{"service", notice.service}, {"retry_ms", static_cast<long long>(notice.retry_ms)}});
+        log::event(log::Level::warning, "upstream.opened",
+                   {{"service", notice.service}, {"retry_ms", static_cast<long long>(notice.retry_ms)}});
         break;
       case core::Notice::Kind::upstream_closed:
-        log_event(LogLevel::info, "upstream.closed", {{"service", notice.service}});
+        log::event(log::Level::info, "upstream.closed", {{"service", notice.service}});
         break;
       case core::Notice::Kind::key_spent:
-        log_event(LogLevel::error, "key.spent",
-                  {{"service", notice.service},
-                   {"key", notice.key},
-                   {"code", notice.code},
-                   {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
+        log::event(log::Level::error, "key.spent",
+                   {{"service", notice.service},
+                    {"key", notice.key},
+                    {"code", notice.code},
+                    {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
         break;
       case core::Notice::Kind::changed_by_operator:
-        log_event(LogLevel::info, "admin." + notice.verb,
-                  {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
+        log::event(log::Level::info, "admin." + notice.verb,
+                   {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
         break;
     }
   }
@@ -815,8 +816,8 @@ void Server::take_signals(core::TimePoint now) {
     const core::Duration timeout = broker_.options().drain_timeout;
     stop_at_ = now + timeout;
     broker_.handle(core::DrainAsked{}, now);
-    log_event(
-        LogLevel::info, "broker.draining",
+    log::event(
+        log::Level::info, "broker.draining",
         {{"running", broker_.running()}, {"drain_timeout_ms", static_cast<long long>(core::to_ms(timeout))}});
   }
 }
@@ -835,7 +836,7 @@ bool Server::over(core::TimePoint now) {
   do
     send_all();
   while (has_committed());
-  log_event(LogLevel::info, "broker.stopped", {{"given_up", given_up}});
+  log::event(log::Level::info, "broker.stopped", {{"given_up", given_up}});
   return true;
 }
 

@@ -7,9 +7,6 @@
 #include <string>
 #include <utility>
 
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include "client/gateway/access.hpp"
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
@@ -20,6 +17,7 @@
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/left_jobs.hpp"
 #include "client/gateway/settings.hpp"
+#include "log/log.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -34,13 +32,6 @@ constexpr std::size_t kPendingPerCaller = 2, kPendingBeside = 10'000;
 
 const char* environment(const std::string& name) {
   return std::getenv(name.c_str());
-}
-
-std::shared_ptr<spdlog::logger> make_log(const std::string& level) {
-  auto logger = spdlog::stderr_color_mt("lanemq-gateway");
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-  logger->set_level(spdlog::level::from_str(level == "error" ? "err" : level));
-  return logger;
 }
 
 std::string_view error_name(Refusal refusal) {
@@ -98,20 +89,20 @@ class Reload {
  public:
   using Read = std::function<Settings()>;
   using Tell = std::function<void(const Settings& settings)>;
-  Reload(Settings& settings, Read read, Tell tell, std::shared_ptr<spdlog::logger> log)
-      : settings_(settings), read_(std::move(read)), tell_(std::move(tell)), log_(std::move(log)) {}
+  Reload(Settings& settings, Read read, Tell tell)
+      : settings_(settings), read_(std::move(read)), tell_(std::move(tell)) {}
 
   void operator()() const {
     try {
       const std::vector<std::string> left = take_over(read_(), settings_);
       tell_(settings_);
-      log_->info("config.reloaded keys={} models={}", settings_.keys.size(), settings_.models.size());
+      log::event(log::Level::info, "config.reloaded",
+                 {{"keys", settings_.keys.size()}, {"models", settings_.models.size()}});
       for (const std::string& what : left)
-        log_->warn("config.needs_restart what=\"{}\"", what);
+        log::event(log::Level::warning, "config.needs_restart", {{"what", what}});
     } catch (const UsageError& error) {
-      log_->error(
-          "config.reload_failed reason=\"{}\" do=\"nothing has changed; mend it and send SIGHUP again\"",
-          error.what());
+      log::event(log::Level::error, "config.reload_failed",
+                 {{"reason", error.what()}, {"do", "nothing has changed; mend it and send SIGHUP again"}});
     }
   }
 
@@ -119,7 +110,6 @@ class Reload {
   Settings& settings_;
   const Read read_;
   const Tell tell_;
-  const std::shared_ptr<spdlog::logger> log_;
 };
 
 std::string url_of(const ServerOptions& server, std::uint16_t port) {
@@ -128,43 +118,46 @@ std::string url_of(const ServerOptions& server, std::uint16_t port) {
 }
 
 /// Files and batches, where there is a folder for them; null: there is none, and `why_not` says so.
-std::unique_ptr<BatchService> open_batches(const Settings& settings,
-                                           const std::shared_ptr<spdlog::logger>& log, std::string& why_not) {
+std::unique_ptr<BatchService> open_batches(const Settings& settings, std::string& why_not) {
   if (settings.batches.folder.empty()) {
     why_not = "no folder is known to keep them in";
     return nullptr;
   }
   try {
-    return std::make_unique<BatchService>(settings, [log](std::string_view line) { log->warn("{}", line); });
+    return std::make_unique<BatchService>(settings, [](std::string_view line) {
+      log::event(log::Level::warning, "batches", {{"message", line}});
+    });
   } catch (const std::exception& error) {
     // A folder that nobody named may be another gateway's: everything else works without it.
     if (settings.batches.folder_named) throw;
     why_not = error.what();
-    log->warn("no files and batches: {}", why_not);
+    log::event(log::Level::warning, "batches.unavailable", {{"reason", why_not}});
     return nullptr;
   }
 }
 
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
-  const std::shared_ptr<spdlog::logger> log = make_log(settings.log_level);
+  log::set_level(settings.log_level);
   Metrics metrics;
   Access access(settings.keys);
   Router router;
   ServerOptions server_options = settings.server;
   server_options.connections_max = reserve_connections(settings.server.connections_max);
   if (server_options.connections_max < settings.server.connections_max)
-    log->warn(
-        "connections_max is {}, not {}: the system allows no more open files; raise the limit (ulimit -Hn, "
-        "LimitNOFILE=)",
-        server_options.connections_max, settings.server.connections_max);
+    log::event(log::Level::warning, "limit.descriptors",
+               {{"connections_max", server_options.connections_max},
+                {"wanted", settings.server.connections_max},
+                {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
   HttpServer server(server_options, router, refusal_answer);
   BrokerDrive drive(server,
                     {.endpoint = settings.broker,
                      .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
                      .pending_bytes_max = settings.server.bodies_bytes_max * 2,
                      .grace = kBrokerGrace,
-                     .log = [log](std::string_view line) { log->warn("{}", line); }});
+                     .log = [](std::string_view line) {
+                       log::event(log::Level::warning, "broker", {{"message", line}});
+                     }});
   Gateway gateway{
       .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
   Health health(gateway, server);
@@ -175,7 +168,7 @@ int run(Settings settings, const Reload::Read& read) {
   LeftJobRoutes left_job_routes(gateway, job_routes.limits());
   left_job_routes.add_to(router);
   std::string why_no_batches;
-  const std::unique_ptr<BatchService> batches = open_batches(settings, log, why_no_batches);
+  const std::unique_ptr<BatchService> batches = open_batches(settings, why_no_batches);
   if (batches) health.watch_batches(*batches);
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
@@ -183,14 +176,11 @@ int run(Settings settings, const Reload::Read& read) {
   health.watch();
   std::printf("ready %s\n", url_of(settings.server, server.port()).c_str());
   std::fflush(stdout);
-  const Reload reload(
-      settings, read,
-      [&](const Settings& changed) {
-        access.replace(changed.keys);
-        job_routes.limits().keep_only(changed.keys);
-        if (batches) batches->change(changed);
-      },
-      log);
+  const Reload reload(settings, read, [&](const Settings& changed) {
+    access.replace(changed.keys);
+    job_routes.limits().keep_only(changed.keys);
+    if (batches) batches->change(changed);
+  });
   server.run([&drain] { drain.begin(); }, reload);
   gateway.broker.close();  // while there still is who waits for its answers
   return kExitDone;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "log/line.hpp"
+
+namespace lanemq::log {
+
+enum class Level : unsigned char { debug, info, warning, error };
+
+/// One field of a line. Whatever a text holds, it stays one field.
+struct Field {
+  Field(std::string_view field_name, std::string_view text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const char* text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const std::string& text) : name(field_name), value(text) {}
+  template <std::integral Number>
+  Field(std::string_view field_name, Number number) : name(field_name), value(std::to_string(number)) {}
+  std::string_view name;
+  std::string value;
+};
+
+/// Sets the lowest level that is written: `debug`, `info`, `warning` (or `warn`), `error` or `off`; `info` until then.
+/// False for another name, which changes nothing.
+bool set_level(std::string_view name);
+
+/// Writes a line to stderr, behind its time and level. It is the caller's to have its texts escaped. Thread-safe.
+void write(Level level, std::string_view line);
+/// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
+void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});
+
+}  // namespace lanemq::log
