@@ -164,6 +164,11 @@ class Broker(Process):
         self.signal(signal.SIGTERM)
         return self.wait()
 
+    def most_resident_bytes(self):
+        """The most that it had at any time."""
+        with open(f"/proc/{self.pid}/status") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
     def resident_bytes(self):
         with open(f"/proc/{self.pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -212,7 +217,7 @@ class Peer:
             return self.take(Message(op, fields, body, frames[:at], bool(inside)))
         bodies = (body if inside else unpackb(body)) if body else [b""] * len(fields)
         assert len(bodies) == len(fields), frames
-        shared = {name: value for name, value in fields[0].items() if name not in ("id", "ref", "job")}
+        shared = {name: value for name, value in fields[0].items() if name not in ("id", "ids", "ref", "job")}
         for item, body in zip(fields, bodies):
             # The first map has all of its own; a nil takes away what would be inherited.
             whole = {name: value for name, value in {**shared, **item}.items() if value is not None}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For lanemq-broker-failing: LANEMQ_TEST_FAILPOINT=NAME:N kills the process, as kill -9 does, when it passes
-// that failpoint for the N-th time.
+// that failpoint for the N-th time. LANEMQ_TEST_DISK_STALLS=FILE: while there is such a file, the disk stands
+// still.
 #include <atomic>
 #include <charconv>
 #include <csignal>
@@ -58,9 +59,16 @@ void kill_in_the_middle() {
     vfs->xSetSystemCall(vfs, call, reinterpret_cast<sqlite3_syscall_ptr>(&write_and_count));
 }
 
+void wait_for_disk() {
+  static const char* const file = std::getenv("LANEMQ_TEST_DISK_STALLS");
+  while (file != nullptr && ::access(file, F_OK) == 0)
+    ::usleep(2000);
+}
+
 }  // namespace
 
 void reached(Failpoint point) {
+  if (point == Failpoint::store_before_write) wait_for_disk();
   static const Wanted wanted = read_wanted();
   static std::atomic<long> passed{0};
   if (name_of(point) != wanted.name || ++passed != wanted.passing) return;
