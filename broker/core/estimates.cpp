@@ -63,38 +63,60 @@ const Estimates::Series* Estimates::find(std::string_view model, std::string_vie
   return place == series_.end() ? nullptr : &place->second;
 }
 
-Estimates::Series* Estimates::series(std::string_view model, std::string_view client) {
-  const auto place = series_.find(key(model, client));
-  if (place != series_.end()) return &place->second;
-  if (series_.size() >= kSeriesMax) return nullptr;
-  return &series_[key_];
+/// Forgets one for another; false where those that are there are worth more.
+bool Estimates::make_way(bool for_client) {
+  if (clients_.empty() && for_client) return false;
+  List& list = clients_.empty() ? models_ : clients_;
+  const Series& oldest = *list.pop_front();
+  series_.erase(*oldest.name);
+  return true;
 }
 
-Estimate Estimates::estimate(std::string_view model, std::string_view client, std::string_view body,
-                             const std::optional<wire::Cost>& stated) const {
-  Estimate estimate;
-  const bool all_stated = stated && stated->input_tokens && stated->output_tokens;
-  if (!all_stated) {
-    const BodyEstimate seen = estimate_body(body);
-    const std::int64_t raw = seen.text_tokens + seen.media * media_tokens_;
-    const Series* const of_client = client.empty() ? nullptr : find(model, client);
-    const Series* const of_model = find(model, {});
-    const Series* const input =
-        of_client != nullptr && of_client->samples >= kSamplesMin ? of_client : of_model;
-    const double ratio = (input != nullptr ? input->ratio : 1) *
-                         (input == nullptr || input->samples < kSamplesSure ? kSpareUnsure : 1);
-    estimate.amounts.input_tokens = static_cast<std::int64_t>(static_cast<double>(raw) * ratio);
-    estimate.raw_input =
-        static_cast<std::uint32_t>(std::min<std::int64_t>(raw, std::numeric_limits<std::uint32_t>::max()));
-    const Series* const output =
-        of_client != nullptr && of_client->outputs >= kSamplesMin ? of_client : of_model;
-    const bool known = output != nullptr && output->outputs >= kSamplesMin;
-    const std::int64_t likely = known ? output->output_p90() : output_default_;
-    if (seen.max_output) estimate.output_bound = std::min(*seen.max_output, kTokensMax);
-    // A bound that the client gave is what the upstream may count; without one, what answers are like.
-    estimate.amounts.output_tokens =
-        seen.max_output ? (known ? std::min(*seen.max_output, likely) : *seen.max_output) : likely;
+/// To learn; null where there is no room for it.
+Estimates::Series* Estimates::series(std::string_view model, std::string_view client) {
+  const auto known = series_.find(key(model, client));
+  if (known != series_.end()) {
+    Series& series = known->second;
+    list_of(series).remove(series);
+    list_of(series).push_back(series);
+    return &series;
   }
+  const std::string name = key_;
+  if (series_.size() >= kSeriesMax && !make_way(!client.empty())) return nullptr;
+  const auto place = series_.try_emplace(name).first;
+  Series& series = place->second;
+  series.of_client = !client.empty();
+  series.name = &place->first;
+  list_of(series).push_back(series);
+  return &series;
+}
+
+Estimate Estimates::estimate(std::string_view model, std::string_view client, const Guess& guess) const {
+  Estimate estimate;
+  const Series* const of_client = client.empty() ? nullptr : find(model, client);
+  const Series* const of_model = find(model, {});
+  const Series* const input =
+      of_client != nullptr && of_client->samples >= kSamplesMin ? of_client : of_model;
+  const double ratio = (input != nullptr ? input->ratio : 1) *
+                       (input == nullptr || input->samples < kSamplesSure ? kSpareUnsure : 1);
+  estimate.amounts.input_tokens =
+      static_cast<std::int64_t>(static_cast<double>(guess.input_tokens) * (guess.learned_from ? ratio : 1));
+  if (guess.learned_from)
+    estimate.raw_input = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(guess.input_tokens, std::numeric_limits<std::uint32_t>::max()));
+  const Series* const output =
+      of_client != nullptr && of_client->outputs >= kSamplesMin ? of_client : of_model;
+  const bool known = output != nullptr && output->outputs >= kSamplesMin;
+  const std::int64_t likely = known ? output->output_p90() : output_default_;
+  if (guess.max_output) estimate.output_bound = std::min(*guess.max_output, kTokensMax);
+  // A bound that the client gave is what the upstream may count; without one, what answers are like.
+  estimate.amounts.output_tokens =
+      guess.max_output ? (known ? std::min(*guess.max_output, likely) : *guess.max_output) : likely;
+  return estimate;
+}
+
+/// What a client states wins.
+void Estimates::put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate) {
   if (stated && stated->input_tokens) {
     estimate.amounts.input_tokens = *stated->input_tokens;
     estimate.raw_input = 0;
@@ -105,11 +127,33 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, st
   }
   estimate.amounts.input_tokens = std::min(estimate.amounts.input_tokens, kTokensMax);
   estimate.amounts.output_tokens = std::min(estimate.amounts.output_tokens, kTokensMax);
-  return estimate;
+}
+
+Estimate Estimates::estimate(std::string_view model, std::string_view client, std::string_view body,
+                             const std::optional<wire::Cost>& stated) const {
+  Estimate result;
+  const bool all_stated = stated && stated->input_tokens && stated->output_tokens;
+  if (!all_stated) {
+    const BodyEstimate seen = estimate_body(body);
+    result = estimate(
+        model, client,
+        Guess{.input_tokens = seen.text_tokens + seen.media * media_tokens_, .max_output = seen.max_output});
+  }
+  put_stated(stated, result);
+  return result;
+}
+
+Estimate Estimates::estimate(std::string_view model, std::string_view client, std::int64_t tokens,
+                             const std::optional<wire::Cost>& stated) const {
+  Estimate result =
+      estimate(model, client, Guess{.input_tokens = tokens, .max_output = {}, .learned_from = false});
+  put_stated(stated, result);
+  return result;
 }
 
 void Estimates::learn(std::string_view model, std::string_view client, std::uint32_t raw_input,
                       const wire::Usage& usage) {
+  if (usage.input_tokens == 0 && usage.output_tokens == 0) return;
   const auto learn_in = [&](Series* series) {
     if (series == nullptr) return;
     if (raw_input > 0 && usage.input_tokens.value_or(0) > 0)

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include <absl/container/flat_hash_map.h>
+#include <absl/container/node_hash_map.h>
 
 #include <lanemq/messages.hpp>
 
 #include "broker/core/amounts.hpp"
+#include "broker/core/intrusive_list.hpp"
 #include "broker/core/string_hash.hpp"
 
 namespace lanemq::core {
@@ -23,12 +25,19 @@ struct Estimate {
   std::uint32_t raw_input = 0;  ///< before correction; 0: the client stated it, nothing is learned from it
 };
 
+/// Of a body that nobody looks into, about.
+inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
+  constexpr std::size_t kBytesPerToken = 4;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(bytes / kBytesPerToken + 1, 1'000'000'000));
+}
+
 /// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
 /// client of it, how far the guess of the input is off (a moving ratio), and how long answers are (a decaying
 /// histogram, of which the 90th percentile is taken).
 class Estimates {
  public:
-  /// Models and clients of models about which something is kept; beyond it only what is known is corrected.
+  /// Models and clients of models about which something is kept. Beyond it the client makes way of whom
+  /// nothing was learned for longest, and a model only where there are models alone.
   static constexpr std::size_t kSeriesMax = 4096;
 
   /// `media_tokens`: for each image, sound or file in a body; `output_default`: of a model nobody has seen.
@@ -38,7 +47,11 @@ class Estimates {
   /// What a client states counts as it stands.
   Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& stated) const;
-  /// What an attempt of a job so estimated really used.
+  /// Of a body that cannot be looked into now, and is taken for so many tokens: nothing is learned from it.
+  Estimate estimate(std::string_view model, std::string_view client, std::int64_t tokens,
+                    const std::optional<wire::Cost>& stated) const;
+  /// What an attempt of a job so estimated really used. A call that took no tokens at all is no model's
+  /// answer, and says nothing of answers.
   void learn(std::string_view model, std::string_view client, std::uint32_t raw_input,
              const wire::Usage& usage);
   std::size_t size() const { return series_.size(); }
@@ -48,6 +61,10 @@ class Estimates {
   static constexpr std::size_t kClasses = 96;
 
   struct Series {
+    bool of_client = false;
+    ListHook<Series> hook;  ///< among those of models or those of clients
+    const std::string* name = nullptr;
+
     double ratio = 1;
     std::uint32_t samples = 0;
     std::uint32_t outputs = 0;  ///< the sum of the classes
@@ -61,9 +78,20 @@ class Estimates {
   const std::string& key(std::string_view model, std::string_view client) const;
   const Series* find(std::string_view model, std::string_view client) const;
   Series* series(std::string_view model, std::string_view client);
+  using List = IntrusiveList<Series, &Series::hook>;
+  List& list_of(const Series& series) { return series.of_client ? clients_ : models_; }
+  bool make_way(bool for_client);
+  struct Guess {
+    std::int64_t input_tokens = 0;
+    std::optional<std::int64_t> max_output;
+    bool learned_from = true;
+  };
+  Estimate estimate(std::string_view model, std::string_view client, const Guess& guess) const;
+  static void put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate);
 
   std::int64_t media_tokens_, output_default_;
-  absl::flat_hash_map<std::string, Series, StringHash, StringEqual> series_;
+  absl::node_hash_map<std::string, Series, StringHash, StringEqual> series_;
+  List models_, clients_;    // by when something was learned of them, the latest last
   mutable std::string key_;  // the last one, for its memory
 };
 

@@ -195,5 +195,41 @@ TEST(Estimates, what_a_client_states_wins_over_what_its_body_says) {
   EXPECT_FALSE(estimate.output_bound);
 }
 
+TEST(Estimates, who_was_last_heard_of_makes_way_and_models_stay) {
+  Estimates estimates(1600, 512);
+  const auto expected = [&](const std::string& model, const std::string& client) {
+    return estimates.estimate(model, client, chat(R"("x")"), std::nullopt).amounts.output_tokens;
+  };
+  const auto learn = [&](const std::string& model, const std::string& client, std::int64_t output) {
+    for (int i = 0; i < 10; ++i)
+      estimates.learn(model, client, 10, usage(20, output));
+  };
+  learn("old", "first", 3000);
+  learn("old", "second", 3000);
+  for (int i = 0; i < 100'000; ++i)
+    estimates.learn("old", "", 10, usage(20, 5));
+  for (std::size_t i = 0; i < Estimates::kSeriesMax; ++i) {
+    if (i % 1000 == 0) learn("old", "second", 3000);
+    learn("old", "user-" + std::to_string(i), 5);
+  }
+  learn("new", "", 3000);
+
+  EXPECT_EQ(estimates.size(), Estimates::kSeriesMax);
+  EXPECT_GE(expected("new", ""), 3000);
+  EXPECT_GE(expected("old", "second"), 3000) << "it was there all the time";
+  EXPECT_LT(expected("old", "first"), 100) << "that of its model";
+  EXPECT_LT(expected("old", "user-" + std::to_string(Estimates::kSeriesMax - 1)), 100);
+}
+
+TEST(Estimates, a_call_that_took_no_tokens_says_nothing_of_answers) {
+  Estimates estimates(1600, 512);
+  for (int i = 0; i < 100; ++i)
+    estimates.learn("m", "", 10, usage(0, 0));
+  EXPECT_EQ(estimates.estimate("m", "", chat(R"("x")"), std::nullopt).amounts.output_tokens, 512);
+  for (int i = 0; i < 100; ++i)
+    estimates.learn("embedding", "", 10, usage(8, 0));
+  EXPECT_LE(estimates.estimate("embedding", "", chat(R"("x")"), std::nullopt).amounts.output_tokens, 1);
+}
+
 }  // namespace
 }  // namespace lanemq::core
