@@ -100,5 +100,18 @@ TEST(ReadBody, does_not_read_what_is_too_long) {
   EXPECT_FALSE(read_body(long_body).usage);
 }
 
+TEST(ReadBody, an_answer_without_output_has_none) {
+  const BodyFacts both = read_body(R"({"data":[],"usage":{"prompt_tokens":8,"total_tokens":8}})");
+  EXPECT_EQ(both.usage->input_tokens, 8);
+  EXPECT_EQ(both.usage->output_tokens, 0);
+
+  const BodyFacts total = read_body(R"({"usage":{"total_tokens":12}})");
+  EXPECT_EQ(total.usage->input_tokens, 12);
+  EXPECT_EQ(total.usage->output_tokens, 0);
+
+  const BodyFacts rest = read_body(R"({"usage":{"prompt_tokens":8,"total_tokens":20}})");
+  EXPECT_EQ(rest.usage->output_tokens, 12);
+}
+
 }  // namespace
 }  // namespace lanemq::worker

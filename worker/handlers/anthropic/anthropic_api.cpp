@@ -36,7 +36,12 @@ EventFacts read_anthropic_event(const SseEvent& event) {
   EventFacts facts;
   std::string_view type = unquoted(member_of(event.data, "type"));
   if (type.empty()) type = event.name;
-  if (type == "content_block_delta") return facts;
+  if (type == "content_block_delta") {
+    const std::string_view delta = member_of(event.data, "delta");
+    for (const std::string_view text : {"text", "thinking", "partial_json"})
+      facts.content_bytes += member_of(delta, text).size();
+    return facts;
+  }
   if (type == "ping") {
     facts.kind = EventKind::noise;
   } else if (type == "message_start") {

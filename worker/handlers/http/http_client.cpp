@@ -539,7 +539,10 @@ class HttpClient::Engine {
     const Blob body = bytes->empty() ? Blob() : Blob::own(bytes, *bytes);
     if (call.status >= 200 && call.status <= 299) {
       wire::Usage usage;
-      if (call.headers.is_json()) usage = read_body(body.bytes()).usage.value_or(usage);
+      if (request.takes_no_tokens)
+        usage.input_tokens = usage.output_tokens = 0;
+      else if (call.headers.is_json())
+        usage = read_body(body.bytes()).usage.value_or(usage);
       usage.requests = 1;
       request.done.success(body, usage, call.headers.limits());
     } else {

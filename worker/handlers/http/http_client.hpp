@@ -48,7 +48,8 @@ struct HttpCall {
   std::shared_ptr<const HttpHeaders> headers;  ///< not null
   std::vector<std::string> lines{};            ///< `Name: value`: headers of this call alone
   wire::Lease lease;
-  Blob body;  ///< of a post
+  Blob body;                     ///< of a post
+  bool takes_no_tokens = false;  ///< no model reads or writes for it, whatever the answer says
   std::optional<CallTimes> times{};
   std::optional<TimePoint> deadline;
   std::size_t answer_bytes_max = 0;        ///< of an answer that is collected

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/http/upstream_body.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -25,7 +26,7 @@ void take_count(std::string_view value, Count& count) {
 }
 
 struct Counts {
-  Count input, output, cached, cache_creation, reasoning;
+  Count input, output, total, cached, cache_creation, reasoning;
 };
 
 /// Goes through the object that comes next, if one does, and gives each member to `take`, which goes on
@@ -60,6 +61,8 @@ void read_usage(JsonCursor& cursor, Counts& counts) {
       take_count(value, counts.input);
     else if (is("completion_tokens") || is("output_tokens"))
       take_count(value, counts.output);
+    else if (is("total_tokens"))
+      take_count(value, counts.total);
     else if (is("cache_read_input_tokens"))
       take_count(value, counts.cached);
     else if (is("cache_creation_input_tokens"))
@@ -97,6 +100,14 @@ Count input_of(const Counts& counts) {
   return *counts.input + (*counts.cache_creation <= room ? *counts.cache_creation : 0);
 }
 
+/// Of an answer that has none, as that of embeddings, some upstreams say the input and the total, some the
+/// total alone.
+void fill_from_total(Counts& counts) {
+  if (!counts.total || counts.output) return;
+  if (!counts.input) counts.input = counts.total;
+  counts.output = std::max<std::int64_t>(*counts.total - *counts.input, 0);
+}
+
 }  // namespace
 
 BodyFacts read_body(std::string_view json) {
@@ -116,6 +127,7 @@ BodyFacts read_body(std::string_view json) {
     else if (is("message") || is("error"))
       take_text(value, false, facts.error_message);
   });
+  fill_from_total(counts);
   const Count input = input_of(counts);
   if (input || counts.output || counts.cached || counts.reasoning) {
     facts.usage.emplace();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/model/event_answer.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,9 @@
 
 namespace lanemq::worker {
 namespace {
+
+/// At least, of an answer's text: a character of Chinese.
+constexpr std::int64_t kBytesPerToken = 3;
 
 void take_over(std::optional<std::int64_t>& count, const std::optional<std::int64_t>& newer) {
   if (newer) count = newer;
@@ -62,6 +66,9 @@ AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
       break;
     case EventKind::content:
       has_content_ = true;
+      ++content_events_;
+      content_bytes_ +=
+          static_cast<std::int64_t>(facts.content_bytes > 0 ? facts.content_bytes : event.data.size());
       break;
     case EventKind::last:
       is_complete_ = true;
@@ -103,7 +110,16 @@ bool EventAnswer::pass_on(Completion& done) {
   return more;
 }
 
+/// Of a stream that breaks off nobody says what it had cost: it is reckoned by what came of it, rather too
+/// much than too little. What came of nothing but thoughts that are not shown nobody can reckon.
 wire::Usage EventAnswer::usage_so_far() const {
+  wire::Usage usage = said_usage();
+  if (!usage.output_tokens && content_events_ > 0)
+    usage.output_tokens = std::max(content_events_, content_bytes_ / kBytesPerToken + 1);
+  return usage;
+}
+
+wire::Usage EventAnswer::said_usage() const {
   wire::Usage usage = usage_;
   usage.requests = 1;
   // What it had said by then of its output is no count of what was made.
@@ -119,7 +135,7 @@ AnswerOutcome EventAnswer::outcome(std::optional<JobFailure> broken) {
   }
   if (failure_) return failed(std::move(*failure_));
   if (!is_complete_) return failed(broken_off(std::move(broken)));
-  AnswerOutcome outcome{.usage = usage_so_far()};
+  AnswerOutcome outcome{.usage = said_usage()};
   if (options_.in_pieces || events_.empty()) return outcome;
   const auto body = std::make_shared<const std::string>(std::move(events_));
   events_.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ class EventAnswer final : public AnswerReader {
  private:
   Step take_event(const SseEvent& event);
   void take_usage(const EventFacts& facts);
+  wire::Usage said_usage() const;
   Step stop(JobFailure failure);
   bool may_pass_on() const { return options_.in_pieces && (has_content_ || is_complete_); }
   JobFailure broken_off(std::optional<JobFailure> broken) const;
@@ -57,6 +59,7 @@ class EventAnswer final : public AnswerReader {
   bool has_content_ = false, is_complete_ = false;
   wire::Usage usage_;
   bool usage_is_whole_ = false;
+  std::int64_t content_events_ = 0, content_bytes_ = 0;
   std::optional<JobFailure> failure_;
 };
 

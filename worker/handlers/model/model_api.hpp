@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "worker/handlers/sse/sse_parser.hpp"
@@ -22,7 +23,8 @@ struct EventFacts {
   std::string_view usage{};    ///< a JSON object; empty: it has none
   bool usage_is_whole = true;  ///< the answer's output is counted in it
   bool has_only_usage = false;
-  std::string_view error{};  ///< of an error: the JSON object with its type, code and message
+  std::size_t content_bytes = 0;  ///< about, of the text and the calls in it; 0: not known
+  std::string_view error{};       ///< of an error: the JSON object with its type, code and message
 };
 
 /// How a model API speaks, as far as a worker has to know it.

@@ -18,6 +18,13 @@ HttpTarget without_last_slash(HttpTarget target) {
   return target;
 }
 
+/// Counting the tokens of a request takes none of it, nor does cancelling or reading what was made before.
+bool takes_no_tokens(HttpMethod method, std::string_view path) {
+  path = path.substr(0, path.find('?'));
+  return method != HttpMethod::post || path.ends_with("/count_tokens") || path.ends_with("/input_tokens") ||
+         path.ends_with("/cancel");
+}
+
 bool names(std::string_view line, std::string_view header) {
   return line.substr(0, line.find(':')) == header;
 }
@@ -59,6 +66,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
                                                                  .strips_usage = edited.usage_added,
                                                                  .answer_bytes_max = job.answer_bytes_max});
+  const bool free = takes_no_tokens(method, path);
   client().call({.target = target_,
                  .path = std::move(path),
                  .method = method,
@@ -66,6 +74,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
                  .lines = header_lines(job, std::move(meta), *headers),
                  .lease = job.lease,
                  .body = std::move(body),
+                 .takes_no_tokens = free,
                  .times = times_.of(job.lane),
                  .deadline = job.deadline,
                  .answer_bytes_max = job.answer_bytes_max,

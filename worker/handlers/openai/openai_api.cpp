@@ -15,10 +15,11 @@ bool says_something(std::string_view value) {
 /// What the `choices` of a chunk hold.
 struct Choices {
   bool present = false, empty = true, content = false;
+  std::size_t bytes = 0;  ///< of content
 };
 
 /// A `delta` that names the role alone is no content yet.
-bool delta_has_content(JsonCursor& cursor) {
+bool delta_has_content(JsonCursor& cursor, std::size_t& bytes) {
   if (!cursor.enter_object()) {
     cursor.value();
     return false;
@@ -27,12 +28,14 @@ bool delta_has_content(JsonCursor& cursor) {
   std::string_view key;
   while (cursor.member(key)) {
     const std::string_view value = cursor.value();
-    content = content || (key != "role" && says_something(value));
+    if (key == "role" || !says_something(value)) continue;
+    content = true;
+    bytes += value.size();
   }
   return content;
 }
 
-bool choice_has_content(JsonCursor& cursor) {
+bool choice_has_content(JsonCursor& cursor, std::size_t& bytes) {
   if (!cursor.enter_object()) {
     cursor.value();
     return true;
@@ -41,10 +44,11 @@ bool choice_has_content(JsonCursor& cursor) {
   std::string_view key;
   while (cursor.member(key)) {
     if (key == "delta") {
-      content = delta_has_content(cursor) || content;
+      content = delta_has_content(cursor, bytes) || content;
     } else {
       const std::string_view value = cursor.value();
       content = content || ((key == "text" || key == "finish_reason") && says_something(value));
+      if (key == "text") bytes += value.size();
     }
   }
   return content;
@@ -58,7 +62,7 @@ Choices read_choices(JsonCursor& cursor) {
   }
   while (cursor.element()) {
     choices.empty = false;
-    choices.content = choice_has_content(cursor) || choices.content;
+    choices.content = choice_has_content(cursor, choices.bytes) || choices.content;
   }
   return choices;
 }
@@ -108,6 +112,7 @@ EventFacts read_openai_event(const SseEvent& event) {
       const std::string_view value = cursor.value();
       if (key == "usage" && value.starts_with('{')) facts.usage = value;
       if (key == "error" && says_something(value)) facts.error = value;
+      if (key == "delta") facts.content_bytes = value.size();
       if (key == "type" && value.starts_with('"')) type = value.substr(1, value.size() - 2);
     }
   }
@@ -121,6 +126,7 @@ EventFacts read_openai_event(const SseEvent& event) {
   } else if (choices.present) {
     facts.kind = choices.content ? EventKind::content : EventKind::opening;
     facts.has_only_usage = choices.empty && !facts.usage.empty();
+    facts.content_bytes = choices.bytes;
   }
   return facts;
 }
