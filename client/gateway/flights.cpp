@@ -94,6 +94,7 @@ void Flight::submit_step() {
   job.end_when_limited =
       plan_.route && step_ + 1 < plan_.steps.size() && falls_back(*plan_.route, {.code = "limited"});
   job.meta = plan_.meta;
+  job.cost = plan_.cost;
   ++gateway.metrics.jobs;
   if (step.max_wait > milliseconds(0) && step_ + 1 < plan_.steps.size()) {
     if (!step_timer_) step_timer_ = gateway.loop.timer();

@@ -28,6 +28,7 @@ struct JobPlan {
   std::vector<RouteStep> steps{};                ///< at least one, each with its service
   std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
+  std::optional<wire::Cost> cost{};  ///< what is known of it beforehand
   Blob body{};
   bool stream = false;
   bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again

@@ -92,6 +92,13 @@ std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier)
   return {bytes.begin(), bytes.end()};
 }
 
+std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path) {
+  if (path == "/v1/embeddings") return wire::Cost{.output_tokens = 0};
+  if (method != "POST" || path.ends_with("/count_tokens") || path.ends_with("/cancel"))
+    return wire::Cost{.input_tokens = 0, .output_tokens = 0};
+  return std::nullopt;
+}
+
 tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
   CallerPatience patience;
   if (const std::string* text = headers.find("x-lanemq-timeout-ms")) {
@@ -223,6 +230,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
       !fields.service_tier.empty() && caller.forwards_service_tier(settings.forward_service_tier)
           ? ServiceTier::goes_on
           : ServiceTier::stays);
+  plan.cost = stated_cost(request.method, request.path);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
                                       std::to_string(kForwardedBytesMax) + " bytes"));

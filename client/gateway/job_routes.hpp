@@ -45,6 +45,11 @@ enum class ServiceTier : unsigned char { stays, goes_on };
 /// those headers that go on to the upstream.
 std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier);
 
+/// What the broker is told that the request costs, of what is known without a look into it: a model writes
+/// nothing for embeddings, and neither reads nor writes where tokens are counted or what was made before is
+/// read.
+std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path);
+
 /// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK says it reads.
 struct CallerPatience {
   std::optional<std::chrono::milliseconds> asked{};  ///< of x-lanemq-timeout-ms

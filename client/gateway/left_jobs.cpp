@@ -158,6 +158,7 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.request.model = step.model;
   job.request.meta =
       upstream_meta(endpoint->api, call, forwards_tier ? ServiceTier::goes_on : ServiceTier::stays);
+  job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);

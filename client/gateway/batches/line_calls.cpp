@@ -54,6 +54,7 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
   }
   return {.request = {.service = std::move(step.service),
                       .model = std::move(step.model),
+                      .cost = stated_cost(call.method, call.path),
                       .meta = upstream_meta(batch.api, call, ServiceTier::stays)},
           .body = edited_object(body, edits)};
 }

@@ -141,5 +141,22 @@ TEST(UpstreamMeta, says_the_path_as_the_upstream_has_it_and_only_known_headers) 
             std::string::npos);
 }
 
+TEST(StatedCost, is_what_is_known_without_a_look) {
+  EXPECT_FALSE(stated_cost("POST", "/v1/chat/completions"));
+  EXPECT_FALSE(stated_cost("POST", "/v1/messages"));
+  const auto embeddings = stated_cost("POST", "/v1/embeddings");
+  ASSERT_TRUE(embeddings);
+  EXPECT_FALSE(embeddings->input_tokens);
+  EXPECT_EQ(embeddings->output_tokens, 0);
+  for (const auto& [method, path] :
+       {std::pair{"GET", "/v1/models"}, std::pair{"POST", "/v1/messages/count_tokens"},
+        std::pair{"DELETE", "/v1/responses/r1"}, std::pair{"POST", "/v1/responses/r1/cancel"}}) {
+    const auto nothing = stated_cost(method, path);
+    ASSERT_TRUE(nothing) << path;
+    EXPECT_EQ(nothing->input_tokens, 0) << path;
+    EXPECT_EQ(nothing->output_tokens, 0) << path;
+  }
+}
+
 }  // namespace
 }  // namespace lanemq::gateway
