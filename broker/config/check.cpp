@@ -10,6 +10,9 @@ namespace lanemq {
 namespace config {
 namespace {
 
+/// Of a budget: what its windows can count.
+constexpr std::int64_t kLimitMax = 1'000'000'000'000;
+
 using core::BudgetOptions;
 using core::ClientOptions;
 using core::KeyOptions;
@@ -35,7 +38,8 @@ void check_length(const std::string& text, const std::string& what) {
 void check_rates(const std::vector<RateOptions>& rates, core::WindowKind window, const std::string& where) {
   for (const RateOptions& rate : rates) {
     if (rate.limit == 0) throw ConfigError(where + " has a capacity for " + rate.name + " but no limit");
-    if (rate.limit > 1'000'000'000) throw ConfigError(where + ": " + rate.name + " is over 1000000000");
+    if (rate.limit > kLimitMax)
+      throw ConfigError(where + ": " + rate.name + " is over " + std::to_string(kLimitMax));
     const std::int64_t most =
         window == core::WindowKind::sliding ? std::max<std::int64_t>(rate.limit / 2, 1) : rate.limit;
     if (rate.capacity > most)

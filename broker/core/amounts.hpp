@@ -26,7 +26,14 @@ struct Amounts {
     }
     return requests;
   }
+  bool operator==(const Amounts&) const = default;
 };
+
+inline Amounts sum_of(const Amounts& a, const Amounts& b) {
+  return {.requests = a.requests + b.requests,
+          .input_tokens = a.input_tokens + b.input_tokens,
+          .output_tokens = a.output_tokens + b.output_tokens};
+}
 
 /// What counts where jobs share: tokens, or one where they are not counted.
 inline std::int64_t cost_of(const Amounts& amounts) {

@@ -16,6 +16,7 @@ void AnswerStream::begin_attempt() {
 
 void AnswerStream::restore(std::int64_t sent) {
   begun_ = sent > 0;
+  whole_ = !begun_;
   first_ = next_ = sent;
   placed_ = false;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <lanemq/blob.hpp>
@@ -45,6 +46,8 @@ class AnswerStream {
   const Blob& chunk(std::int64_t seq) const { return at(seq).body; }
   /// Bytes of the stream up to the end of a chunk, as far as that is still known.
   std::uint64_t bytes_until(std::int64_t seq) const;
+  /// Bytes of the whole stream so far; none where an earlier life of the broker had a part of it.
+  std::optional<std::uint64_t> bytes() const { return whole_ ? std::optional(bytes_) : std::nullopt; }
   /// What is kept counts for so many bytes.
   std::size_t kept_bytes() const;
 
@@ -90,7 +93,7 @@ class AnswerStream {
   std::int64_t taken_ = -1, said_ = -1;
   std::uint64_t taken_bytes_ = 0, said_bytes_ = 0;
   std::uint64_t dropped_bytes_ = 0, bytes_ = 0;  // of the stream: up to first_, up to next_
-  bool placed_ = true, begun_ = false;
+  bool placed_ = true, begun_ = false, whole_ = true;
 };
 
 }  // namespace lanemq::core

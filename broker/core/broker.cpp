@@ -16,6 +16,8 @@ constexpr std::size_t kResultLines = 2;
 /// How much that has come due one turn takes: some 2 ms of work. The rest is for the next turns, which come
 /// at once, so that whoever else wants something is served in between.
 constexpr std::size_t kDueInATurn = 1000;
+/// What a body that is on disk alone is taken for at least: small ones are never left there.
+constexpr std::uint32_t kStoredTokensLeast = 256;
 
 }  // namespace
 
@@ -34,6 +36,7 @@ Broker::Broker(Options options, std::uint64_t seed)
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
   for (const LaneOptions& lane : options_.lanes) {
     lanes_.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes_.size())));
+    lanes_.back()->appraise = [this](Job& job) { appraise(job); };
     if (lane.is_default) default_lane_ = lanes_.back().get();
   }
   apply_guards();
@@ -70,9 +73,34 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   options_.budgets = changed.budgets;
   parking_.leave_all();
   budgets_.configure(options_.budgets, now);
+  reappraise();
   apply_guards();
   options_.clients = changed.clients;
   clients_.configure(options_.clients);
+}
+
+/// A job is estimated when it comes, if a budget of it counts tokens then. It may be another one that does
+/// when its turn comes: since the configuration was read again, or in another life of the broker.
+void Broker::appraise(Job& job) {
+  const Expected expected = job.expected();
+  const BudgetSet budgets = job.stream().budgets();
+  const bool counted = budgets_.counts_tokens(budgets);
+  if (counted == expected.is_estimated()) return;
+  // A body that is on disk alone counts by what its bytes may be.
+  const std::uint32_t stored_tokens = job.body_stored ? std::max(expected.raw_input, kStoredTokensLeast) : 0;
+  if (!counted) return job.set_expected({.raw_input = stored_tokens});
+  const std::string_view model = job.text.get(JobText::model), client = job.text.get(JobText::client);
+  const std::optional<wire::Cost> cost = job.extra ? job.extra->cost : std::nullopt;
+  Estimate estimate = job.body_stored ? estimates_.estimate(model, client, stored_tokens, cost)
+                                      : estimates_.estimate(model, client, job.body().bytes(), cost);
+  fit(budgets, cost, estimate);
+  job.set_expected(expected_of(estimate));
+}
+
+void Broker::reappraise() {
+  for (const auto& lane : lanes_)
+    for (const auto& group : lane->groups())
+      group->reappraise();
 }
 
 void Broker::handle(const Event& event, TimePoint now) {
@@ -340,6 +368,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   }
   const bool ran = job.state == JobState::running;
   if (job.has_content()) {
+    if (Away* const away = job.away()) away->streamed_bytes = job.answer()->bytes();
     if (!ending) ending = std::make_unique<Ending>();
     ending->chunks = job.answer()->next();
   }
@@ -727,7 +756,11 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
   const Away& away = job.at_away();
   Worker& worker = *away.worker;
   const Lane& lane = *lanes_[job.lane];
-  const Outbox::Waiting waiting(outbox_, job.durable);
+  // A job that is not on disk waits only for what it takes to be there, and not even for that while the disk
+  // is full or stands still.
+  const bool waits = job.durable || (options_.store_durable && !store_full_ && !store_stalled_ &&
+                                     !budgets_.use_ahead(away.reservation));
+  const Outbox::Waiting waiting(outbox_, waits);
   wire::JobOffer offer;
   offer.job = static_cast<std::uint64_t>(job.number);
   offer.attempt = job.attempt;

@@ -74,9 +74,15 @@ class Broker {
         0;  ///< jobs whose lanes are not configured any more: they are in the default one
   };
   Restored restored(TimePoint now);
-  /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit.
-  void write_notes();
+  /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit. True if
+  /// notes_saved() is to be called when that is on disk.
+  bool write_notes();
   bool has_notes() const;
+  /// Something that is to be sent waits for the notes: they are written in this turn.
+  bool needs_notes() const { return options_.store_durable && budgets_.must_save(); }
+  void notes_saved() { budgets_.saved(); }
+  /// Nothing is handed over any more: the notes that are written next are the last ones.
+  void end_notes() { budgets_.end_leases(); }
 
   /// Something happened. Never dispatches: that is advance()'s.
   void handle(const Event& event, TimePoint now);
@@ -136,6 +142,7 @@ class Broker {
   std::optional<Refusal> too_large_for(BudgetSet budgets, std::string_view model, std::string_view client,
                                        const Blob& body, const std::optional<wire::Cost>& cost,
                                        Estimate& estimate);
+  void fit(BudgetSet budgets, const std::optional<wire::Cost>& stated, Estimate& estimate) const;
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
   /// Whether a body is left to the store: of those that it has, while much is in memory.
@@ -213,7 +220,7 @@ class Broker {
   void list_budgets(const AdminAsked& event, TimePoint now);
   void list_pauses(const AdminAsked& event, TimePoint now);
   void pause(const AdminAsked& event, TimePoint now);
-  void resume(const AdminAsked& event);
+  void resume(const AdminAsked& event, TimePoint now);
   void drain_workers(const AdminAsked& event, bool drain);
   void move_job(const AdminAsked& event);
   void change_limit(const AdminAsked& event, TimePoint now);
@@ -241,6 +248,12 @@ class Broker {
   void say_unknown_session(std::string_view address);
   void say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt);
   void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
+  std::int64_t bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
+                       TimePoint now);
+  Amounts used_by(const Job& job, const wire::Usage& usage, TimePoint now);
+  static std::int64_t streamed_tokens(const Job& job);
+  void learn(const Job& job, const wire::Usage& usage);
+  Duration asked_pause(const Job& job, std::int64_t retry_after_ms, TimePoint now);
   Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
   void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
   void retry_later(Job& job, const FailureReported& event, TimePoint now);
@@ -328,6 +341,8 @@ class Broker {
 
   // ---- the life of a job (broker.cpp)
   void apply_guards();
+  void appraise(Job& job);
+  void reappraise();
   void enqueue(Job& job);
   void leave_queue(Job& job);
   void take_place(Job& job, Worker& worker);
@@ -413,6 +428,7 @@ class Broker {
   std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above
   bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min
   Stats stats_;
+  TimePoint bounded_told_at_ = kNever;  // when it was last said that a word was out of bounds; kNever: never
   Outbox outbox_;
   Buffer scratch_, list_;
 };

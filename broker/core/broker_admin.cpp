@@ -110,7 +110,7 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::pause:
       return pause(event, now);
     case AdminVerb::resume:
-      return resume(event);
+      return resume(event, now);
     case AdminVerb::drain:
       return drain_workers(event, true);
     case AdminVerb::move:
@@ -490,7 +490,8 @@ void Broker::pause(const AdminAsked& event, TimePoint now) {
   answer_pause(event, true, changed);
 }
 
-void Broker::resume(const AdminAsked& event) {
+/// A budget's operator takes back what its upstream said, too.
+void Broker::resume(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   if (fields.what == "worker") return drain_workers(event, false);
   const std::optional<PauseKind> kind = pause_kind(fields.what);
@@ -499,13 +500,18 @@ void Broker::resume(const AdminAsked& event) {
                   bad_question("field \"what\" must be lane, service, client, budget or worker"));
   if (const auto why = not_there(*kind, fields.name)) return refuse(event.from, fields.ref, {}, *why);
   const std::string name(fields.name);
-  const bool changed = pauses_.find(*kind, name) != nullptr;
-  if (changed && !fields.dry_run) {
+  const bool paused = pauses_.find(*kind, name) != nullptr;
+  const auto budget =
+      static_cast<std::size_t>(*kind == PauseKind::budget ? budget_named(name) - budgets_.all().data() : 0);
+  const bool lifts = *kind == PauseKind::budget && budgets_.can_lift(budget, now);
+  if (paused && !fields.dry_run) {
     pauses_.remove(*kind, name);
     set_paused(*kind, name, false);
-    note_change(event, fields.what, name, {});
   }
-  answer_pause(event, false, changed);
+  if (lifts && !fields.dry_run) budgets_.lift(budget, now);
+  if ((paused || lifts) && !fields.dry_run)
+    note_change(event, fields.what, name, lifts ? "what its upstream said is forgotten" : "");
+  answer_pause(event, false, paused || lifts);
 }
 
 /// How it stands now, or would without a dry run.
@@ -734,6 +740,7 @@ void Broker::change_limit(const AdminAsked& event, TimePoint now) {
     options_.budgets = options->budgets;
     parking_.leave_all();
     budgets_.change_limits(*wanted, now);
+    reappraise();
     note_change(event, "budget", fields.name, assignment(fields));
   }
   answer(event, setting(fields, "budget", changed));

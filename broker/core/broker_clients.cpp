@@ -158,13 +158,18 @@ std::optional<Refusal> Broker::too_large_for(BudgetSet budgets, std::string_view
                                              const std::optional<wire::Cost>& cost, Estimate& estimate) {
   if (!budgets_.counts_tokens(budgets)) return std::nullopt;
   estimate = estimates_.estimate(model, client, body.bytes(), cost);
-  if (budgets_.counts_bound(budgets) && estimate.output_bound)
-    estimate.amounts.output_tokens = *estimate.output_bound;
-  else if (!cost || !cost->output_tokens)
-    budgets_.cut_output(budgets, estimate.amounts);
+  fit(budgets, cost, estimate);
   const Obstacle limit = budgets_.unsatisfiable(budgets, estimate.amounts);
   if (!limit) return std::nullopt;
   return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
+}
+
+/// As the budgets of the job count it.
+void Broker::fit(BudgetSet budgets, const std::optional<wire::Cost>& stated, Estimate& estimate) const {
+  if (budgets_.counts_bound(budgets) && estimate.output_bound)
+    estimate.amounts.output_tokens = *estimate.output_bound;
+  else if (!stated || !stated->output_tokens)
+    budgets_.cut_output(budgets, estimate.amounts);
 }
 
 /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
@@ -195,6 +200,8 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
                                                         to.lane->options().name, to.client->options.tenant);
   if (auto why = too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate))
     return why;
+  if (to.spilled && !budgets_.counts_tokens(budgets))
+    to.estimate.raw_input = tokens_of_bytes(event.body.size());
   if (fields.limited == kLimitedEnd && !fields.delay_ms) return limited(budgets, now);
   return std::nullopt;
 }

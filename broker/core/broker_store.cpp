@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "broker/core/broker.hpp"
 #include "broker/core/check.hpp"
@@ -22,7 +24,10 @@ constexpr std::uint64_t kGenerationsAhead = 4096, kGenerationsLeft = 2048;
 constexpr int kReadAhead = 8;
 
 // Notes.
-constexpr std::string_view kNumbers = "numbers", kSeed = "seed", kBudget = "budget ";
+constexpr std::string_view kNumbers = "numbers", kSeed = "seed";
+/// Of a budget's own limits, and of an account of its keys: the budget's name, a line's end, the account's.
+/// Earlier versions have all accounts in the first.
+constexpr std::string_view kBudget = "budget ", kBudgetAccount = "account ";
 
 const History kNoHistory;
 
@@ -152,11 +157,16 @@ bool Broker::has_notes() const {
   return options_.store_durable && budgets_.any_unsaved();
 }
 
-void Broker::write_notes() {
-  if (!options_.store_durable) return;
-  for (const Budget* budget : budgets_.take_unsaved())
-    write_note(std::string(kBudget) + budget->options.name, budgets_.save(*budget, epoch_us()),
-               outbox_.writes);
+bool Broker::write_notes() {
+  if (!options_.store_durable || !budgets_.any_unsaved()) return false;
+  for (const Budgets::Part& part : budgets_.take_unsaved()) {
+    const Budget& budget = budgets_.all()[part.budget];
+    std::string name(part.account == Budgets::kOwnLimits ? kBudget : kBudgetAccount);
+    name += budget.options.name;
+    if (part.account != Budgets::kOwnLimits) name += '\n' + budget.accounts[part.account].name;
+    write_note(name, budgets_.save(part, epoch_us()), outbox_.writes);
+  }
+  return budgets_.saving();
 }
 
 // ---- restoring ----------------------------------------------------------------------------------------
@@ -166,7 +176,7 @@ struct Broker::Restoring {
   std::vector<Job*> jobs;
   /// What is left of dead jobs, until their results come.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead;
-  std::vector<std::pair<std::string, std::vector<StoredEntry>>> budgets;
+  std::map<std::string, std::vector<StoredEntry>> budgets;  ///< by name: of all notes of each
   std::uint64_t arrival = 0;
   Restored count;
   bool seeded = false;
@@ -189,8 +199,15 @@ Result<void> Broker::restore_note(std::string_view name, std::string_view record
   } else if (name == kSeed && !entries->empty()) {
     body_hash_seed_ = static_cast<std::uint64_t>(entries->front().numbers.next());
     all.seeded = true;
-  } else if (name.starts_with(kBudget)) {
-    all.budgets.emplace_back(name.substr(kBudget.size()), std::move(*entries));
+  } else if (name.starts_with(kBudget) || name.starts_with(kBudgetAccount)) {
+    const bool of_account = name.starts_with(kBudgetAccount);
+    name.remove_prefix(of_account ? kBudgetAccount.size() : kBudget.size());
+    const std::size_t end = of_account ? std::min(name.find('\n'), name.size()) : name.size();
+    if (of_account)
+      for (StoredEntry& entry : *entries)
+        entry.name = Budgets::account_entry(name.substr(std::min(end + 1, name.size())), entry.name);
+    std::vector<StoredEntry>& known = all.budgets[std::string(name.substr(0, end))];
+    std::move(entries->begin(), entries->end(), std::back_inserter(known));
   }
   return {};
 }
@@ -252,9 +269,10 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   Client& client = clients_.named(client_name);
   Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
                                                         lane.options().name, client.options.tenant));
-  const Expected expected{.input_tokens = state->input_tokens,
-                          .output_tokens = state->output_tokens,
-                          .raw_input = state->raw_input};
+  Expected expected{.input_tokens = state->input_tokens,
+                    .output_tokens = state->output_tokens,
+                    .raw_input = state->raw_input};
+  if (stored && !expected.is_estimated()) expected.raw_input = tokens_of_bytes(body_bytes);
   Job* const made = jobs_.restore(
       JobNumber{number}, {.parts = texts, .body_hash = state->body_hash, .expected = stated(expected)});
   if (made == nullptr)
@@ -367,6 +385,7 @@ Broker::Restored Broker::restored(TimePoint now) {
   }
   for (const auto& [name, entries] : all.budgets)
     if (Budget* const budget = budget_named(name)) budgets_.restore(*budget, entries, epoch_us(), now);
+  budgets_.save_all();  // as this version does, whichever wrote it
   write_numbers();
   if (!all.seeded) {
     StoredNumbers seed;

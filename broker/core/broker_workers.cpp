@@ -25,6 +25,14 @@ constexpr std::size_t kToldUnknownMax = 1024;
 constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
 /// How long an upstream that is limited and says no time is left alone.
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
+/// What an outcome may say that was used, of each resource.
+constexpr std::int64_t kUsageMax = 1'000'000'000;
+/// Tokens of one attempt that move its client's turn back: as many as models take.
+constexpr std::int64_t kTurnTokensMax = 1'000'000;
+/// Bytes of a streamed answer to a token at least, where nobody counts tokens: a character of Chinese.
+constexpr std::uint64_t kStreamedBytesPerToken = 3;
+/// How often it is told that a word of an upstream is out of bounds.
+constexpr Duration kBoundedNoticePause = std::chrono::minutes(1);
 
 std::string session_name(std::mt19937_64& random) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -229,19 +237,76 @@ void Broker::flush_acks(Worker& worker) {
 void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now) {
   Away& away = job.at_away();
   if (!usage) return budgets_.settle(away.reservation, std::nullopt, now);
-  Amounts used = away.reservation.amounts();
-  used.requests = usage->requests.value_or(used.requests);
-  used.input_tokens = usage->input_tokens.value_or(used.input_tokens);
-  used.output_tokens = usage->output_tokens.value_or(used.output_tokens);
+  const Amounts used = used_by(job, *usage, now);
   if (budgets_.counts_tokens(away.reservation.set)) {
-    const std::int64_t more = used.input_tokens + used.output_tokens - cost_of(away.reservation.amounts());
+    const std::int64_t expected = cost_of(away.reservation.amounts());
+    const std::int64_t more =
+        std::min(used.input_tokens + used.output_tokens, std::max(kTurnTokensMax, expected)) - expected;
     job.stream().correct(*job.queue, more);
     away.charged += more;
-    if (!job.ended())
-      estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.expected().raw_input,
-                       *usage);
+    learn(job, *usage);
   }
   budgets_.settle(away.reservation, used, now);
+}
+
+/// What the attempt used: as its worker says, within bounds, and where it does not say it as the broker has
+/// seen, or else as was expected.
+Amounts Broker::used_by(const Job& job, const wire::Usage& usage, TimePoint now) {
+  Amounts used = job.at_away().reservation.amounts();
+  const auto take = [&](std::int64_t& amount, const std::optional<std::int64_t>& said) {
+    if (said) amount = bounded(*said, kUsageMax, "usage", job, now);
+  };
+  take(used.requests, usage.requests);
+  take(used.input_tokens, usage.input_tokens);
+  take(used.output_tokens, usage.output_tokens);
+  if (!usage.output_tokens) used.output_tokens = std::min(used.output_tokens, streamed_tokens(job));
+  return used;
+}
+
+/// Estimates get better by what the attempt used. Of a job that has ended its client and its request are not
+/// known any more: what was used of an answer that nobody waited for says how long answers of its model are.
+void Broker::learn(const Job& job, const wire::Usage& usage) {
+  if (job.ended()) {
+    if (const KeptResult* const result = job.result()) estimates_.learn(result->model(), {}, 0, usage);
+    return;
+  }
+  wire::Usage counted = usage;
+  // What the client stated is no guess: nothing is learned of it.
+  if (job.extra && job.extra->cost && job.extra->cost->output_tokens) counted.output_tokens.reset();
+  estimates_.learn(job.text.get(JobText::model), job.text.get(JobText::client), job.expected().raw_input,
+                   counted);
+}
+
+/// As many tokens as a streamed answer can have had so far; no bound where none of it came, for then nobody
+/// knows how far it was.
+std::int64_t Broker::streamed_tokens(const Job& job) {
+  const std::optional<std::uint64_t> bytes = job.ended()         ? job.at_away().streamed_bytes
+                                             : job.has_content() ? job.answer()->bytes()
+                                                                 : std::nullopt;
+  if (!bytes || *bytes == 0) return kUsageMax;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes / kStreamedBytesPerToken + 1, kUsageMax));
+}
+
+/// What an upstream or a worker says, but no more than `most`: what is more is counted, and told, but not
+/// with each answer.
+std::int64_t Broker::bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
+                             TimePoint now) {
+  if (said <= most) return said;
+  ++stats_.upstream_words_bounded;
+  if (bounded_told_at_ == kNever || now - bounded_told_at_ >= kBoundedNoticePause) {
+    bounded_told_at_ = now;
+    outbox_.notices.push_back({.kind = Notice::Kind::upstream_word_bounded,
+                               .service = job.stream().service().name,
+                               .what = std::string(what),
+                               .said = said,
+                               .bound = most});
+  }
+  return most;
+}
+
+Duration Broker::asked_pause(const Job& job, std::int64_t retry_after_ms, TimePoint now) {
+  return std::chrono::milliseconds(
+      bounded(retry_after_ms, to_ms(kUpstreamPauseMax), "retry_after_ms", job, now));
 }
 
 /// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
@@ -342,9 +407,9 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReporte
     case ErrorClass::released:
       return requeue(job, Requeue::free, now + kReleasedPause, now);
     case ErrorClass::limited: {
-      const TimePoint until = now + (event.fields->retry_after_ms
-                                         ? Duration(std::chrono::milliseconds(*event.fields->retry_after_ms))
-                                         : kLimitedPause);
+      const TimePoint until =
+          now + (event.fields->retry_after_ms ? asked_pause(job, *event.fields->retry_after_ms, now)
+                                              : kLimitedPause);
       if (!event.fields->limits) budgets_.cut(reservation, now);
       const bool paused = budgets_.pause(reservation, until, now);
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
@@ -378,7 +443,7 @@ void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) 
   bound = std::min(bound, options_.backoff_max);
   Duration backoff(static_cast<Duration::rep>(random_() % (static_cast<std::uint64_t>(bound.count()) + 1)));
   if (event.fields->retry_after_ms)
-    backoff = std::max(backoff, Duration(std::chrono::milliseconds(*event.fields->retry_after_ms)));
+    backoff = std::max(backoff, asked_pause(job, *event.fields->retry_after_ms, now));
   requeue(job, Requeue::costs_attempt, now + backoff, now);
 }
 

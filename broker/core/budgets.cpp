@@ -218,15 +218,23 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   return best;
 }
 
-/// Calls `change` with every quota that the reservation was taken from, and the place of its budget.
+/// Calls `change` with every quota that the reservation was taken from, and its place.
+template <class Change>
+void Budgets::for_parts(const Reservation& reservation, Change change) {
+  const Set& set = sets_[reservation.set];
+  for (const std::size_t i : set.budgets)
+    change(budgets_[i].quota, Part{.budget = i});
+  if (reservation.key != Reservation::kNoKey)
+    change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
+}
+
+/// The same, where that changes something; with the place of its budget.
 template <class Change>
 void Budgets::for_quotas(const Reservation& reservation, Change change) {
-  const Set& set = sets_[reservation.set];
-  for (const std::size_t i : set.budgets) {
-    budgets_[i].unsaved = true;
-    change(budgets_[i].quota, i);
-  }
-  if (reservation.key != Reservation::kNoKey) change(account_of(reservation), set.pool);
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    note_change(part.budget, part.account);
+    change(quota, part.budget);
+  });
 }
 
 /// Requires: it has one.
@@ -268,12 +276,13 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
   LANEMQ_CHECK(reservation.held);
   reservation.held = false;
   const Amounts expected = reservation.amounts();
-  for_quotas(reservation, [&](Quota& quota, std::size_t budget) {
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
     Amounts counted = used.value_or(expected);
     // Such an upstream gives nothing back of what it was sent; a released job was not sent.
-    if (budgets_[budget].options.output == OutputCount::bound && counted.requests > 0)
+    if (budgets_[part.budget].options.output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
-    if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(budget);
+    if (counted != expected) note_change(part.budget, part.account);
+    if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
   });
   if (reservation.key != Reservation::kNoKey) --key_at(reservation).running;
 }
@@ -303,7 +312,8 @@ TimePoint Budgets::likely_affordable(BudgetSet set, const Claim& claim, TimePoin
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
-  const auto learn = [&](Quota& quota, std::size_t budget) {
+  const auto learn = [&](Quota& quota, std::size_t budget, std::size_t account = kOwnLimits) {
+    note_change(budget, account);
     if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
   };
   const Set& set = sets_[reservation.set];
@@ -316,29 +326,34 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
   Budget& pool = budgets_[set.pool];
   Quota& account = account_of(reservation);
   if (account.has_rates())
-    learn(account, set.pool);
+    learn(account, set.pool, key_at(reservation).account);
   else if (pool.accounts.size() == 1)
     learn(pool.quota, set.pool);
 }
 
 void Budgets::cut(const Reservation& reservation, TimePoint now) {
-  if (reservation.key != Reservation::kNoKey && account_of(reservation).has_rates())
+  if (reservation.key != Reservation::kNoKey && account_of(reservation).has_rates()) {
+    note_change(sets_[reservation.set].pool, key_at(reservation).account);
     return account_of(reservation).cut(now);
-  for (const std::size_t i : sets_[reservation.set].budgets)
+  }
+  for (const std::size_t i : sets_[reservation.set].budgets) {
+    note_change(i, kOwnLimits);
     budgets_[i].quota.cut(now);
+  }
 }
 
 void Budgets::succeeded(const Reservation& reservation) {
-  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.succeeded(reservation.taken_at); });
+  for_parts(reservation, [&](Quota& quota, const Part&) { quota.succeeded(reservation.taken_at); });
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
-  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.overloaded(reservation.taken_at, now); });
+  for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
 }
 
 bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
   const Set& set = sets_[reservation.set];
   if (reservation.key != Reservation::kNoKey) {
+    note_change(set.pool, key_at(reservation).account);
     if (account_of(reservation).pause(until, now)) ease(set.pool);
     return true;
   }
@@ -346,6 +361,7 @@ bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint n
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = true;
+    note_change(i, kOwnLimits);
     if (budgets_[i].quota.pause(until, now)) ease(i);
   }
   return any;
@@ -374,6 +390,7 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   Spending spending;
   if (key.state != Key::State::spent && reservation.taken_at >= key.since) {
     key.state = Key::State::spent;
+    note_change(sets_[reservation.set].pool, kOwnLimits);
     spending.news = true;
     ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
   }
@@ -394,6 +411,29 @@ void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
   }
   for (Set& set : sets_)
     describe(set);
+  save_all();
+}
+
+bool Budgets::lift(std::size_t place, TimePoint now) {
+  bool any = false;
+  const auto lift = [&](Quota& quota, std::size_t account) {
+    if (!quota.lift(now)) return;
+    note_change(place, account);
+    any = true;
+  };
+  Budget& budget = budgets_[place];
+  lift(budget.quota, kOwnLimits);
+  for (std::size_t account = 0; account < budget.accounts.size(); ++account)
+    lift(budget.accounts[account].quota, account);
+  if (any) ease(place);
+  return any;
+}
+
+bool Budgets::can_lift(std::size_t place, TimePoint now) {
+  Budget& budget = budgets_[place];
+  return budget.quota.can_lift(now) ||
+         std::any_of(budget.accounts.begin(), budget.accounts.end(),
+                     [&](Account& account) { return account.quota.can_lift(now); });
 }
 
 void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {
@@ -424,6 +464,7 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
   }
   for (Set& set : sets_)
     describe(set);
+  save_all();
 }
 
 }  // namespace lanemq::core

@@ -42,6 +42,7 @@ struct Account {
   std::string name;  ///< the quota_group, or the key's
   Quota quota;
   std::uint64_t saved_from = 0;  ///< the claim that was told last to leave it to others
+  bool unsaved = false;          ///< as of Budget
 };
 
 /// What an upstream allows, at work.
@@ -54,7 +55,7 @@ struct Budget {
   std::vector<Key> keys;          ///< likewise
   bool paused = false;            ///< by an operator
   bool eased = false;             ///< it is among those that may have room again
-  bool unsaved = false;           ///< what was taken of it has changed since it was last saved
+  bool unsaved = false;           ///< what counts of its own limits has changed since that was last saved
 
   void add_key(const KeyOptions& key);
 };
@@ -180,18 +181,47 @@ class Budgets {
   /// that they are in. Requires: the same names.
   void change_limits(const BudgetOptions& options, TimePoint now);
 
+  /// What a budget's upstream has said and shown is forgotten, of its keys' accounts too: pauses, lower
+  /// limits, lower concurrencies. True if there was something to forget.
+  bool lift(std::size_t place, TimePoint now);
+  /// Whether lift() would find something.
+  bool can_lift(std::size_t place, TimePoint now);
+
+  /// What is saved as one: a budget's own limits with the states of its keys, or one account of its keys.
+  struct Part {
+    std::size_t budget = 0, account = kOwnLimits;
+  };
+  static constexpr std::size_t kOwnLimits = static_cast<std::size_t>(-1);
+
   /// Those of which something was taken, given back or learned since this was asked last.
-  std::vector<const Budget*> take_unsaved();
-  bool any_unsaved() const {
-    return std::any_of(budgets_.begin(), budgets_.end(), [](const Budget& budget) { return budget.unsaved; });
-  }
-  /// What counts of a budget's past, for restore(); times as of `epoch_us`, Unix time of the time zero. Errs
-  /// on the side of the limit, by a hundredth of a period.
-  std::vector<StoredEntry> save(const Budget& budget, std::int64_t epoch_us) const;
+  std::vector<Part> take_unsaved();
+  bool any_unsaved() const { return !unsaved_.empty(); }
+  /// A hand-over waits until they are on disk: they are to be saved without delay.
+  bool must_save() const { return must_save_; }
+  /// All of them are saved anew.
+  void save_all();
+  /// What counts of a part's past, for restore(); times as of `epoch_us`, Unix time of the time zero. Errs on
+  /// the side of the limit, by a hundredth of a period, and by what is debited ahead.
+  std::vector<StoredEntry> save(const Part& part, std::int64_t epoch_us) const;
   /// Goes on where save() was: nothing comes back that was spent, for those limits that are still there.
+  /// `entries`: of all its parts, those of an account under account_entry().
   void restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);
+  static std::string account_entry(std::string_view account, std::string_view entry);
   /// A reservation that was made before, and is in what was restored: but for its place among those that run.
   Reservation adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at);
+
+  // A job that is not on disk is sent without waiting for a disk, and a crash must not forget what it took.
+  // So what is saved of limits that such jobs use is a debit ahead of what was taken: half of each burst.
+  // While no more than that has gone out since the last save that is known to be on disk, nothing waits.
+
+  /// Whether what was reserved may be used before it is saved: it is covered by what is on disk. If not, it
+  /// may be when what is saved next is on disk, and must_save().
+  bool use_ahead(const Reservation& reservation);
+  /// All that is unsaved is being saved now. True if saved() is to be called when it is on disk.
+  bool saving() { return marks_.begin(); }
+  void saved() { marks_.end(); }
+  /// Nothing is handed over any more: what is saved next is what was taken, and no more.
+  void end_leases();
 
   /// Whether an operator paused a budget of the set.
   bool paused(BudgetSet set) const {
@@ -229,16 +259,22 @@ class Budgets {
   }
   Shortage key_shortage(Budget& pool, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);
+  void note_change(std::size_t budget, std::size_t account);
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
   template <class When>
   TimePoint latest_of(BudgetSet set, TimePoint now, When when);
   template <class Change>
+  void for_parts(const Reservation& reservation, Change change);
+  template <class Change>
   void for_quotas(const Reservation& reservation, Change change);
 
   std::vector<Budget> budgets_;
   std::vector<std::size_t> eased_;
+  std::vector<Part> unsaved_;
+  bool must_save_ = false;
+  SaveMarks marks_;
   std::vector<Set> sets_;
   std::map<std::vector<std::size_t>, BudgetSet> interned_;
 };

@@ -14,6 +14,12 @@ constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent 
 /// Between the name of whose it is and that of the limit.
 constexpr char kOf = '\n';
 
+/// How many numbers say what an upstream has said and shown, where it has.
+constexpr std::int64_t kLearnedNumbers = 6;
+constexpr std::int64_t kScaleMax = 1000, kAgeMsMax = std::int64_t{1} << 32;
+/// More than a limit ever counts, and less than its sums can hold.
+constexpr std::int64_t kSentMax = std::int64_t{1} << 50;
+
 const StoredEntry* entry_named(const std::vector<StoredEntry>& entries, std::string_view name) {
   const auto entry =
       std::find_if(entries.begin(), entries.end(), [&](const StoredEntry& one) { return one.name == name; });
@@ -32,7 +38,7 @@ TimePoint time_of(std::int64_t us, std::int64_t epoch_us) {
 }  // namespace
 
 void TokenBucket::set_level(std::int64_t tokens, TimePoint at) {
-  scaled_ = std::min(tokens, capacity_) * period_.count();
+  set_whole(tokens);
   refilled_at_ = at;
 }
 
@@ -50,55 +56,77 @@ std::vector<SlidingWindow::Sent> SlidingWindow::sent() const {
   return all;
 }
 
-void RateLimit::save(std::int64_t epoch_us, StoredNumbers& numbers) const {
-  numbers.put(scale_);
+/// In as few bytes as it takes: a pool of keys has hundreds of these, and many change with each commit.
+void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const {
+  numbers.put(-scale_);
   numbers.put(bucket_.level());
   numbers.put(unix_us(bucket_.refilled_at(), epoch_us));
-  numbers.put(ceiling_);
-  numbers.put(share_);
-  numbers.put(unix_us(cut_at_, epoch_us));
-  numbers.put(unix_us(changed_at_, epoch_us));
-  numbers.put(ramp_);
-  numbers.put(unix_us(ramp_next_, epoch_us));
+  numbers.put(ahead);
+  const bool learned = ceiling_ != limit_ || share_ != 1000 || ramp_ != 1000;
+  numbers.put(learned ? kLearnedNumbers : 0);
+  if (learned) {
+    numbers.put(ceiling_);
+    numbers.put(share_);
+    numbers.put(unix_us(cut_at_, epoch_us));
+    numbers.put(unix_us(changed_at_, epoch_us));
+    numbers.put(ramp_);
+    numbers.put(unix_us(ramp_next_, epoch_us));
+  }
   if (!window_) return;
   for (const SlidingWindow::Sent& sent : window_->sent()) {
-    numbers.put(unix_us(sent.at, epoch_us));
+    // Rounded to the later: it counts for no shorter.
+    numbers.put(std::chrono::floor<std::chrono::milliseconds>(bucket_.refilled_at() - sent.at).count());
     numbers.put(sent.amount);
   }
 }
 
-void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now) {
+void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now) {
   const auto time = [&] { return time_of(numbers.next(), epoch_us); };
-  const std::int64_t scale = std::max<std::int64_t>(numbers.next(), 1);
-  const std::int64_t level = numbers.next();
-  const TimePoint refilled_at = std::min(time(), now);
-  ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
-  share_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, 1000));
-  cut_at_ = std::min(time(), now);
-  changed_at_ = std::min(time(), now);
-  ramp_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
-  ramp_next_ = std::min(time(), now + period_);
+  const std::int64_t first = std::clamp<std::int64_t>(numbers.next(), -kScaleMax, kScaleMax);
+  const bool earlier = first >= 0;  // a version that had all numbers, and times as they are
+  const std::int64_t scale = std::max<std::int64_t>(earlier ? first : -first, 1), level = numbers.next();
+  const TimePoint saved_at = time(), refilled_at = std::min(saved_at, now);
+  const std::int64_t ahead = earlier ? 0 : numbers.next();
+  if (earlier || numbers.next() == kLearnedNumbers) {
+    ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
+    share_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, 1000));
+    cut_at_ = std::min(time(), now);
+    changed_at_ = std::min(time(), now);
+    ramp_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
+    // In a pause it rises at its end, and else within a second.
+    ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
+  }
   if (window_) {
     window_->advance(now);
     while (!numbers.at_end()) {
       // A step that ends in the future, since it stands for all in it, counts as sent now.
-      const TimePoint at = std::min(time(), now);
-      window_->record_late(std::max<std::int64_t>(numbers.next(), 0), at);
+      const Duration age = std::chrono::milliseconds(
+          std::clamp<std::int64_t>(earlier ? 0 : numbers.next(), -kAgeMsMax, kAgeMsMax));
+      const TimePoint at = earlier ? time() : std::max(saved_at - age, TimePoint{});
+      window_->record_late(std::clamp<std::int64_t>(numbers.next(), 0, kSentMax), std::min(at, now));
     }
   }
   apply_limit();
-  bucket_.set_level(level * scale_ / scale, refilled_at);
+  const Int128 scaled = static_cast<Int128>(level) * scale_ / scale;
+  const Int128 most = TokenBucket::kLevelMax;
+  bucket_.set_level(static_cast<std::int64_t>(std::clamp(scaled, -most, most)), refilled_at);
+  bucket_.raise_to(-limit_ * scale_);
   advanced_at_ = kNever;
   advance(now);
+  // Nobody knows how much of it was used: it counts as used now, all of it.
+  if (ahead > 0) take(std::min(ahead, limit_), now);
 }
 
 void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const {
-  StoredEntry own{.name = name, .numbers = StoredNumbers()};
-  own.numbers.put(unix_us(paused_until_, epoch_us));
-  entries.push_back(std::move(own));
+  if (paused_until_ != TimePoint{}) {
+    StoredEntry own{.name = name, .numbers = StoredNumbers()};
+    own.numbers.put(unix_us(paused_until_, epoch_us));
+    own.numbers.put(paused_for_.count());
+    entries.push_back(std::move(own));
+  }
   for (const RateLimit& rate : rates_) {
     StoredEntry entry{.name = name + kOf + rate.name(), .numbers = StoredNumbers()};
-    rate.save(epoch_us, entry.numbers);
+    rate.save(epoch_us, leased_ ? rate.ahead() : 0, entry.numbers);
     entries.push_back(std::move(entry));
   }
 }
@@ -107,25 +135,80 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
                     TimePoint now) {
   if (const StoredEntry* own = entry_named(entries, name)) {
     StoredNumbers numbers = own->numbers;
-    paused_until_ = time_of(numbers.next(), epoch_us);
+    const TimePoint until = time_of(numbers.next(), epoch_us);
+    // A clock that went back makes no pause longer than it was meant to be. An earlier version did not say
+    // that.
+    paused_for_ = numbers.at_end() ? kUpstreamPauseMax
+                                   : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
+    paused_until_ = std::min(until, now + paused_for_);
   }
   for (RateLimit& rate : rates_)
     if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))
-      rate.restore(entry->numbers, epoch_us, now);
+      rate.restore(entry->numbers, epoch_us, paused_until_, now);
 }
 
-std::vector<const Budget*> Budgets::take_unsaved() {
-  std::vector<const Budget*> unsaved;
-  for (Budget& budget : budgets_)
-    if (std::exchange(budget.unsaved, false)) unsaved.push_back(&budget);
-  return unsaved;
+void Budgets::note_change(std::size_t place, std::size_t account) {
+  Budget& budget = budgets_[place];
+  bool& unsaved = account == kOwnLimits ? budget.unsaved : budget.accounts[account].unsaved;
+  if (std::exchange(unsaved, true)) return;
+  unsaved_.push_back({place, account});
 }
 
-std::vector<StoredEntry> Budgets::save(const Budget& budget, std::int64_t epoch_us) const {
+std::vector<Budgets::Part> Budgets::take_unsaved() {
+  for (const Part& part : unsaved_) {
+    Budget& budget = budgets_[part.budget];
+    (part.account == kOwnLimits ? budget.unsaved : budget.accounts[part.account].unsaved) = false;
+  }
+  must_save_ = false;
+  return std::exchange(unsaved_, {});
+}
+
+void Budgets::save_all() {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    note_change(i, kOwnLimits);
+    for (std::size_t account = 0; account < budgets_[i].accounts.size(); ++account)
+      note_change(i, account);
+  }
+}
+
+void Budgets::end_leases() {
+  const auto end = [&](Quota& quota, std::size_t budget, std::size_t account) {
+    if (quota.end_lease()) note_change(budget, account);
+  };
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    end(budgets_[i].quota, i, kOwnLimits);
+    for (std::size_t account = 0; account < budgets_[i].accounts.size(); ++account)
+      end(budgets_[i].accounts[account].quota, i, account);
+  }
+}
+
+bool Budgets::use_ahead(const Reservation& reservation) {
+  bool covered = true;
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    if (quota.lease(marks_)) note_change(part.budget, part.account);
+    covered = quota.covers(reservation.amounts(), marks_) && covered;
+  });
+  if (!covered) {
+    must_save_ = true;
+    return false;
+  }
+  for_parts(reservation, [&](Quota& quota, const Part&) { quota.use_ahead(reservation.amounts(), marks_); });
+  return true;
+}
+
+std::string Budgets::account_entry(std::string_view account, std::string_view entry) {
+  std::string name(kAccount);
+  return name.append(account).append(entry);
+}
+
+std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us) const {
   std::vector<StoredEntry> entries;
+  const Budget& budget = budgets_[part.budget];
+  if (part.account != kOwnLimits) {
+    budget.accounts[part.account].quota.save({}, epoch_us, entries);
+    return entries;
+  }
   budget.quota.save(std::string(kOwn), epoch_us, entries);
-  for (const Account& account : budget.accounts)
-    account.quota.save(std::string(kAccount) + account.name, epoch_us, entries);
   for (const Key& key : budget.keys)
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name, .numbers = StoredNumbers()});

@@ -31,6 +31,14 @@ class ConcurrencyLimit {
     successes_ = 0;
   }
 
+  /// What is configured counts again. True if less did.
+  bool lift() {
+    if (limit_ == configured_) return false;
+    limit_ = configured_;
+    successes_ = 0;
+    return true;
+  }
+
   /// A call made at `called_at` found the upstream overloaded: three tenths less. All calls that were under
   /// way at a cut are one sign, not many.
   void overloaded(TimePoint called_at, TimePoint now) {

@@ -85,6 +85,8 @@ struct Away {
   TimePoint dispatched_at{};  ///< the last hand-over
   Reservation reservation;
   std::int64_t charged = 0;  ///< to its client, for the attempt under way
+  std::optional<std::uint64_t>
+      streamed_bytes{};  ///< of the answer of one that has ended, where that is known
   std::uint32_t queued_ms = 0;
   std::uint8_t missing = 0;     ///< inventories in a row that did not list it
   bool reserved_place = false;  ///< the place it holds is a reserved worker's

@@ -19,6 +19,7 @@ struct Expected {
   std::uint32_t raw_input = 0;  ///< the guess of the input before its correction, to learn from
 
   Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
+  bool is_estimated() const { return (input_tokens | output_tokens) != 0; }
   bool operator==(const Expected&) const = default;
 };
 

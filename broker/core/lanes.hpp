@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,10 @@ class Lane {
 
   /// One for each service that had jobs here.
   const std::vector<std::unique_ptr<StreamGroup>>& groups() const { return groups_; }
+
+  /// Sees to it that what a job is expected to take is there, before it is the head of its stream; none: it
+  /// is.
+  std::function<void(Job&)> appraise;
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   bool paused = false;        ///< by an operator

@@ -38,6 +38,7 @@ struct Notice {
     upstream_opened,
     upstream_closed,
     key_spent,
+    upstream_word_bounded,
     changed_by_operator
   };
   Kind kind;
@@ -48,6 +49,7 @@ struct Notice {
   std::string key{}, code{};  ///< key_spent: its name, and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};
+  std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: of `what`, and what counts
 };
 
 /// The body of a job that is wanted from the store.

@@ -12,7 +12,7 @@ constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
 }  // namespace
 
 Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window)
-    : concurrency_(concurrency) {
+    : options_(rates), concurrency_(concurrency) {
   for (const RateOptions& rate : rates)
     rates_.emplace_back(rate, window);
 }
@@ -74,6 +74,7 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
 bool Quota::pause(TimePoint until, TimePoint now) {
   if (until <= paused_until_) return false;
   paused_until_ = until;
+  paused_for_ = until - now;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
   return true;
@@ -114,8 +115,55 @@ void Quota::cut(TimePoint now) {
     if (rate.period() <= kRefusedPeriodMax) rate.cut(now);
 }
 
+bool Quota::lift(TimePoint now) {
+  bool any = concurrency_.lift();
+  if (now < paused_until_) any = true;
+  paused_until_ = TimePoint{};
+  for (RateLimit& rate : rates_)
+    any = rate.lift(now) || any;
+  return any;
+}
+
+bool Quota::can_lift(TimePoint now) {
+  return now < paused_until_ || concurrency_.limit() != concurrency_.configured() ||
+         std::any_of(rates_.begin(), rates_.end(), [&](RateLimit& rate) { return rate.can_lift(now); });
+}
+
+bool Quota::lease(const SaveMarks& marks) {
+  if (leased_ || rates_.empty()) return false;
+  leased_ = true;
+  leased_from_ = marks.last() + 1;
+  return true;
+}
+
+Amounts Quota::not_on_disk(const SaveMarks& marks) const {
+  Amounts sum{.requests = 0};
+  if (marks.on_disk() < ahead_.mark) sum = ahead_.before;
+  if (marks.on_disk() < ahead_.mark + 1) sum = sum_of(sum, ahead_.since);
+  return sum;
+}
+
+bool Quota::covers(const Amounts& amounts, const SaveMarks& marks) const {
+  if (rates_.empty()) return true;
+  if (!leased_ || marks.on_disk() < leased_from_) return false;
+  const Amounts out = sum_of(not_on_disk(marks), amounts);
+  return std::all_of(rates_.begin(), rates_.end(),
+                     [&](const RateLimit& rate) { return out.of(rate.resource()) <= rate.ahead(); });
+}
+
+void Quota::use_ahead(const Amounts& amounts, const SaveMarks& marks) {
+  if (ahead_.mark != marks.last()) {
+    const bool follows = ahead_.mark + 1 == marks.last() && marks.on_disk() < marks.last();
+    ahead_ = {.mark = marks.last(), .before = follows ? ahead_.since : Amounts{.requests = 0}};
+  }
+  ahead_.since = sum_of(ahead_.since, amounts);
+}
+
 void Quota::configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
                       TimePoint now) {
+  if (rates == options_ && concurrency == concurrency_.configured()) return;
+  options_ = rates;
+  leased_ = false;  // ahead by the bursts that were: the next save tells
   std::vector<RateLimit> kept;
   for (const RateOptions& options : rates) {
     const auto known = std::find_if(rates_.begin(), rates_.end(),
@@ -129,6 +177,7 @@ void Quota::configure(const std::vector<RateOptions>& rates, std::int64_t concur
   }
   rates_ = std::move(kept);
   concurrency_.configure(concurrency);
+  lift(now);
 }
 
 }  // namespace lanemq::core

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lanemq/messages.hpp>
@@ -16,6 +17,28 @@
 namespace lanemq::core {
 
 struct StoredEntry;
+
+/// An upstream that asks for a longer pause gets one of this length, and is asked again.
+inline constexpr Duration kUpstreamPauseMax = std::chrono::hours(24);
+
+/// Of saves, one after the other, those after which it is asked whether they are on disk: never more than one
+/// that is not.
+class SaveMarks {
+ public:
+  /// True if this save is one of them.
+  bool begin() {
+    if (on_disk_ != last_) return false;
+    ++last_;
+    return true;
+  }
+  void end() { on_disk_ = last_; }
+
+  std::uint64_t last() const { return last_; }
+  std::uint64_t on_disk() const { return on_disk_; }
+
+ private:
+  std::uint64_t last_ = 0, on_disk_ = 0;
+};
 
 /// The limits that one party upstream counts together: those of a budget, or those of one account whose keys
 /// the budget has.
@@ -58,6 +81,9 @@ class Quota {
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
   /// The upstream refused for its rate and did not say what it is.
   void cut(TimePoint now);
+  /// Forgets what the upstream has said and shown: its pause, lower limits, a lower concurrency. True if
+  /// there was something to forget.
+  bool lift(TimePoint now);
   void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
@@ -68,14 +94,40 @@ class Quota {
   /// One that ran before a restart runs still.
   void adopt() { concurrency_.take(); }
 
-  /// Other limits count from now on; what was taken stays taken.
+  // What is used before it is saved (Budgets::use_ahead()).
+  /// Saves are ahead of what is taken from the next one on. True if they were not.
+  bool lease(const SaveMarks& marks);
+  /// They are not any more. True if they were.
+  bool end_lease() { return std::exchange(leased_, false); }
+  /// Whether what is on disk is ahead of what went out since, and of these amounts.
+  bool covers(const Amounts& amounts, const SaveMarks& marks) const;
+  void use_ahead(const Amounts& amounts, const SaveMarks& marks);
+  /// Whether lift() would find something.
+  bool can_lift(TimePoint now);
+
+  /// Other limits count from now on; what was taken stays taken, and what the upstream said of the old ones
+  /// is forgotten. Those that are the same change nothing.
   void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
                  TimePoint now);
 
  private:
+  std::vector<RateOptions> options_;  // of rates_
   std::vector<RateLimit> rates_;
   ConcurrencyLimit concurrency_;
   TimePoint paused_until_{};
+  Duration paused_for_{};  // when it was last lengthened
+
+  /// What went out before it was saved: between the mark before the one at which it was last counted and that
+  /// one, and since.
+  struct Ahead {
+    std::uint64_t mark = 0;
+    Amounts before{.requests = 0}, since{.requests = 0};
+  };
+  Amounts not_on_disk(const SaveMarks& marks) const;
+
+  Ahead ahead_;
+  bool leased_ = false;
+  std::uint64_t leased_from_ = 0;  // the first mark whose save is ahead
 };
 
 }  // namespace lanemq::core

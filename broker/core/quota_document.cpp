@@ -13,8 +13,13 @@ DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t li
 }  // namespace
 
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
-  for (RateLimit& rate : quota.rates())
-    map.map(rate.name(), limit_map(rate.available(now), rate.capacity(), rate.limit()));
+  for (RateLimit& rate : quota.rates()) {
+    DocumentMap limit = limit_map(rate.available(now), rate.capacity(), rate.limit());
+    // What its upstream has said or shown to be less.
+    if (const std::int64_t effective = rate.effective_limit(now); effective < rate.limit())
+      limit.integer("effective", effective);
+    map.map(rate.name(), limit);
+  }
   if (const ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0)
     map.map("concurrency", limit_map(concurrency.limit() - concurrency.running(), concurrency.limit(),
                                      concurrency.configured()));

@@ -64,10 +64,8 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   limit_ = options.limit;
   ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
   scale_ = window_ ? scale_of(limit_) : 1;
-  const std::int64_t capacity = capacity_of(options, kind_);
-  bucket_ = TokenBucket(limit_ * scale_, period_, capacity * scale_);
-  bucket_.refill(now);
-  bucket_.take((capacity - std::min(level, capacity)) * scale_);
+  bucket_ = TokenBucket(limit_ * scale_, period_, capacity_of(options, kind_) * scale_);
+  bucket_.set_level(std::max(level, -limit_) * scale_, now);
   if (window_) window_->set_scale(scale_);
   history_.lower(before - limit_);
   apply_limit();
@@ -120,6 +118,20 @@ void RateLimit::cut(TimePoint now) {
   apply_limit();
 }
 
+bool RateLimit::can_lift(TimePoint now) {
+  advance(now);
+  return ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
+}
+
+bool RateLimit::lift(TimePoint now) {
+  if (!can_lift(now)) return false;
+  ceiling_ = limit_;
+  share_ = 1000;
+  ramp_ = kRampFull;
+  apply_limit();
+  return true;
+}
+
 std::int64_t RateLimit::effective_limit(TimePoint now) {
   advance(now);
   return effective();
@@ -148,10 +160,10 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
   if (!then) return;
   remaining_sent_at_ = sent_at;
   // Some upstreams say what remained when they took the request in, some what remains when they answer it.
-  const std::int64_t foreign = std::min(*then, headroom()) - std::max<std::int64_t>(remaining, 0);
+  const std::int64_t foreign = std::min(*then, headroom()) - std::clamp<std::int64_t>(remaining, 0, limit_);
   if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
   history_.lower(foreign);
-  if (!window_) return bucket_.take(foreign * scale_);
+  if (!window_) return owe(foreign);
   const TimePoint leaves_with_reset =
       now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
   window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
@@ -204,17 +216,18 @@ std::int64_t RateLimit::whole_for(std::int64_t amount) const {
 }
 
 std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
+  if (amount <= 0) return 0;
   const std::int64_t level = std::min(amount + held(hold), capacity());
   return window_ ? std::min(level, whole_for(amount)) : level;
 }
 
 std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
+  if (amount <= 0) return 0;
   return std::min(amount + held(hold), whole_for(amount));
 }
 
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
-  if (amount <= 0) return true;
   if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
   return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold);
 }
@@ -234,8 +247,15 @@ void RateLimit::take(std::int64_t amount, TimePoint now) {
 
 void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   advance(now);
+  const std::int64_t counted = std::min(amount, limit_);
+  owe(counted);
+  if (window_) window_->record_late(counted, taken_at);
+}
+
+/// Takes from the bucket alone, whatever it holds.
+void RateLimit::owe(std::int64_t amount) {
   bucket_.take(amount * scale_);
-  if (window_) window_->record_late(amount, taken_at);
+  bucket_.raise_to(-limit_ * scale_);
 }
 
 void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {

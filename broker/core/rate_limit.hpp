@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,17 +26,21 @@ class RateLimit {
   std::int64_t capacity() const { return bucket_.capacity() / scale_; }
   Resource resource() const { return resource_; }
   Duration period() const { return period_; }
+  /// By how much what is saved of it is ahead of what was taken, where jobs use it that are not on disk.
+  std::int64_t ahead() const { return std::max<std::int64_t>(capacity() / 2, 1); }
   /// What could be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
   /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
   /// limit.
   std::int64_t held(int hold) const;
   /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
-  /// of the burst may be taken when the bucket is full, and leaves debt.
+  /// of the burst may be taken when the bucket is full, and leaves debt. In debt nothing may be taken: nor
+  /// what says that it costs nothing.
   bool affordable(std::int64_t amount, int hold, TimePoint now);
   /// Requires: affordable(amount, now), or debt is meant.
   void take(std::int64_t amount, TimePoint now);
-  /// What was taken at `taken_at` turned out to be more.
+  /// What was taken at `taken_at` turned out to be more. One call counts for no more than the limit, and what
+  /// the bucket owes is no more than that: a period pays it back.
   void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
   /// Takes back what take() took at `taken_at` and was never used.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
@@ -53,6 +58,10 @@ class RateLimit {
   /// seconds. It rises again by a hundredth a second, from ten seconds after the last cut on (AIMD; Chiu &
   /// Jain, 1989).
   void cut(TimePoint now);
+  /// Forgets what the upstream has said and shown, its pause too: the limit as configured counts, at its
+  /// whole pace. True if there was something to forget.
+  bool lift(TimePoint now);
+  bool can_lift(TimePoint now);
   /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
   std::int64_t effective_limit(TimePoint now);
   /// Nothing is taken until then, and no burst follows: what is there is lost, but for one or a debt, and the
@@ -65,10 +74,11 @@ class RateLimit {
                        TimePoint now);
 
   /// For Budgets::save() and restore().
-  void save(std::int64_t epoch_us, StoredNumbers& numbers) const;
-  void restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint now);
+  void save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const;
+  /// `paused_until`: of its quota, restored before.
+  void restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now);
 
-  /// Another limit or burst counts from now on; what was taken stays taken.
+  /// Another limit or burst counts from now on; what was taken stays taken, up to a limit's worth of debt.
   void configure(const RateOptions& options, TimePoint now);
 
  private:
@@ -76,6 +86,7 @@ class RateLimit {
   void recover(TimePoint now);
   void apply_limit();
   void apply_pace();
+  void owe(std::int64_t amount);
   std::int64_t effective() const;
   std::int64_t headroom() const;
   /// As much as a window has at most for `amount`: what is more than the upstream says that it allows goes

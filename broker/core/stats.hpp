@@ -11,6 +11,7 @@ struct Stats {
   std::uint64_t jobs_requeued_missing = 0;     ///< two inventories did not list them
   std::uint64_t jobs_failed_retry_budget = 0;  ///< that had attempts left, but their service no retries
   std::uint64_t upstreams_opened = 0;          ///< by their circuit breakers
+  std::uint64_t upstream_words_bounded = 0;    ///< usage, or a time to come again, beyond what counts
   std::uint64_t outcomes_stale = 0;            ///< of an attempt that is over
   std::uint64_t outcomes_repeated = 0;
   std::uint64_t outcomes_unknown_session = 0;

@@ -112,7 +112,8 @@ void Stream::correct(ClientQueue& queue, std::int64_t more) {
 }
 
 void Stream::move_back(ClientQueue& queue, std::int64_t cost) {
-  queue.tag_ = std::max<std::int64_t>(queue.tag_ + virtual_time(cost, queue.client().options.weight), 0);
+  queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + virtual_time(cost, queue.client().options.weight), 0,
+                                        kVirtualTimeMax);
   if (queue.turn_at_ != ClientQueue::kNoTurn) turns_.update(queue, turn_of(queue));
 }
 

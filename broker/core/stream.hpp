@@ -152,6 +152,9 @@ inline std::int64_t virtual_time(std::int64_t cost, std::int64_t weight) {
   return cost * kUnits / weight;
 }
 
+/// Where virtual time ends: far beyond what is ever served, and so that a step from there does not overflow.
+inline constexpr std::int64_t kVirtualTimeMax = std::int64_t{1} << 61;
+
 /// The client's limits or what it runs have changed: it takes turns in all its streams, or in none.
 void update_turns(Client& client);
 

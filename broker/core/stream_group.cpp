@@ -50,6 +50,17 @@ void StreamGroup::reconfigure() {
   }
 }
 
+void StreamGroup::reappraise() {
+  for (const auto& stream : streams_) {
+    Job* const head = stream->head();
+    if (head == nullptr || stream->cost_at_ == kNotReady || !lane_.appraise) continue;
+    lane_.appraise(*head);
+    stream->listed_.cost = head->cost();
+    (stream->parked_.short_of == kNotReady ? able_ : short_)
+        .change(*stream, stream->listed_.cost, stream->tag);
+  }
+}
+
 void StreamGroup::forget_costs(Stream& stream) {
   if (stream.cost_at_ == kNotReady) return;
   (stream.parked_.short_of == kNotReady ? able_ : short_).remove(stream);
@@ -61,7 +72,7 @@ void StreamGroup::set_short(Stream& stream, bool is_short) {
 }
 
 void StreamGroup::update(Stream& stream) {
-  const Job* const head = stream.head();
+  Job* const head = stream.head();
   // What keeps one job waiting says nothing of another.
   if (stream.in_line() && (head == nullptr || head->arrival != stream.listed_.arrival))
     return stream.parked_.in->leave(stream);
@@ -72,6 +83,7 @@ void StreamGroup::update(Stream& stream) {
   if (head == nullptr) {
     forget_costs(stream);
   } else if (!same || stream.cost_at_ == kNotReady) {
+    if (lane_.appraise) lane_.appraise(*head);
     stream.listed_ = {
         .tag = stream.tag, .arrival = head->arrival, .cost = head->cost(), .accepted_at = head->accepted_at};
     HeadCosts<& Stream::cost_at_>& costs = stream.parked_.short_of == kNotReady ? able_ : short_;

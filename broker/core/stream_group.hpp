@@ -58,6 +58,8 @@ class StreamGroup {
   void update(Stream& stream);
   /// The lane's options have changed.
   void reconfigure();
+  /// What jobs are expected to take may be another now.
+  void reappraise();
 
   /// Place among its lane's ready groups; kept by Lane.
   std::size_t ready_at = kNotReady;

@@ -338,6 +338,10 @@ void Server::read_store(core::TimePoint now) {
     }
     broker_.handle(core::StoreFull{condition == StoreCondition::full}, now);
   }
+  if (watched_notes_ && store_->committed() >= *watched_notes_) {
+    watched_notes_.reset();
+    broker_.notes_saved();
+  }
   if (reading_ > 0) store_->take_bodies(read_);
   reading_ -= read_.size();
   for (const StoredBody& body : read_) {
@@ -377,13 +381,15 @@ void Server::commit(core::TimePoint now) {
   core::Writes& writes = broker_.outbox().writes;
   // Notes alone do not pile up behind a disk that stands still: the next ones say more than those that wait.
   const bool due = now - notes_at_ >= kNotesAtLeastEvery && notes_ticket_ <= store_->committed();
-  const bool notes = broker_.has_notes() && (!writes.empty() || due);
+  const bool notes = broker_.has_notes() && (!writes.empty() || broker_.needs_notes() || due);
+  bool watched = false;
   if (notes) {
     notes_at_ = now;
-    broker_.write_notes();
+    watched = broker_.write_notes();
   }
   if (!writes.empty()) ticket_ = store_->submit(writes);
   if (notes) notes_ticket_ = ticket_;
+  if (watched) watched_notes_ = ticket_;
   if (wanted_.empty()) return;
   store_->read(wanted_);
   reading_ += wanted_.size();
@@ -791,6 +797,14 @@ void Server::log_notices() {
                     {"code", notice.code},
                     {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
         break;
+      case core::Notice::Kind::upstream_word_bounded:
+        log::event(log::Level::warning, "upstream.word_bounded",
+                   {{"service", notice.service},
+                    {"what", notice.what},
+                    {"said", static_cast<long long>(notice.said)},
+                    {"counts_as", static_cast<long long>(notice.bound)},
+                    {"do", "no upstream means that; see what the service's workers call"}});
+        break;
       case core::Notice::Kind::changed_by_operator:
         log::event(log::Level::info, "admin." + notice.verb,
                    {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
@@ -828,6 +842,7 @@ bool Server::over(core::TimePoint now) {
   if (!broker_.drained() && !stop_now_ && now < *stop_at_) return false;
   const std::size_t given_up = broker_.running();
   broker_.give_up_running(now);
+  broker_.end_notes();
   notes_at_ = {};  // what budgets gave is written in any case
   notes_ticket_ = 0;
   commit(now);

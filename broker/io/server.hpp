@@ -175,8 +175,9 @@ class Server {
   std::uint64_t ticket_ = 0;        // the last one
   std::uint64_t notes_ticket_ = 0;  // of the last notes that were given to the store
   core::TimePoint notes_at_{};
-  bool behind_ = false, stalled_ = false;  // what the core was told of the store
-  std::uint64_t committed_before_ = 0;     // when the disk was last seen to go on, or had nothing to do
+  std::optional<std::uint64_t> watched_notes_;  // those of which the core wants to hear that they are on disk
+  bool behind_ = false, stalled_ = false;       // what the core was told of the store
+  std::uint64_t committed_before_ = 0;          // when the disk was last seen to go on, or had nothing to do
   core::TimePoint went_on_at_{};
   std::optional<core::TimePoint> stood_still_at_;  // the end of it, while what came meanwhile is read
   StoreCondition condition_ = StoreCondition::good;

@@ -184,6 +184,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"bodies_read", stats.bodies_read},
       {"jobs_failed_retry_budget", stats.jobs_failed_retry_budget},
       {"upstreams_opened", stats.upstreams_opened},
+      {"upstream_words_bounded", stats.upstream_words_bounded},
       {"outcomes_stale", stats.outcomes_stale},
       {"outcomes_repeated", stats.outcomes_repeated},
       {"outcomes_unknown_session", stats.outcomes_unknown_session},

@@ -78,7 +78,11 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     const std::string in_use = is_concurrency && level.is_number_integer()
                                    ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>())
                                    : "-";
-    rows.push_back({name, printable(limit), count(allowed), count(level),
+    // What its upstream has said or shown to be less.
+    const Json& effective = member(of, "effective");
+    const std::string counts =
+        effective.is_null() ? count(allowed) : count(effective) + " of " + count(allowed);
+    rows.push_back({name, printable(limit), counts, count(level),
                     is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), state});
   }
   // A key without limits of its own is to be seen all the same.

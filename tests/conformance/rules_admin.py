@@ -19,6 +19,12 @@ window = "bucket"
 name = "pool"
 keys = [{ name = "k1", limits = { concurrency = 2 } }, { name = "k2" }]
 """
+LIMITED = """
+[[budget]]
+name = "b"
+match = { service = "*.limited" }
+limits = { requests_per_minute = 600 }
+"""
 GOOD = {"text": "x", "int": 1, "flag": True}
 
 
@@ -174,3 +180,23 @@ def budgets_are_listed_before_their_keys(room):
     expect((k1["state"], k1["running"], k1["jobs"]), ("active", 0, 0), "key k1")
     expect(k1["limits"].get("concurrency"), shown["keys"]["pool"]["k1"]["concurrency"], "the limit of key k1")
     expect_error(operator.ask("admin", {"do": "budgets", "state": "queued"}), "bad_request", "state")
+
+
+@rule(SECTION, config=LIMITED, feature="admin")
+def a_budget_that_is_resumed_forgets_what_its_upstream_said(room):
+    """resume of a budget ends the pause that its upstream asked for and forgets the lower limits that it said; where there
+    was any of that it is a change."""
+    service = room.service + ".limited"
+    client, worker, operator = room.client(), room.worker(8, [service]), room.operator()
+    resume = lambda: operator.ask("admin", {"do": "resume", "what": "budget", "name": "b"}, expect="admin").fields
+    expect(resume()["changed"], False, "changed, before its upstream said anything")
+    job = room.running(worker, client, service=service)
+    worker.hand_in(job, "error", retry_after_ms=86_400_000, limits={"limit_requests": 7}, **{"class": "limited"})
+    worker.fence()
+    row = rows(room, "budgets")[0]
+    expect_that(row.get("paused_ms", 0) > 80_000_000, f"paused_ms is {row.get('paused_ms')}")
+    expect(row["limits"]["requests_per_minute"].get("effective"), 7, "what counts of the limit")
+    expect(resume()["changed"], True, "changed")
+    worker.get("job")
+    row = rows(room, "budgets")[0]
+    expect((row.get("paused_ms"), row["limits"]["requests_per_minute"].get("effective")), (None, None), "what is left of it")

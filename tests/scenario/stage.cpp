@@ -144,6 +144,7 @@ void Stage::restart(Words words) {
   waiting_.clear();
   written_ = committed_;
   uncommitted_ = false;
+  notes_watched_ = false;
   if (options_.lanes.empty()) options_.lanes = core::default_lanes();
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
@@ -157,8 +158,7 @@ void Stage::restart(Words words) {
 void Stage::set_commits(bool on) {
   commits_ = on;
   if (!on) return;
-  committed_ = written_;
-  uncommitted_ = false;
+  commit();
   for (Sent& sent : std::exchange(waiting_, {}))
     deliver(std::move(sent));
 }
@@ -169,13 +169,18 @@ void Stage::write() {
   for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {}))
     if (wanted.awaited) broker_->handle(core::BodyRead{wanted.number, written_.body(wanted.number)}, now_);
   if (!outbox.writes.empty() || broker_->has_notes()) {
-    broker_->write_notes();
+    notes_watched_ = broker_->write_notes() || notes_watched_;
     written_.apply(outbox.writes);
     uncommitted_ = true;
   }
   if (!commits_ || !uncommitted_) return;
+  commit();
+}
+
+void Stage::commit() {
   committed_ = written_;
   uncommitted_ = false;
+  if (std::exchange(notes_watched_, false)) broker_->notes_saved();
 }
 
 core::Broker& Stage::broker() {

@@ -38,6 +38,7 @@ class Stage {
   void restart(Words words);
   void set_commits(bool on);
   void write();
+  void commit();
   core::Broker& broker();
   void stand_still(core::Duration how_long);
   void disk_is(const std::string& how);
@@ -72,8 +73,9 @@ class Stage {
   bool crashed_ = false, commits_ = true;
   core::Duration clock_set_{};  // of the wall clock, since the store began
   StoreModel written_, committed_;
-  bool uncommitted_ = false;   // written_ is ahead
-  std::vector<Sent> waiting_;  // for the disk
+  bool uncommitted_ = false;    // written_ is ahead
+  bool notes_watched_ = false;  // the core wants to hear when that is on disk
+  std::vector<Sent> waiting_;   // for the disk
 };
 
 }  // namespace lanemq::scenario

@@ -111,10 +111,15 @@ void Auditor::asked_to_pause() {
 
 void Auditor::heard_paused(const Answer& answer, bool pause) {
   if (!answer.refused.empty()) return;  // with a code that is among those it may be refused with
-  const bool changes = is_paused(order_.what, order_.name) != pause;
+  const auto budget = std::find_if(budgets_.begin(), budgets_.end(), [&](const ModelBudget& one) {
+    return !pause && order_.what == "budget" && one.options.name == order_.name;
+  });
+  const bool lifts = budget != budgets_.end() && budget->is_lowered(now_);
+  const bool changes = lifts || is_paused(order_.what, order_.name) != pause;
   if (answer.has("\"changed\":true") != changes)
     violated("a " + order_.verb + " of " + order_.name + " is wrong about what it changes");
   if (!changes || order_.dry_run) return;
+  if (lifts) budget->lift(now_);
   if (order_.what == "client") ++clients_[order_.name].times_at_limit;
   if (pause)
     paused_.emplace(order_.what, order_.name);

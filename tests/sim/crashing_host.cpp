@@ -43,6 +43,7 @@ void CrashingHost::crash() {
   reading_.clear();
   read_.clear();
   committing_ = false;
+  watched_notes_ = 0;
   while (!notes_.empty() && notes_.back().first > store_.committed())
     notes_.pop_back();
   witness_.crashed(notes_.empty() ? core::TimePoint{} : notes_.back().second);
@@ -91,7 +92,10 @@ void CrashingHost::fill(bool full, bool commits) {
 
 void CrashingHost::begin_turn() {
   const core::TimePoint now = scheduler_.now();
-  if (std::exchange(tell_full_, false)) broker_->handle(core::StoreFull{full_}, now);
+  if (std::exchange(tell_full_, false)) {
+    broker_->handle(core::StoreFull{full_}, now);
+    witness_.told_full(full_);
+  }
   for (const std::uint64_t job : std::exchange(read_, {}))
     broker_->handle(core::BodyRead{job, store_.rows().body(job)}, now);
 }
@@ -100,8 +104,9 @@ void CrashingHost::send_all() {
   const core::TimePoint now = scheduler_.now();
   core::Outbox& outbox = broker_->outbox();
   read_bodies();
-  if (broker_->has_notes() && (!outbox.writes.empty() || now - noted_at_ >= kNotesAtLeastEvery)) {
-    broker_->write_notes();
+  if (broker_->has_notes() &&
+      (!outbox.writes.empty() || broker_->needs_notes() || now - noted_at_ >= kNotesAtLeastEvery)) {
+    if (broker_->write_notes()) watched_notes_ = store_.submitted() + 1;
     noted_at_ = now;
     notes_.emplace_back(store_.submitted() + 1, now);
   }
@@ -163,6 +168,10 @@ void CrashingHost::begin_commit() {
 
 void CrashingHost::commit(std::uint64_t number) {
   strictly([&] { store_.commit(number); });
+  if (watched_notes_ != 0 && watched_notes_ <= store_.committed()) {
+    watched_notes_ = 0;
+    broker_->notes_saved();
+  }
   while (notes_.size() > 1 && notes_[1].first <= store_.committed())
     notes_.pop_front();
   while (!waiting_.empty() && waiting_.front().number <= store_.committed()) {

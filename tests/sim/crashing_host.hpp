@@ -64,6 +64,7 @@ class CrashingHost final : public BrokerHost {
   /// When turns that wrote notes were, by their numbers.
   std::deque<std::pair<std::uint64_t, core::TimePoint>> notes_;
   core::TimePoint noted_at_{};
+  std::uint64_t watched_notes_ = 0;  // the commit of which the broker wants to hear; 0: none
   struct Reading {
     std::uint64_t job, after;  ///< after: the turn that has to be committed first
   };

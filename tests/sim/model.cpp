@@ -65,13 +65,25 @@ void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
 }
 
 void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {
-  if (changed.concurrency != options.concurrency) {
-    at_once = changed.concurrency;
-    answers = 0;
-  }
+  const bool same = changed.rates == options.rates && changed.concurrency == options.concurrency;
   options = changed;
+  if (same) return;
   for (std::size_t i = 0; i < rates.size(); ++i)
     rates[i].configure(changed.rates[i], now);
+  lift(now);
+}
+
+bool ModelBudget::is_lowered(TimePoint now) {
+  return now < paused_until || at_once != options.concurrency ||
+         std::any_of(rates.begin(), rates.end(), [&](ModelRate& rate) { return rate.is_lowered(now); });
+}
+
+void ModelBudget::lift(TimePoint now) {
+  paused_until = TimePoint{};
+  at_once = options.concurrency;
+  answers = 0;
+  for (ModelRate& rate : rates)
+    rate.lift(now);
 }
 
 bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {

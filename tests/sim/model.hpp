@@ -60,7 +60,11 @@ struct ModelBudget {
   /// The upstream refused, and asks to be left alone until then; `cut`: it did not say what it allows.
   void limited(bool cut, TimePoint until, TimePoint now);
   /// An operator has other limits count from now on.
+  /// Where limits change, what the upstream said of the old ones is forgotten.
   void configure(const core::BudgetOptions& changed, TimePoint now);
+  /// Whether its upstream said or showed something that counts, and that an operator takes that back.
+  bool is_lowered(TimePoint now);
+  void lift(TimePoint now);
   bool surely_affordable(const ModelClaim& claim, TimePoint now);
   /// When that may be, if nothing ends before; kNever: not known.
   TimePoint affordable_at(const ModelClaim& claim, TimePoint now);

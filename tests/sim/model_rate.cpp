@@ -106,6 +106,7 @@ std::int64_t ModelRate::whole_for(std::int64_t amount) const {
 }
 
 core::Int128 ModelRate::level_for(std::int64_t amount, int hold) const {
+  if (amount <= 0) return 0;
   std::int64_t level = std::min(amount + held(hold), burst_);
   if (window_ == core::WindowKind::sliding) level = std::min(level, whole_for(amount));
   return static_cast<core::Int128>(level) * options_.period.count();
@@ -114,7 +115,11 @@ core::Int128 ModelRate::level_for(std::int64_t amount, int hold) const {
 void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget,
                      TimePoint now) {
   advance(now);
-  if (amount <= 0) return;
+  if (amount <= 0) {
+    if (window_ == core::WindowKind::bucket ? high_ < 0 : sum_ > left())
+      violated("budget " + budget + ": " + options_.name + " is in debt, and what costs nothing went out");
+    return;
+  }
   const core::Int128 taken = static_cast<core::Int128>(amount) * options_.period.count();
   if (window_ == core::WindowKind::bucket) {
     if (high_ < level_for(amount, hold))
@@ -139,10 +144,13 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
 
 void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now) {
   advance(now);
-  const core::Int128 moved = static_cast<core::Int128>(more) * options_.period.count();
+  // One call counts for no more than the limit, and a bucket owes no more than that.
+  more = std::min(more, options_.limit);
+  const core::Int128 period = options_.period.count(), moved = core::Int128{more} * period;
   if (window_ == core::WindowKind::bucket) {
-    high_ = std::min(high_ - moved, full_);
-    low_ = std::min(low_ - moved, full_);
+    const core::Int128 least = more > 0 ? -core::Int128{options_.limit} * period : high_ - moved;
+    high_ = std::clamp(high_ - moved, std::min(least, full_), full_);
+    low_ = more > 0 ? std::max(low_ - moved, least) : std::min(low_ - moved, full_);
     return;
   }
   if (more > 0) low_ -= moved;  // what is given back the window may not have room for
@@ -193,6 +201,21 @@ void ModelRate::learn(std::int64_t limit, TimePoint now) {
   if (ceiling < before) lower_low(before);
 }
 
+bool ModelRate::is_lowered(TimePoint now) {
+  advance(now);
+  return ceiling_ != options_.limit || share_then_ < 1000 || pace_at(now).share < kWhole ||
+         pace_at(now).paused;
+}
+
+void ModelRate::lift(TimePoint now) {
+  advance(now);
+  ceiling_ = options_.limit;
+  share_.restore();
+  share_then_ = 1000;
+  if (paused_until_) refilled_at_ = std::max(refilled_at_, now);  // what came in by then is not certain
+  paused_until_.reset();
+}
+
 core::Int128 ModelRate::without_fraction(core::Int128 level) const {
   const core::Int128 one = options_.period.count(), rest = level % one;
   return level - (rest < 0 ? rest + one : rest);
@@ -207,11 +230,13 @@ void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
   full_ = static_cast<core::Int128>(burst_) * options_.period.count();
   high_ = std::min(without_fraction(high_), full_);
   low_ = std::min(without_fraction(low_), full_);
+  const core::Int128 least = -core::Int128{options.limit} * options.period.count();
+  high_ = std::max(high_, least);
+  if (window_ == core::WindowKind::bucket) low_ = std::max(low_, least);
   if (ceiling_ < before) lower_low(before);
 }
 
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
-  if (amount <= 0) return true;
   advance(now);
   if (window_ == core::WindowKind::sliding && (share_then_ < 1000 || now < empty_at_)) return false;
   return low_ >= level_for(amount, hold);

@@ -48,7 +48,8 @@ class ModelRate {
   /// An attempt that is expected to use `amount` goes out, and must leave `hold` thousandths of the burst.
   /// Throws Violation when that breaks the limit.
   void take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget, TimePoint now);
-  /// That attempt used `more` than was taken for it, or less, below 0.
+  /// That attempt used `more` than was taken for it, or less, below 0. What is more than the limit is no
+  /// upstream's truth.
   void correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now);
   /// The upstream says that its limit is so much.
   void learn(std::int64_t limit, TimePoint now);
@@ -56,6 +57,10 @@ class ModelRate {
   void cut(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
+
+  /// Whether something of what the upstream said or showed still counts, and that it does no more.
+  bool is_lowered(TimePoint now);
+  void lift(TimePoint now);
 
   /// Another limit or burst counts from now on; what went out went out. A fraction of one may be lost.
   void configure(const core::RateOptions& options, TimePoint now);

@@ -60,7 +60,7 @@ void Witness::time_is_void(TimePoint now) {
 
 void Witness::crashed(TimePoint noted_at) {
   for (auto& budget : taken_)
-    std::erase_if(budget, [&](const Taken& taken) { return !taken.durable && taken.at > noted_at; });
+    std::erase_if(budget, [&](const Taken& taken) { return taken.forgettable && taken.at > noted_at; });
   for (auto& [id, job] : jobs_)
     if (job.chunk_at != core::kNever && job.chunk_at >= noted_at) job.marked = false;
   workers_.clear();
@@ -70,6 +70,7 @@ void Witness::crashed(TimePoint noted_at) {
 
 void Witness::started(TimePoint now) {
   started_at_ = now;
+  full_ = false;
   handed_over_at_.clear();
 }
 
@@ -342,7 +343,7 @@ void Witness::take_from_budgets(const wire::JobOffer& offer, const std::string& 
     const core::BudgetOptions& budget = options.budgets[i];
     if (matches(budget.service, service) && matches(budget.model, offer.model) &&
         matches(budget.client, offer.client) && matches(budget.lane, lane))
-      taken_[i].push_back({.at = at, .lease = lease, .durable = waited_});
+      taken_[i].push_back({.at = at, .lease = lease, .forgettable = full_ && !waited_});
   }
 }
 

@@ -41,6 +41,8 @@ class Witness final : public Watcher {
   /// Of what was taken of budgets, everything up to `noted_at` is on disk.
   void crashed(TimePoint noted_at);
   void started(TimePoint now);
+  /// The broker is told that its disk is full, or is not: what needs no disk then leaves no trace there.
+  void told_full(bool full) { full_ = full; }
   /// Nobody knows how much time passed: deadlines, retentions and windows may be over.
   void time_is_void(TimePoint now);
 
@@ -113,6 +115,7 @@ class Witness final : public Watcher {
   const Crashes& crashes_;
   TimePoint now_{}, decided_at_{}, started_at_{};
   bool waited_ = false;
+  bool full_ = false;  // the broker was told that its disk is
 
   std::vector<TimePoint> cleared_at_;  // when operators ran dead jobs again, or forgot them
   std::map<std::string, Followed> jobs_;
@@ -136,7 +139,7 @@ class Witness final : public Watcher {
   struct Taken {
     TimePoint at{};
     Lease lease;
-    bool durable = false;
+    bool forgettable = false;  ///< the disk was full: what it took was not noted before it went out
   };
   std::vector<std::vector<Taken>> taken_;  // by budget
 };

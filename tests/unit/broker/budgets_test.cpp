@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/budgets.hpp"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+
+#include "broker/core/stored.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -432,6 +436,16 @@ TEST(Budgets, a_job_gets_the_key_with_the_most_room_for_what_it_can_hold) {
   EXPECT_EQ(budgets.all()[0].keys[1].given, 100u);
 }
 
+TEST(Budgets, of_the_keys_the_one_with_the_most_room_is_given_first) {
+  Budgets budgets = with_keys({key("small", 60, 10), key("large", 600, 100)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  // Of ten, one is a tenth; of a hundred, a hundredth: the larger one has more room until it is down to that.
+  for (int i = 0; i < 9; ++i)
+    EXPECT_EQ(budgets.key_of(budgets.reserve(set, {}, kStart)), "large") << i;
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, {}, kStart)), "small");
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, {}, kStart)), "large");
+}
+
 TEST(Budgets, keys_with_equal_room_are_given_by_weight) {
   Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
   budgets.all()[0].keys[0].weight = 3;
@@ -564,6 +578,281 @@ TEST(Budgets, says_when_a_strict_window_is_likely_to_have_room) {
   const TimePoint when = budgets.likely_affordable(set, {}, kStart);
   EXPECT_GE(when, kStart + seconds(5));
   EXPECT_LE(when, kStart + seconds(8)) << "one in six seconds";
+}
+
+// ---- words that cannot be true --------------------------------------------------------------------------
+
+TEST(Budgets, what_says_that_it_costs_nothing_waits_for_a_debt_as_well) {
+  for (const WindowKind window : {WindowKind::bucket, WindowKind::sliding}) {
+    Budgets budgets({tokens(Resource::tokens, 6000, 600, window)});
+    const BudgetSet set = budgets.match("s", "", "", "");
+    const Amounts nothing{};
+    ASSERT_TRUE(affordable(budgets, set, kStart, nothing));
+    Reservation reservation = budgets.reserve(set, {.amounts = nothing}, kStart);
+    budgets.settle(reservation, Amounts{.input_tokens = 3000}, kStart);
+
+    EXPECT_FALSE(affordable(budgets, set, kStart, nothing));
+    const TimePoint paid = when_affordable(budgets, set, kStart, nothing);
+    EXPECT_GT(paid, kStart);
+    EXPECT_LE(paid, kStart + seconds(61));
+    EXPECT_TRUE(affordable(budgets, set, kStart + seconds(61), nothing));
+  }
+}
+
+TEST(Budgets, no_usage_is_a_credit_or_a_debt_of_more_than_a_window) {
+  for (const WindowKind window : {WindowKind::bucket, WindowKind::sliding})
+    for (const std::int64_t absurd : {std::int64_t{1'000'000'000}, std::int64_t{1} << 62}) {
+      Budgets budgets({tokens(Resource::input_tokens, 100'000, 10'000, window)});
+      const BudgetSet set = budgets.match("s", "", "", "");
+      Reservation reservation = budgets.reserve(set, {.amounts = {.input_tokens = 10}}, kStart);
+      budgets.settle(reservation, Amounts{.input_tokens = absurd}, kStart);
+
+      RateLimit& rate = budgets.all()[0].quota.rates()[0];
+      EXPECT_LT(rate.available(kStart), 0);
+      EXPECT_GE(rate.available(kStart), -100'010);
+      EXPECT_GT(rate.available(kStart + minutes(2)), 0) << "a period pays it back";
+    }
+}
+
+wire::UpstreamLimits limit_of_requests(std::int64_t limit) {
+  wire::UpstreamLimits limits;
+  limits.limit_requests = limit;
+  return limits;
+}
+
+// ---- what changes nothing, and what is taken back ---------------------------------------------------------
+
+TEST(Budgets, a_reload_without_a_change_changes_nothing_whatever_the_size) {
+  for (const WindowKind window : {WindowKind::bucket, WindowKind::sliding})
+    for (const std::int64_t limit : {std::int64_t{1'000'000'000}, std::int64_t{1'000'000'000'000}}) {
+      BudgetOptions options;
+      options.name = "b";
+      options.window = window;
+      options.rates.push_back({"tokens_per_day", limit, std::chrono::hours(24), 0, Resource::tokens});
+      Budgets budgets({options});
+      const BudgetSet set = budgets.match("s", "", "", "");
+      budgets.reserve(set, {.amounts = {.input_tokens = 1000}}, kStart);
+      RateLimit& rate = budgets.all()[0].quota.rates()[0];
+      ASSERT_EQ(rate.available(kStart), limit / 10 - 1000);
+
+      for (int i = 0; i < 3; ++i)
+        budgets.configure({options}, kStart);
+      EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart), limit / 10 - 1000);
+
+      options.rates[0].limit = limit - 10;
+      budgets.configure({options}, kStart);
+      EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(kStart), limit / 10 - 1000)
+          << "and a change that";
+    }
+}
+
+TEST(Budgets, a_reload_without_a_change_forgets_nothing_that_the_upstream_said) {
+  BudgetOptions options = requests("b", "", 600);
+  Budgets budgets({options});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation reservation = budgets.reserve(set, {}, kStart);
+  budgets.learn(reservation, limit_of_requests(60), kStart);
+  budgets.pause(reservation, kStart + minutes(5), kStart);
+
+  budgets.configure({options}, kStart);
+  RateLimit& rate = budgets.all()[0].quota.rates()[0];
+  EXPECT_EQ(rate.effective_limit(kStart), 60);
+  EXPECT_EQ(budgets.all()[0].quota.paused_until(), kStart + minutes(5));
+}
+
+TEST(Budgets, an_operator_takes_back_what_the_upstream_said) {
+  for (const bool by_another_limit : {false, true}) {
+    BudgetOptions options = requests("b", "", 600);
+    options.concurrency = 10;
+    Budgets budgets({options});
+    const BudgetSet set = budgets.match("s", "", "", "");
+    Reservation reservation = budgets.reserve(set, {}, kStart);
+    EXPECT_FALSE(budgets.can_lift(0, kStart));
+    budgets.learn(reservation, limit_of_requests(1), kStart);
+    budgets.overloaded(reservation, kStart);
+    budgets.pause(reservation, kStart + std::chrono::hours(24), kStart);
+    budgets.take_eased();
+    ASSERT_TRUE(budgets.can_lift(0, kStart));
+
+    if (by_another_limit) {
+      options.rates[0].limit = 601;
+      budgets.change_limits(options, kStart);
+    } else {
+      EXPECT_TRUE(budgets.lift(0, kStart));
+      EXPECT_EQ(budgets.take_eased(), std::vector<std::size_t>{0}) << "who waits is asked again";
+    }
+    EXPECT_FALSE(budgets.can_lift(0, kStart));
+    EXPECT_EQ(budgets.all()[0].quota.concurrency().limit(), 10);
+    EXPECT_GE(budgets.all()[0].quota.rates()[0].available(kStart + seconds(1)), 9) << "at the whole pace";
+  }
+}
+
+// ---- what is saved --------------------------------------------------------------------------------------
+
+/// What is saved of all parts, as restore() wants it.
+std::vector<StoredEntry> saved(Budgets& budgets) {
+  std::vector<StoredEntry> entries;
+  budgets.save_all();
+  for (const Budgets::Part& part : budgets.take_unsaved())
+    for (StoredEntry& entry : budgets.save(part, 0)) {
+      if (part.account != Budgets::kOwnLimits)
+        entry.name = Budgets::account_entry(budgets.all()[0].accounts[part.account].name, entry.name);
+      entries.push_back(entry);
+    }
+  return entries;
+}
+
+TEST(Budgets, what_is_saved_comes_back_with_what_the_upstream_said) {
+  for (const WindowKind window : {WindowKind::bucket, WindowKind::sliding}) {
+    BudgetOptions options = requests("b", "", 600);
+    options.window = window;
+    options.rates[0].capacity = 100;
+    options.keys = {key("k", 60, 10)};
+    Budgets before({options}), after({options});
+    const BudgetSet set = before.match("s", "", "", "");
+    Reservation reservation;
+    for (int i = 0; i < 5; ++i)
+      reservation = before.reserve(set, {}, kStart + seconds(i));
+    before.learn(reservation, limit_of_requests(30), kStart + seconds(5));
+    before.pause(reservation, kStart + seconds(40), kStart + seconds(5));
+    const TimePoint now = kStart + seconds(6);
+
+    after.restore(after.all()[0], saved(before), 0, now);
+    EXPECT_EQ(after.all()[0].quota.rates()[0].available(now),
+              before.all()[0].quota.rates()[0].available(now));
+    Quota &account = after.all()[0].accounts[0].quota, &was = before.all()[0].accounts[0].quota;
+    EXPECT_EQ(account.rates()[0].effective_limit(now), 30);
+    EXPECT_EQ(account.rates()[0].available(now), was.rates()[0].available(now));
+    EXPECT_EQ(account.paused_until(), kStart + seconds(40));
+  }
+}
+
+TEST(Budgets, only_what_changed_is_saved) {
+  std::vector<KeyOptions> keys;
+  for (int i = 0; i < 256; ++i)
+    keys.push_back(key("k" + std::to_string(i), 60, 10));
+  Budgets budgets = with_keys(keys);
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation reservation = budgets.reserve(set, {}, kStart);
+  EXPECT_EQ(budgets.take_unsaved().size(), 2u) << "the budget, and the account of the key";
+
+  budgets.settle(reservation, std::nullopt, kStart);
+  budgets.succeeded(reservation);
+  EXPECT_FALSE(budgets.any_unsaved()) << "it used what it was expected to";
+}
+
+TEST(Budgets, what_an_earlier_version_saved_is_read) {
+  BudgetOptions options = requests("b", "", 60);
+  options.window = WindowKind::sliding;
+  options.rates[0].capacity = 30;
+  Budgets budgets({options});
+  const std::int64_t second = 1'000'000;
+  StoredNumbers own, rate;
+  own.put(50 * second);  // paused until then
+  for (const std::int64_t number :
+       {std::int64_t{1000}, std::int64_t{4000}, 10 * second, std::int64_t{45}, std::int64_t{1000},
+        std::int64_t{0}, std::int64_t{0}, std::int64_t{1000}, std::int64_t{0}, 9 * second, std::int64_t{26}})
+    rate.put(number);
+  budgets.restore(budgets.all()[0], {{"own", own}, {"own\nrequests_per_minute", rate}}, 0,
+                  TimePoint(seconds(10)));
+
+  Quota& quota = budgets.all()[0].quota;
+  EXPECT_EQ(quota.paused_until(), TimePoint(seconds(50)));
+  EXPECT_EQ(quota.rates()[0].effective_limit(TimePoint(seconds(10))), 45);
+  EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(10))), 4);
+  EXPECT_EQ(quota.rates()[0].available(TimePoint(seconds(75))), 30);
+}
+
+TEST(Budgets, a_pause_from_the_disk_is_no_longer_than_it_was_asked_for) {
+  BudgetOptions options = requests("b", "", 60);
+  Budgets before({options}), after({options});
+  const BudgetSet set = before.match("s", "", "", "");
+  const TimePoint later(std::chrono::hours(30));
+  Reservation reservation = before.reserve(set, {}, later);
+  before.pause(reservation, later + seconds(10), later);
+
+  after.restore(after.all()[0], saved(before), 0, TimePoint(seconds(1)));  // the clock went back
+  EXPECT_EQ(after.all()[0].quota.paused_until(), TimePoint(seconds(11)));
+}
+
+/// A broker that dies: what goes out without waiting for the disk is covered by what is there.
+TEST(Budgets, what_went_out_before_it_was_saved_is_on_disk_all_the_same) {
+  const bool holds = rc::check([](const std::vector<std::uint8_t>& steps) {
+    BudgetOptions options = tokens(Resource::requests, 600, 40);
+    options.keys = {key("k", 300, 20), key("l", 300, 20)};
+    Budgets budgets({options});
+    const BudgetSet set = budgets.match("s", "", "", "");
+    std::vector<StoredEntry> on_disk, on_its_way;
+    std::map<std::string, StoredEntry> disk, way;
+    bool watched = false;
+    TimePoint now = kStart;
+    int out = 0, waiting = 0;
+    const auto save = [&] {
+      for (const Budgets::Part& part : budgets.take_unsaved())
+        for (StoredEntry& entry : budgets.save(part, 0)) {
+          if (part.account != Budgets::kOwnLimits)
+            entry.name = Budgets::account_entry(budgets.all()[0].accounts[part.account].name, entry.name);
+          way.insert_or_assign(entry.name, entry);
+        }
+      watched = budgets.saving() || watched;
+    };
+    const auto commit = [&] {
+      disk = way;
+      out += std::exchange(waiting, 0);
+      if (std::exchange(watched, false)) budgets.saved();
+    };
+    budgets.save_all();
+    save();
+    commit();
+    for (const std::uint8_t step : steps) {
+      if (step % 8 == 0) save(), commit();
+      if (step % 8 == 1 && budgets.any_unsaved()) save();
+      if (step % 8 < 2 || !affordable(budgets, set, now)) continue;
+      const Reservation reservation = budgets.reserve(set, {}, now);
+      if (budgets.use_ahead(reservation)) {
+        ++out;
+      } else {
+        save();
+        ++waiting;
+      }
+    }
+    Budgets next({options});
+    std::vector<StoredEntry> entries;
+    for (const auto& [name, entry] : disk)
+      entries.push_back(entry);
+    next.restore(next.all()[0], entries, 0, now);
+    RC_ASSERT(next.all()[0].quota.rates()[0].available(now) <= 40 - out);
+    std::int64_t of_keys = 0;
+    for (Account& account : next.all()[0].accounts)
+      of_keys += account.quota.rates()[0].available(now);
+    RC_ASSERT(of_keys <= 40 - out);
+  });
+  EXPECT_TRUE(holds);
+}
+
+TEST(Budgets, within_half_a_burst_nothing_waits_for_the_disk) {
+  Budgets budgets({requests("b", "", 60)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  EXPECT_FALSE(budgets.use_ahead(budgets.reserve(set, {}, kStart))) << "the first one";
+  EXPECT_TRUE(budgets.must_save());
+  budgets.take_unsaved();
+  ASSERT_TRUE(budgets.saving());
+  budgets.saved();
+
+  for (int i = 0; i < 30; ++i)
+    EXPECT_TRUE(budgets.use_ahead(budgets.reserve(set, {}, kStart))) << i;
+  EXPECT_FALSE(budgets.use_ahead(budgets.reserve(set, {}, kStart)));
+  budgets.take_unsaved();
+  ASSERT_TRUE(budgets.saving());
+  EXPECT_FALSE(budgets.use_ahead(budgets.reserve(set, {}, kStart))) << "that is not on disk yet";
+  budgets.saved();
+  EXPECT_TRUE(budgets.use_ahead(budgets.reserve(set, {}, kStart)));
+
+  budgets.end_leases();
+  Budgets next({requests("b", "", 60)});
+  next.restore(next.all()[0], saved(budgets), 0, kStart);
+  EXPECT_EQ(next.all()[0].quota.rates()[0].available(kStart), 60 - 34)
+      << "a broker that stops forgets nothing";
 }
 
 }  // namespace

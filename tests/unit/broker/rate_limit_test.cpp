@@ -503,5 +503,24 @@ TEST(SlidingWindow, takes_back_only_what_it_still_counts) {
   EXPECT_EQ(window.headroom(), 7);
 }
 
+TEST(SlidingWindow, what_has_just_left_it_is_neither_added_to_nor_taken_back) {
+  // It counts for a period, the open slice and a slack of six slices: 607 slices of 100 ms in all.
+  for (const std::int64_t slices : {605, 606, 607, 608}) {
+    SlidingWindow window(10, minutes(1));
+    const TimePoint then(seconds(1)), now = then + slices * milliseconds(100);
+    window.record(4, then);
+    window.record(2, now);
+    const bool counts = slices < 607;
+    ASSERT_EQ(window.headroom(), counts ? 4 : 8) << slices;
+
+    window.record_late(1, then);
+    EXPECT_EQ(window.headroom(), counts ? 3 : 8) << slices;
+    window.unrecord(5, then);
+    EXPECT_EQ(window.headroom(), 8) << slices;
+    window.unrecord(5, now);
+    EXPECT_EQ(window.headroom(), 10) << slices << ": the open slice is what it was";
+  }
+}
+
 }  // namespace
 }  // namespace lanemq::core

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/token_bucket.hpp"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -63,18 +65,31 @@ TEST(TokenBucket, given_back_tokens_stay_within_the_capacity) {
   EXPECT_EQ(bucket.level(), 5);
 }
 
-TEST(TokenBucket, holds_the_largest_numbers_that_it_allows) {
-  // What the scale cannot hold is cut, and nothing wraps around.
-  TokenBucket bucket(1'000'000'000, hours(24), 500'000'000);
-  const std::int64_t full = bucket.capacity();
-  EXPECT_GE(full, 26'000'000);
-  EXPECT_EQ(bucket.level(), full);
-  bucket.lower_to(1'000'000'000);
+TEST(TokenBucket, holds_the_largest_numbers_there_are) {
+  const std::int64_t full = 100'000'000'000;
+  TokenBucket bucket(1'000'000'000'000, hours(24), full);
+  EXPECT_EQ(bucket.capacity(), full);
   EXPECT_EQ(bucket.level(), full);
   bucket.take(full);
   EXPECT_EQ(bucket.level(), 0);
+  bucket.refill(TimePoint(hours(1)));
+  EXPECT_EQ(bucket.level(), 41'666'666'666);
   bucket.refill(TimePoint(hours(24)));
   EXPECT_EQ(bucket.level(), full);
+}
+
+TEST(TokenBucket, does_not_overflow) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  TokenBucket bucket(10, seconds(1), 5);
+  for (int i = 0; i < 100; ++i)
+    bucket.take(kMost);
+  EXPECT_LE(bucket.level(), -TokenBucket::kLevelMax);
+  EXPECT_GT(bucket.when_level(5, TimePoint{}), TimePoint(hours(24 * 365)));
+  bucket.raise_to(-10);
+  EXPECT_EQ(bucket.level(), -10);
+  for (int i = 0; i < 100; ++i)
+    bucket.give(kMost);
+  EXPECT_EQ(bucket.level(), 5);
 }
 
 TEST(TokenBucket, is_exact_over_any_sequence) {
