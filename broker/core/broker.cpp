@@ -251,7 +251,7 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
   away.body_awaited = false;
   // A job that ended before its call did may be why the call failed.
   if (options_.breaker)
-    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.dispatched_at, now);
+    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.called_in, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
   const bool was_at_limit = client.at_limit();
@@ -267,10 +267,10 @@ void Broker::erase(Job& job, std::size_t bytes) {
   jobs_.erase(job);
 }
 
-void Broker::judge(Service& service, Verdict verdict, TimePoint called_at, TimePoint now) {
+void Broker::judge(Service& service, Verdict verdict, CircuitBreaker::Period called_in, TimePoint now) {
   CircuitBreaker& breaker = service.breaker;
   const CircuitBreaker::State before = breaker.state();
-  breaker.ended(verdict, called_at, now, random_);
+  breaker.ended(verdict, called_in, now, random_);
   set_timer(service, now);
   if (breaker.state() == before) return;
   Notice notice{.kind = Notice::Kind::upstream_closed, .service = service.name};
@@ -735,8 +735,8 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
   take_place(job, worker);
   Service& service = stream.service();
+  away.called_in = service.breaker.called(now);
   if (!service.breaker.closed()) {
-    service.breaker.called(now);
     trial_made_ = true;
     set_timer(service, now);
   }

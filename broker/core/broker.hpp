@@ -348,7 +348,7 @@ class Broker {
   void take_place(Job& job, Worker& worker);
   void leave_place(Job& job, Verdict verdict, TimePoint now);
   void erase(Job& job, std::size_t bytes);
-  void judge(Service& service, Verdict verdict, TimePoint called_at, TimePoint now);
+  void judge(Service& service, Verdict verdict, CircuitBreaker::Period called_in, TimePoint now);
   void set_timer(Service& service, TimePoint now);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);

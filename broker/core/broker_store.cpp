@@ -414,6 +414,10 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   away.reservation = budgets_.adopt(job.stream().budgets(), job.expected().amounts(),
                                     job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   away.dispatched_at = now;
+  // It was called in an earlier life: that tells of an upstream that is called as usual, and is no trial of
+  // one that failed since.
+  const CircuitBreaker& breaker = job.stream().service().breaker;
+  away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();
   ++client.running;

@@ -42,14 +42,16 @@ TimePoint CircuitBreaker::next_change() const {
   return trials_out_ > 0 ? trial_at_ + kTrialPatience : top_lane_from_;
 }
 
-void CircuitBreaker::called(TimePoint now) {
-  if (state_ != State::half_open) return;
-  ++trials_out_;
-  trial_at_ = now;
+CircuitBreaker::Period CircuitBreaker::called(TimePoint now) {
+  if (state_ == State::half_open) {
+    ++trials_out_;
+    trial_at_ = now;
+  }
+  return period_;
 }
 
-void CircuitBreaker::ended(Verdict verdict, TimePoint called_at, TimePoint now, std::mt19937_64& random) {
-  if (state_ == State::open || called_at < changed_at_) return;
+void CircuitBreaker::ended(Verdict verdict, Period called_in, TimePoint now, std::mt19937_64& random) {
+  if (state_ == State::open || called_in != period_) return;
   if (state_ == State::half_open) return judge_trial(verdict, now, random);
   if (verdict == Verdict::unknown) return;
   unreachable_ = verdict == Verdict::unreachable ? unreachable_ + 1 : 0;
@@ -82,7 +84,7 @@ void CircuitBreaker::open(TimePoint now, std::mt19937_64& random) {
   ++openings_;
   trials_out_ = trials_passed_ = 0;
   state_ = State::open;
-  changed_at_ = now;
+  ++period_;
   open_until_ = now + wait;
   top_lane_from_ = open_until_ + wait;
 }
@@ -90,20 +92,21 @@ void CircuitBreaker::open(TimePoint now, std::mt19937_64& random) {
 void CircuitBreaker::advance(TimePoint now) {
   if (state_ != State::open || now < open_until_) return;
   state_ = State::half_open;
-  changed_at_ = now;
+  ++period_;
 }
 
 void CircuitBreaker::judge_trial(Verdict verdict, TimePoint now, std::mt19937_64& random) {
+  // Every call of this period is a trial, and is over once.
   LANEMQ_CHECK(trials_out_ > 0);
   --trials_out_;
   if (verdict == Verdict::unknown) return;
   if (verdict == Verdict::failure || verdict == Verdict::unreachable) return open(now, random);
-  if (++trials_passed_ == 1 + kTrialsMax) close(now);
+  if (++trials_passed_ == 1 + kTrialsMax) close();
 }
 
-void CircuitBreaker::close(TimePoint now) {
+void CircuitBreaker::close() {
   state_ = State::closed;
-  changed_at_ = now;
+  ++period_;
   openings_ = unreachable_ = 0;
   trials_out_ = trials_passed_ = 0;
   next_call_ = calls_made_ = 0;

@@ -52,10 +52,15 @@ class CircuitBreaker {
   TimePoint admits_at(bool top_lane) const;
   /// When time alone changes what it admits; kNever while it is closed.
   TimePoint next_change() const;
-  /// A call is made. Requires: it is admitted.
-  void called(TimePoint now);
-  /// A call that was made at `called_at` is over. Calls from before the last change of state say nothing.
-  void ended(Verdict verdict, TimePoint called_at, TimePoint now, std::mt19937_64& random);
+  /// Counts the changes of state: a call belongs to the period in which it was made.
+  using Period = std::uint32_t;
+  static constexpr Period kNoPeriod = 0;
+  Period period() const { return period_; }
+  /// A call is made. Requires: it is admitted. Returns the period that it belongs to.
+  Period called(TimePoint now);
+  /// A call of that period is over. One of an earlier period says nothing. Requires: it is told once for each
+  /// call.
+  void ended(Verdict verdict, Period called_in, TimePoint now, std::mt19937_64& random);
   /// Lets trials begin where it has been open for long enough.
   void advance(TimePoint now);
 
@@ -68,10 +73,10 @@ class CircuitBreaker {
   bool too_many_failed(TimePoint now) const;
   void open(TimePoint now, std::mt19937_64& random);
   void judge_trial(Verdict verdict, TimePoint now, std::mt19937_64& random);
-  void close(TimePoint now);
+  void close();
 
   State state_ = State::closed;
-  TimePoint changed_at_{};                // of state_
+  Period period_ = 1;                     // of state_
   std::array<Call, kWindowCalls> calls_;  // a ring
   std::size_t next_call_ = 0, calls_made_ = 0;
   int unreachable_ = 0;  // in a row

@@ -16,6 +16,7 @@
 #include "broker/core/answer_stream.hpp"
 #include "broker/core/budgets.hpp"
 #include "broker/core/check.hpp"
+#include "broker/core/circuit_breaker.hpp"
 #include "broker/core/dead_job.hpp"
 #include "broker/core/estimates.hpp"
 #include "broker/core/intrusive_list.hpp"
@@ -88,6 +89,7 @@ struct Away {
   std::optional<std::uint64_t>
       streamed_bytes{};  ///< of the answer of one that has ended, where that is known
   std::uint32_t queued_ms = 0;
+  CircuitBreaker::Period called_in = CircuitBreaker::kNoPeriod;  ///< of its service's breaker
   std::uint8_t missing = 0;     ///< inventories in a row that did not list it
   bool reserved_place = false;  ///< the place it holds is a reserved worker's
   bool body_awaited = false;    ///< running, but its worker gets it when its body has been read back

@@ -355,6 +355,37 @@ TEST(Broker, says_when_it_leaves_an_upstream_alone_and_when_it_calls_it_again) {
   EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::upstream_closed);
 }
 
+TEST(Broker, a_body_that_is_read_late_makes_no_trial_of_a_call_from_before_the_failures) {
+  Options options = small_options();
+  options.attempts_max = 1;
+  options.store_durable = true;
+  options.memory_max = 1000;  // larger bodies are on disk alone
+  Bench bench(options);
+  bench.worker(9);
+  bench.submit("late", std::string(2000, 'x'));
+  const Job& late = *bench.broker_.jobs().find("late")->job();
+  const auto number = static_cast<std::uint64_t>(late.number);
+  ASSERT_TRUE(late.body_awaited());
+  for (int i = 0; i < 5; ++i) {
+    bench.submit("f" + std::to_string(i));
+    bench.failure("f" + std::to_string(i), "retry", "connect");
+  }
+  const CircuitBreaker& breaker = bench.broker_.workers().services().begin()->second->breaker;
+  for (int i = 0; i < 6 && breaker.state() != CircuitBreaker::State::half_open; ++i)
+    bench.pass(seconds(1));
+  ASSERT_EQ(breaker.state(), CircuitBreaker::State::half_open);
+
+  bench.broker_.handle(BodyRead{number, Blob::copy(std::string(2000, 'x'))}, bench.now_);
+  bench.turn();
+  bench.result("late");
+
+  EXPECT_EQ(breaker.state(), CircuitBreaker::State::half_open);
+  bench.submit("trial");
+  EXPECT_EQ(bench.handed_over(), "trial");
+  bench.submit("next");
+  EXPECT_EQ(bench.handed_over(), "none") << "the trial is still out";
+}
+
 TEST(Broker, a_breaker_that_is_switched_off_never_opens) {
   Options options = small_options();
   options.breaker = false;

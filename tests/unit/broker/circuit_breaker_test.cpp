@@ -16,9 +16,9 @@ struct Upstream {
   std::mt19937_64 random{1};
   TimePoint now{seconds(100)};
 
-  void call(Verdict verdict) {
-    breaker.called(now);
-    breaker.ended(verdict, now, now, random);
+  void call(Verdict verdict) { end(breaker.called(now), verdict); }
+  void end(CircuitBreaker::Period called_in, Verdict verdict) {
+    breaker.ended(verdict, called_in, now, random);
   }
   void calls(int count, Verdict verdict) {
     for (int i = 0; i < count; ++i)
@@ -93,9 +93,9 @@ TEST(CircuitBreaker, tries_one_then_three_then_closes) {
   EXPECT_EQ(upstream.breaker.state(), State::half_open);
 
   ASSERT_TRUE(upstream.admits());
-  upstream.breaker.called(upstream.now);
+  const CircuitBreaker::Period trials = upstream.breaker.called(upstream.now);
   EXPECT_FALSE(upstream.admits()) << "one";
-  upstream.breaker.ended(Verdict::success, upstream.now, upstream.now, upstream.random);
+  upstream.end(trials, Verdict::success);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(upstream.admits());
     upstream.breaker.called(upstream.now);
@@ -103,8 +103,7 @@ TEST(CircuitBreaker, tries_one_then_three_then_closes) {
   EXPECT_FALSE(upstream.admits()) << "three";
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(upstream.breaker.closed());
-    upstream.breaker.ended(i == 0 ? Verdict::refusal : Verdict::success, upstream.now, upstream.now,
-                           upstream.random);
+    upstream.end(trials, i == 0 ? Verdict::refusal : Verdict::success);
   }
   EXPECT_TRUE(upstream.breaker.closed());
   upstream.calls(9, Verdict::failure);
@@ -132,17 +131,40 @@ TEST(CircuitBreaker, a_trial_that_fails_opens_it_for_twice_as_long_up_to_a_minut
 
 TEST(CircuitBreaker, calls_from_before_it_opened_say_nothing_later) {
   Upstream upstream;
-  const TimePoint before = upstream.now;
-  upstream.pass(seconds(1));
+  const CircuitBreaker::Period before = upstream.breaker.called(upstream.now);
   upstream.open();
-  upstream.breaker.ended(Verdict::success, before, upstream.now, upstream.random);
+  upstream.end(before, Verdict::success);
   upstream.pass_until_half_open();
-  upstream.breaker.ended(Verdict::failure, before, upstream.now, upstream.random);
+  upstream.end(before, Verdict::failure);
   EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  for (int i = 0; i < 4; ++i)
+    upstream.end(before, Verdict::success);
+  EXPECT_EQ(upstream.breaker.state(), State::half_open) << "none of them was a trial";
+  EXPECT_TRUE(upstream.admits());
   upstream.calls(4, Verdict::success);
   for (int i = 0; i < 20; ++i)
-    upstream.breaker.ended(Verdict::failure, before, upstream.now, upstream.random);
+    upstream.end(before, Verdict::failure);
   EXPECT_TRUE(upstream.breaker.closed());
+}
+
+TEST(CircuitBreaker, a_trial_that_answers_after_the_next_opening_is_none_of_the_later_trials) {
+  Upstream upstream;
+  upstream.open();
+  upstream.pass_until_half_open();
+  const CircuitBreaker::Period first = upstream.breaker.called(upstream.now);
+  upstream.pass(CircuitBreaker::kTrialPatience);
+  upstream.call(Verdict::failure);
+  upstream.pass_until_half_open();
+
+  upstream.end(first, Verdict::success);
+
+  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  const CircuitBreaker::Period second = upstream.breaker.called(upstream.now);
+  upstream.end(first, Verdict::failure);
+  EXPECT_EQ(upstream.breaker.state(), State::half_open);
+  EXPECT_FALSE(upstream.admits()) << "the trial is still out";
+  upstream.end(second, Verdict::success);
+  EXPECT_TRUE(upstream.admits());
 }
 
 TEST(CircuitBreaker, a_trial_that_says_nothing_is_not_waited_for_for_ever) {
