@@ -160,7 +160,11 @@ void Broker::on(const WorkerLeaving& event, TimePoint now) {
   workers_.update(*worker);
   while (Away* const away = worker->leases.front()) {
     Job* const job = &away->job;
-    budgets_.release(away->reservation, now);
+    // Its call may have been made, and an upstream counts what was asked: only what was not sent comes back.
+    if (away->body_awaited)
+      budgets_.release(away->reservation, now);
+    else
+      settle(*job, std::nullopt, now);
     const bool ended = job->ended();
     leave_place(*job, Verdict::unknown, now);
     if (!ended) requeue(*job, Requeue::free, now, now);

@@ -52,10 +52,9 @@ void Auditor::running_given_up(TimePoint now) {
       if (!job->ended()) must_end(*job, {"draining"});
 }
 
-void Auditor::free_place(ModelJob& job, Give give) {
+void Auditor::free_place(ModelJob& job) {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job.budgets >> i & 1) != 0) --budgets_[i].running;
-  if (give == Give::back) give_back(job);
   job.place->held.erase(&job);
   job.place = nullptr;
   --clients_[job.client].running;

@@ -177,8 +177,7 @@ class Auditor final : public Watcher {
   void check_kept_chunks(ModelJob& job);
 
   // ---- jobs (auditor.cpp)
-  enum class Give { back, nothing };
-  void free_place(ModelJob& job, Give give);
+  void free_place(ModelJob& job);
   void requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due_max);
   void must_end(ModelJob& job, std::vector<std::string> codes);
   void end(ModelJob& job, const std::string& code, std::string_view answer);

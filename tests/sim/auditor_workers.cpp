@@ -76,7 +76,7 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
   ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
   if (job != nullptr && job->place == &worker && job->attempt == lease.attempt) {
     worker.acks_owed.emplace_back(lease, now_);
-    free_place(*job, Give::nothing);
+    free_place(*job);
     return job;
   }
   const bool repeated = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt;
@@ -186,7 +186,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     if (job->missing >= kMissingMax) missing.push_back(job);
   }
   for (ModelJob* job : missing) {
-    free_place(*job, Give::nothing);
+    free_place(*job);
     call_over(*job, ModelUpstream::Said::nothing);
     if (!job->ended()) requeue(*job, true, now_, now_);
   }
@@ -195,7 +195,7 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
 void Auditor::on_bye(ModelWorker& worker) {
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
-    free_place(job, Give::back);
+    free_place(job);  // its upstream may have been asked
     call_over(job, ModelUpstream::Said::nothing);
     if (!job.ended()) requeue(job, true, now_, now_);
   }
@@ -213,7 +213,7 @@ void Auditor::lose(ModelWorker& worker) {
     // Its deadline, or that of its client, may have come first, and then its cancel still went out.
     if (advancing_ && (job.deadline <= now_ || may_be_orphaned(job)))
       cancels_optional_.push_back({worker.address, {job.number, job.attempt}});
-    free_place(job, Give::nothing);
+    free_place(job);
     call_over(job, ModelUpstream::Said::nothing);
     if (job.ended()) continue;
     ++job.crashes;

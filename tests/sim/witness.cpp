@@ -311,7 +311,6 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
   ++job.offers;
   last_[offer.job] = {.attempt = offer.attempt, .at = now_};
-  taker_[lease] = address;
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
   if (job.offers >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, decided_at_);
@@ -399,10 +398,6 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
     alive(address, now);
     check_inventory(address, *heartbeat, now);
   } else if (std::holds_alternative<wire::Bye>(report)) {
-    for (const auto& [lease, taker] : taker_)
-      if (taker == address) settled_.insert(lease);
-    for (const auto& [number, holder] : holders_)
-      if (holder.address == address) settled_.insert({number, holder.attempt});
     forget_worker(address);
   }
 }

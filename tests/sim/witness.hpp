@@ -125,8 +125,7 @@ class Witness final : public Watcher {
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;
   std::map<std::uint64_t, TimePoint>
-      handed_over_at_;                  // in this life, where that was before it was decided to say so
-  std::map<Lease, std::string> taker_;  // at which address
+      handed_over_at_;  // in this life, where that was before it was decided to say so
   struct Attempt {
     std::int64_t attempt = 0;
     TimePoint at{};
