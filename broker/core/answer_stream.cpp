@@ -10,7 +10,7 @@ namespace lanemq::core {
 void AnswerStream::begin_attempt() {
   LANEMQ_CHECK(!begun_);
   next_ = first_ = 0;
-  taken_ = said_ = -1;
+  taken_ = said_ = refused_ = -1;
   placed_ = true;
 }
 

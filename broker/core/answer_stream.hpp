@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -60,6 +61,11 @@ class AnswerStream {
 
   /// The worker may send no more until chunks are taken.
   bool full() const;
+  /// A chunk of the worker's was not taken. The right one may follow.
+  void refuse(std::int64_t seq) { refused_ = std::max(refused_, seq); }
+  /// A chunk that was refused has never come: what is there is not the whole answer.
+  bool has_hole() const { return refused_ >= next_; }
+  std::int64_t refused() const { return refused_; }
   /// The chunks up to `seq` have been taken. Requires: seq < next().
   void take(std::int64_t seq);
   void take_all() {
@@ -91,6 +97,7 @@ class AnswerStream {
   std::size_t front_ = 0;
   std::int64_t first_ = 0, next_ = 0;
   std::int64_t taken_ = -1, said_ = -1;
+  std::int64_t refused_ = -1;  // the last chunk of those that were
   std::uint64_t taken_bytes_ = 0, said_bytes_ = 0;
   std::uint64_t dropped_bytes_ = 0, bytes_ = 0;  // of the stream: up to first_, up to next_
   bool placed_ = true, begun_ = false, whole_ = true;

@@ -69,23 +69,29 @@ void Broker::on(const ChunkReported& event, TimePoint now) {
   if (stream == nullptr)
     return refuse_chunk(*worker, fields,
                         named(fields.seq) + ": it asked for no stream; send all of its answer as the result");
-  if (!stream->placed() && fields.seq > kSeqMax)
+  if (!stream->placed() && fields.seq > kSeqMax) {
+    stream->refuse(fields.seq);
     return refuse_chunk(*worker, fields, named(fields.seq) + ": no stream is so long");
+  }
   if (stream->placed() && fields.seq < stream->next()) {
     ++stats_.chunks_repeated;
     return;
   }
-  if (stream->placed() && fields.seq > stream->next())
+  if (stream->placed() && fields.seq > stream->next()) {
+    stream->refuse(fields.seq);
     return refuse_chunk(
         *worker, fields,
         named(fields.seq) + " came where " + std::to_string(stream->next()) + " comes next; leave none out");
-  if (stream->placed() && stream->full())
+  }
+  if (stream->placed() && stream->full()) {
+    stream->refuse(fields.seq);
     return refuse_chunk(*worker, fields,
                         named(fields.seq) +
                             " is beyond the window: " + std::to_string(limits::stream_chunks_max) +
                             " chunks (stream_chunks_max) or " + std::to_string(limits::stream_bytes_max) +
                             " bytes (stream_bytes_max) behind chunk " + std::to_string(stream->taken()) +
                             " have not been taken; send it when the op window says so");
+  }
   take_chunk(*job, fields.seq, event.body, now);
 }
 

@@ -355,6 +355,12 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   Service& service = job->stream().service();
   leave_place(*job, Verdict::success, now);
   if (ended) return;
+  if (job->answer() != nullptr && job->answer()->has_hole())
+    return end_with(*job, JobState::failed, ErrorCode::upstream_rejected,
+                    "chunk " + std::to_string(job->answer()->next()) + " of its answer was refused (up to " +
+                        std::to_string(job->answer()->refused()) +
+                        ") and never came, and its worker called the answer done; see the worker's log",
+                    now);
   service.retries.succeeded();
   lane.count_leaving(now);
   std::unique_ptr<Ending> ending;

@@ -468,16 +468,32 @@ def a_worker_is_a_window_ahead_at_most(room):
 
 @rule("Streams", feature="stream")
 def chunks_that_leave_a_gap_are_refused(room):
-    """A chunk that leaves a gap, or is of a job without stream, gets bad_request and changes nothing."""
+    """A chunk that leaves a gap, or is of a job without stream, gets bad_request, and the right one may follow."""
     client, worker = room.client(), room.worker(capacity=2)
     job, whole = room.running(worker, client, stream=True, id=room.id("a")), room.running(worker, client)
     for of, seq in ((job, 1), (whole, 0)):
         chunk(worker, of, seq, b"wrong")
         expect_error(worker.get("error"), "bad_request")
-    chunk(worker, job, 0, b"right")
-    expect(client.get("chunk").body, b"right", "the first chunk")
+    for seq, body in enumerate((b"right", b"next")):
+        chunk(worker, job, seq, body)
+        expect(client.get("chunk").body, body, f"chunk {seq}")
     worker.hand_in(job)
-    expect(client.get("result").fields.get("chunks"), 1, "chunks")
+    expect(client.get("result").fields.get("chunks"), 2, "chunks")
+
+
+@rule("Streams", feature="stream")
+def an_answer_with_a_hole_is_no_result(room):
+    """Where a chunk that was refused never comes, the worker's result ends the job with upstream_rejected."""
+    client, worker = room.client(), room.worker()
+    for sent in (64, 0):  # beyond the window, and with a gap before any content
+        job = room.running(worker, client, stream=True)
+        for seq in range(sent):
+            chunk(worker, job, seq, b"x")
+            client.get("chunk")
+        chunk(worker, job, sent or 1, b"refused")
+        expect_error(worker.get("error"), "bad_request")
+        worker.hand_in(job)
+        expect(expect_error(client.get(), "upstream_rejected").fields.get("chunks", 0), sent, "chunks")
 
 
 @rule("Streams", feature="stream")

@@ -78,6 +78,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   if (job.attempts > job.attempts_max) violated(job.name() + " was handed over more than attempts_max times");
   job.missing = 0;
   job.parts = {};
+  job.refused = -1;
   job.dispatched_at = now_;
   job.place = worker;
   job.at_reserved = worker->reserved();

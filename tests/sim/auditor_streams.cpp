@@ -100,7 +100,10 @@ void Auditor::on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view
   ModelAnswer& parts = job->parts;
   if (!job->streams) return refused("bad_request");
   if (chunk.seq < parts.next()) return;
-  if (chunk.seq > parts.next() || parts.full()) return refused("bad_request");
+  if (chunk.seq > parts.next() || parts.full()) {
+    job->refused = std::max(job->refused, chunk.seq);
+    return refused("bad_request");
+  }
   // Who lies too far behind is let go first.
   for (std::size_t i = 0; i < job->readers.size();) {
     const ModelReader reader = job->readers[i];

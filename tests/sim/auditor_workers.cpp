@@ -107,6 +107,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
     if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at);
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
+  if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
   int& retry_parts = upstreams_[job->service].retry_parts;
   retry_parts = std::min(retry_parts + 1, 100);
   job->answer = body;

@@ -152,6 +152,9 @@ struct ModelJob {
   std::uint64_t number = 0;        ///< 0: not handed over so far
   std::int64_t attempt = 0;
   int attempts = 0, crashes = 0, missing = 0;
+  bool missed = false;           ///< a hand-over of it never arrived
+  bool window_due = false;       ///< its worker has come back, and is to be told how far it may go
+  std::int64_t refused = -1;     ///< the last chunk of this attempt that was refused
   ModelWorker* place = nullptr;  ///< whose place it holds; an ended job may hold one
   std::uint64_t trial = 0;       ///< of which opening of its upstream's breaker its call is a trial
   bool at_reserved = false;      ///< that worker took only some lanes when it took the job
