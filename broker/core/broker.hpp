@@ -137,6 +137,7 @@ class Broker {
   void on(const StoreStalled& event, TimePoint now);
   void on(const StoodStill& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
+  static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
   Lane* lane_named(std::string_view name) const;
   std::string lane_names() const;
   std::optional<Refusal> too_large_for(BudgetSet budgets, std::string_view model, std::string_view client,
@@ -262,6 +263,9 @@ class Broker {
   void ack(Worker& worker, wire::Lease lease);
   void flush_acks(Worker& worker);
   void check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now);
+  void requeue_missing(Job& job, TimePoint now);
+  void drop_stray(Worker& worker, wire::Lease lease);
+  static bool outcome_came(const Worker& worker, wire::Lease lease, const Record* record);
   void lose(Worker& worker, TimePoint now);
   void tick(Worker& worker, TimePoint now);
   void note(Notice::Kind kind, const Worker& worker, std::size_t jobs) {

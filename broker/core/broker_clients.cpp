@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include <xxhash.h>
 
@@ -23,6 +24,10 @@ constexpr std::size_t kSpilledBytesMin = 512;
 
 /// Of an id that the broker makes.
 constexpr std::size_t kIdBytes = 26;
+/// The fields that an offer may have whatever was submitted.
+constexpr std::size_t kOfferFieldsLeast = 6;
+/// What an offer says besides the texts of its submit: at most three names, numbers, the names of fields.
+constexpr std::size_t kOfferRoom = 1024;
 
 /// Bounds of the time a full lane asks its clients to stay away.
 constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
@@ -115,6 +120,53 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
                        " bytes, more than body_bytes_max (" + std::to_string(options_.body_bytes_max) + ")",
+                   {}};
+  return unreadable_as_offer(event);
+}
+
+/// Its worker is told what the submit says and more: that has to fit into one header, too, wherever the job
+/// may be moved and whichever key it gets.
+std::optional<Refusal> Broker::unreadable_as_offer(const Submitted& event) {
+  const wire::Submit& fields = *event.fields;
+  // Always told in the worst case: job, attempt, id, service, lane and key.
+  const std::size_t others = kOfferFieldsLeast + (fields.model.empty() ? 0 : 1) +
+                             (fields.client.empty() ? 0 : 1) + (fields.timeout_ms ? 1 : 0) +
+                             (fields.cost ? 1 : 0) + (fields.stream ? 1 : 0) +
+                             (fields.meta.present() ? 1 : 0) + (fields.trace.present() ? 1 : 0);
+  const std::size_t entries = others + fields.extras.count;
+  if (bytes_of(event) - event.body.size() + kOfferRoom <= limits::header_bytes_max &&
+      entries <= limits::map_entries_max)
+    return std::nullopt;
+  const std::string longest(limits::name_bytes_max, '.');
+  wire::JobOffer offer;
+  offer.job = (std::uint64_t{1} << 53) - 1;
+  offer.attempt = std::numeric_limits<std::uint32_t>::max();
+  offer.id = fields.id.empty() ? std::string_view(longest).substr(0, kIdBytes) : fields.id;
+  offer.service = fields.service;
+  offer.lane = offer.key = longest;
+  offer.model = fields.model;
+  offer.client = fields.client;
+  offer.timeout_ms = limits::duration_ms_max;
+  offer.cost = fields.cost;
+  offer.stream = true;
+  offer.meta = fields.meta;
+  offer.trace = fields.trace;
+  offer.extras = fields.extras;
+  Buffer header;
+  encode(offer, header);
+  if (header.size() > limits::header_bytes_max)
+    return Refusal{ErrorCode::too_large,
+                   "what a worker would be told of the job has up to " + std::to_string(header.size()) +
+                       " bytes besides its body, more than " + std::to_string(limits::header_bytes_max) +
+                       " (header_bytes_max); send less in meta, trace and x- fields, or put it into the body",
+                   {}};
+  if (entries > limits::map_entries_max)
+    return Refusal{ErrorCode::too_large,
+                   "the job has " + std::to_string(fields.extras.count) +
+                       " x- fields, and a worker can be told " +
+                       std::to_string(limits::map_entries_max - others) + " beside its " +
+                       std::to_string(others) + " other fields (" + std::to_string(limits::map_entries_max) +
+                       " in all, map_entries_max); send fewer, or put them into meta",
                    {}};
   return std::nullopt;
 }

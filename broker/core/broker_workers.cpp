@@ -512,10 +512,27 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       const bool ended = job->ended();
       if (!ended) remember_attempt(*job, kMissing, {}, {}, now);
       leave_place(*job, Verdict::unknown, now);
-      if (!ended) requeue(*job, Requeue::free, now, now);
+      if (!ended) requeue_missing(*job, now);
     }
     away = next;
   }
+}
+
+/// A hand-over can be lost once. A job that never arrives is perhaps one that no worker can read: from the
+/// second time on it costs an attempt, so that it ends.
+void Broker::requeue_missing(Job& job, TimePoint now) {
+  std::uint8_t& missed = job.need_extra().missed;
+  if (missed == 0) {
+    missed = 1;
+    return requeue(job, Requeue::free, now, now);
+  }
+  if (job.attempts >= job.attempts_max && !job.has_content())
+    return end_with(job, JobState::failed, ErrorCode::worker_lost,
+                    "it was handed over again and again and never listed by its worker (attempts_max " +
+                        std::to_string(job.attempts_max) +
+                        "); perhaps its workers cannot read it, see their logs",
+                    now);
+  requeue(job, Requeue::costs_attempt, now, now);
 }
 
 }  // namespace lanemq::core

@@ -108,6 +108,7 @@ struct Job final : Record {
     std::string key;                 ///< adoptable: the key that its worker has for it
     std::vector<std::unique_ptr<Waiter>> waiters;
     std::uint8_t crashes = 0;              ///< of its workers
+    std::uint8_t missed = 0;               ///< a hand-over of it never arrived
     History history;                       ///< of its attempts
     std::unique_ptr<AnswerStream> answer;  ///< of one that asked for a stream
     std::unique_ptr<Orphan> orphan;        ///< set where its client wants it cancelled when it is gone itself

@@ -189,7 +189,13 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
   for (ModelJob* job : missing) {
     free_place(*job);
     call_over(*job, ModelUpstream::Said::nothing);
-    if (!job->ended()) requeue(*job, true, now_, now_);
+    if (job->ended()) continue;
+    // The first one is free.
+    const bool again = std::exchange(job->missed, true);
+    if (again && job->parts.next() == 0 && job->attempts >= job->attempts_max)
+      must_end(*job, {"worker_lost"});
+    else
+      requeue(*job, !again, now_, now_);
   }
 }
 
