@@ -50,6 +50,17 @@ TEST(Connections, one_that_is_owed_an_answer_stays) {
   EXPECT_LE(connections.size(), 2u);
 }
 
+TEST(Connections, one_whose_timer_is_set_is_not_forgotten_unseen) {
+  Clients clients({}, 10);
+  Connections connections(clients, 1);
+  TimerWheel timers;
+  timers.set(connections.at("a").timer, TimePoint(std::chrono::seconds(5)));
+  EXPECT_DEATH(connections.at("b"), "timer");
+  timers.clear(connections.at("a").timer);
+  connections.at("b");
+  EXPECT_EQ(connections.find("a"), nullptr);
+}
+
 TEST(Connections, a_bound_of_none_is_a_bound) {
   Clients clients({}, 10);
   Connections connections(clients, 0);
