@@ -263,6 +263,7 @@ void Session::receive(const wire::WorkerCommand& command, TimePoint now, Effects
 }
 
 void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) {
+  session_ = welcome.session;
   broker_session_ = printable(welcome.session, limits::name_bytes_max);
   if (welcome.heartbeat_ms > 0)
     heartbeat_ = std::clamp(milliseconds(std::min(welcome.heartbeat_ms, limits::duration_ms_max)),
@@ -500,12 +501,18 @@ void Session::drop_oldest_outcome() {
 // ---- saying -------------------------------------------------------------------------------------------
 
 void Session::say_ready(std::size_t capacity) {
+  const auto stated = [](const std::string& text) {
+    return text.empty() ? std::string_view{} : std::string_view(text);
+  };
   outbox_.push(wire::Ready{.services = views(options_.services),
                            .capacity = static_cast<std::int64_t>(capacity),
                            .lanes = views(options_.lanes),
                            .name = options_.name,
                            .version = options_.version,
                            .batch = options_.capacity > 1 ? static_cast<std::int64_t>(kBatchMax) : 0,
+                           .resumes = true,
+                           .session = stated(session_),
+                           .process = stated(options_.process),
                            .labels = {}});
 }
 

@@ -97,6 +97,7 @@ using Effects = std::vector<Effect>;
 struct SessionOptions {
   std::vector<std::string> services, lanes;
   std::string name, version;
+  std::string process;  ///< which one it runs in (lanemq/process_name.hpp); empty: not said
   std::size_t capacity = 1;
   std::size_t body_bytes_max = limits::body_bytes_max;
 };
@@ -232,6 +233,7 @@ class Session {
   bool parted_again_ = false;   ///< the parting was repeated once for a broker that had forgotten us
   std::chrono::milliseconds heartbeat_{1000};
   std::size_t answer_bytes_max_;
+  std::string session_;  ///< as the broker named it: to come back by
   std::string broker_session_, refusal_;
 
   TimePoint heard_at_{}, said_heartbeat_at_{}, heard_heartbeat_at_{};

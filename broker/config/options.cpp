@@ -58,6 +58,9 @@ const OptionRow kOptions[] = {
     LANEMQ_DURATION("drain_timeout", core.drain_timeout, "How long running jobs may finish after SIGTERM."),
     LANEMQ_DURATION("heartbeat", core.heartbeat,
                     "Interval of heartbeats; a worker silent for three is gone."),
+    LANEMQ_DURATION("worker_grace", core.worker_grace,
+                    "How long a worker whose connection is lost may take to come back, where its process "
+                    "cannot be watched."),
     LANEMQ_COUNT("attempts_max", core.attempts_max, "Hand-overs of a job that states no maximum."),
     LANEMQ_COUNT("crash_max", core.crash_max, "Workers that may die under a job before it fails."),
     LANEMQ_DURATION("backoff_base", core.backoff_base,

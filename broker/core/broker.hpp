@@ -244,6 +244,10 @@ class Broker {
   void on(const WorkerLeaving& event, TimePoint now);
   void on(const WorkerHeard& event, TimePoint now);
   void on(const WorkerUnreachable& event, TimePoint now);
+  void on(const WorkerDisconnected& event, TimePoint now);
+  void come_back(Worker& worker, std::string_view address, TimePoint now);
+  void tell_again(Worker& worker);
+  void mend(Worker& worker);
   void say_welcome(Worker& worker);
   Worker* heard(std::string_view address, TimePoint now);
   void say_unknown_session(std::string_view address);

@@ -463,8 +463,10 @@ void Broker::on(const StoreStalled& event, TimePoint) {
 }
 
 void Broker::on(const StoodStill& event, TimePoint) {
-  for (const auto& [address, worker] : workers_.all())
+  for (const auto& [number, worker] : workers_.all()) {
     worker->heard_at += event.how_long;
+    if (worker->lost_at != kNever) worker->lost_at += event.how_long;
+  }
   for (const auto& [number, worker] : workers_.all())
     for (const Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
       if (const AnswerStream* answer = away->job.answer())

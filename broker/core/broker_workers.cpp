@@ -67,11 +67,21 @@ Verdict verdict_of(ErrorClass error_class, std::string_view code) {
 /// The worker at an address, known to be alive as of now; null, and told so, when it has no session.
 Worker* Broker::heard(std::string_view address, TimePoint now) {
   Worker* const worker = workers_.find(address);
-  if (worker == nullptr)
+  if (worker == nullptr) {
     say_unknown_session(address);
-  else
+  } else {
     worker->heard_at = now;
+    mend(*worker);
+  }
   return worker;
+}
+
+/// The worker says something by its connection, so that is there.
+void Broker::mend(Worker& worker) {
+  if (!worker.cut) return;
+  worker.cut = false;
+  worker.lost_at = kNever;
+  workers_.update(worker);
 }
 
 void Broker::say_unknown_session(std::string_view address) {
@@ -112,26 +122,59 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
     if (std::find(services.begin(), services.end(), service) == services.end()) services.push_back(service);
   }
   Worker* worker = workers_.find(event.address);
-  if (worker == nullptr && workers_.size() >= options_.workers_max)
+  Worker* const returned =
+      worker == nullptr && !fields.session.empty() ? workers_.of_session(fields.session) : nullptr;
+  if (worker == nullptr && returned == nullptr && workers_.size() >= options_.workers_max)
     return refuse_worker("workers_max (" + std::to_string(options_.workers_max) + ") workers are connected");
   if (worker == nullptr) {
-    worker = &workers_.add(event.address);
-    worker->session = session_name(random_);
-    timers_.set(worker->timer, now + options_.heartbeat);
-    const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
-    if (told != told_unknown_.end()) {
-      worker->awaits_inventory = true;
-      told_unknown_.erase(told);
+    if (returned != nullptr) {
+      come_back(*returned, event.address, now);
+      worker = returned;
+    } else {
+      worker = &workers_.add(event.address, session_name(random_));
+      timers_.set(worker->timer, now + options_.heartbeat);
     }
+    const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
+    // Who had a session holds perhaps something, and says so next.
+    worker->awaits_inventory = told != told_unknown_.end() || !fields.session.empty();
+    if (told != told_unknown_.end()) told_unknown_.erase(told);
   }
+  mend(*worker);
   worker->heard_at = now;
+  worker->resumes = fields.resumes || !fields.session.empty();
   worker->name = fields.name;
   worker->grouping.agree(fields.batch);
   const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
   workers_.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
-  note(Notice::Kind::worker_ready, *worker, worker->capacity);
+  note(returned != nullptr ? Notice::Kind::worker_returned : Notice::Kind::worker_ready, *worker,
+       returned != nullptr ? worker->running : worker->capacity);
   say_welcome(*worker);
   if (worker->draining) tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
+  if (returned != nullptr) tell_again(*worker);
+}
+
+/// A worker that is known by its session speaks by another connection: what it holds goes on.
+void Broker::come_back(Worker& worker, std::string_view address, TimePoint now) {
+  ++stats_.workers_returned;
+  workers_.move(worker, address);
+  worker.returned_at = now;
+}
+
+/// What may have been lost with a worker's connection, and would be said only once. Jobs that were on their
+/// way are missed by its inventories, and acknowledgements asked for again.
+void Broker::tell_again(Worker& worker) {
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
+    Job& job = away->job;
+    const auto number = static_cast<std::uint64_t>(job.number);
+    if (job.ended())
+      tell(worker, wire::CancelJob{
+                       number, job.attempt,
+                       name_of(job.state == JobState::expired ? ErrorCode::deadline : ErrorCode::cancelled)});
+    else if (AnswerStream* const stream = job.answer(); stream != nullptr && stream->taken() >= 0) {
+      tell(worker, wire::Window{number, job.attempt, stream->taken()});
+      stream->said();
+    }
+  }
 }
 
 void Broker::say_welcome(Worker& worker) {
@@ -144,11 +187,30 @@ void Broker::say_welcome(Worker& worker) {
 }
 
 void Broker::on(const WorkerHeard& event, TimePoint now) {
-  if (Worker* worker = workers_.find(event.address)) worker->heard_at = now;
+  if (Worker* worker = workers_.find(event.address)) {
+    worker->heard_at = now;
+    mend(*worker);
+  }
 }
 
 void Broker::on(const WorkerUnreachable& event, TimePoint now) {
   if (Worker* worker = workers_.find(event.address)) lose(*worker, now);
+}
+
+/// A process that ended and a connection that was cut look the same from here. Where the system knows that
+/// the process has ended its jobs go back at once; where it lives, it is waited for as for any silent worker;
+/// where nobody knows, for worker_grace. Who does not come back by its session is as good as dead.
+void Broker::on(const WorkerDisconnected& event, TimePoint now) {
+  Worker* const worker = workers_.find(event.address);
+  if (worker == nullptr) return;
+  using Process = WorkerDisconnected::Process;
+  if (!worker->resumes || event.process == Process::ended) return lose(*worker, now);
+  if (worker->cut) return;
+  worker->cut = true;
+  workers_.update(*worker);
+  if (event.process == Process::lives) return;
+  worker->lost_at = now + options_.worker_grace;
+  timers_.set(worker->timer, std::min(worker->lost_at, now + options_.heartbeat));
 }
 
 void Broker::on(const WorkerLeaving& event, TimePoint now) {
@@ -214,7 +276,9 @@ void Broker::lose(Worker& worker, TimePoint now) {
 }
 
 void Broker::tick(Worker& worker, TimePoint now) {
-  if (now - worker.heard_at >= kSilentHeartbeatsMax * options_.heartbeat) return lose(worker, now);
+  if (now >= worker.lost_at || now - worker.heard_at >= kSilentHeartbeatsMax * options_.heartbeat)
+    return lose(worker, now);
+  if (worker.cut) return timers_.set(worker.timer, std::min(worker.lost_at, now + options_.heartbeat));
   flush_acks(worker);
   say_windows(worker);
   tell(worker, wire::Heartbeat{});
@@ -322,11 +386,34 @@ Job* Broker::leased(Worker& worker, std::uint64_t number, std::int64_t attempt, 
   if (record != nullptr && job == nullptr && record->result()->attempt == attempt) {
     ++stats_.outcomes_repeated;
     ack(worker, {number, attempt});
+    drop_stray(worker, {number, attempt});
     return nullptr;
   }
   ++stats_.outcomes_stale;
+  drop_stray(worker, {number, attempt});
   say_stale(worker, number, attempt);
   return nullptr;
+}
+
+/// The worker is rid of what was not its to do, and that place is free.
+void Broker::drop_stray(Worker& worker, wire::Lease lease) {
+  if (std::find(worker.strays.begin(), worker.strays.end(), lease) == worker.strays.end()) return;
+  std::vector<wire::Lease> left = worker.strays;
+  std::erase(left, lease);
+  workers_.set_strays(worker, std::move(left));
+}
+
+/// Whether a listed job is one whose outcome has come, so that its worker runs it no more: an inventory lists
+/// what is not acknowledged, too.
+bool Broker::outcome_came(const Worker& worker, wire::Lease lease, const Record* record) {
+  if (std::find(worker.acks.begin(), worker.acks.end(), lease) != worker.acks.end()) return true;
+  if (record == nullptr || !record->is_result || record->result()->attempt != lease.attempt) return false;
+  // What ended otherwise (cancelled, expired, given up) may have ended while nobody held it, and still runs.
+  const Terminal end = record->result()->terminal();
+  return end.state == JobState::succeeded ||
+         (end.ending != nullptr && (end.ending->code == ErrorCode::upstream_failed ||
+                                    end.ending->code == ErrorCode::upstream_rejected ||
+                                    end.ending->code == ErrorCode::upstream_quota));
 }
 
 void Broker::say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt) {
@@ -488,8 +575,12 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     if (away->body_awaited) continue;
     const auto transfer = std::chrono::seconds(away->job.bytes() / kLinkBytesPerSecond);
-    if (now - away->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer) ++away->missing;
+    if (now - away->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer ||
+        away->dispatched_at < worker.returned_at)
+      ++away->missing;
   }
+  workers_.set_strays(worker, {});
+  std::vector<wire::Lease> strays;
   for (const wire::Lease& lease : inventory.jobs) {
     Record* const record = jobs_.find(JobNumber{lease.job});
     Job* const job = record != nullptr ? record->job() : nullptr;
@@ -498,10 +589,11 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
       continue;
     }
     if (adopt(worker, lease, now)) continue;
-    // An outcome on its way lists its job too: one that was taken before needs no cancel.
-    if (record != nullptr && job == nullptr && record->result()->attempt == lease.attempt) continue;
+    if (outcome_came(worker, lease, record)) continue;
     tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
+    strays.push_back(lease);
   }
+  workers_.set_strays(worker, std::move(strays));
   for (Away* away = worker.leases.front(); away != nullptr;) {
     Away* const next = worker.leases.next(*away);
     if (away->missing >= kMissingMax) {

@@ -87,9 +87,16 @@ struct WorkerLeaving {
 struct WorkerHeard {
   std::string_view address;
 };
-/// The transport says that nobody is at this address any more.
+/// A worker does not read what it is sent: it is as good as gone.
 struct WorkerUnreachable {
   std::string_view address;
+};
+/// The transport says that nobody is at this address any more: the worker died, or only its connection did.
+struct WorkerDisconnected {
+  /// What the system knows of its process.
+  enum class Process : std::uint8_t { unknown, lives, ended };
+  std::string_view address;
+  Process process = Process::unknown;
 };
 /// The transport says that nobody is at this address any more.
 struct ClientUnreachable {
@@ -133,7 +140,8 @@ struct OptionsChanged {
 
 using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
                            AdminAsked, WorkerReady, ChunkReported, OutcomeReported, FailureReported,
-                           HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, DrainAsked,
-                           OptionsChanged, BodyRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
+                           HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, WorkerDisconnected,
+                           DrainAsked, OptionsChanged, BodyRead, StoreFull, StoreBehind, StoreStalled,
+                           StoodStill>;
 
 }  // namespace lanemq::core

@@ -131,6 +131,7 @@ struct Options {
   std::size_t body_bytes_max = limits::body_bytes_max;
 
   Duration heartbeat = std::chrono::seconds(1);
+  Duration worker_grace = std::chrono::milliseconds(500);  ///< for one to come back that may only be cut off
   int attempts_max = 3;
   int crash_max = 2;
   Duration backoff_base = std::chrono::milliseconds(500);

@@ -33,6 +33,7 @@ struct Send {
 struct Notice {
   enum class Kind : std::uint8_t {
     worker_ready,
+    worker_returned,
     worker_left,
     worker_lost,
     upstream_opened,
@@ -43,7 +44,7 @@ struct Notice {
   };
   Kind kind;
   std::string worker{}, session{};
-  std::size_t jobs = 0;       ///< that it held, or may hold (worker_ready)
+  std::size_t jobs = 0;       ///< that it holds or held, or may hold (worker_ready)
   std::string service{};      ///< whose upstream it is
   std::int64_t retry_ms = 0;  ///< upstream_opened: when it is tried again
   std::string key{}, code{};  ///< key_spent: its name, and how the upstream refused it

@@ -16,6 +16,7 @@ struct Stats {
   std::uint64_t outcomes_repeated = 0;
   std::uint64_t outcomes_unknown_session = 0;
   std::uint64_t workers_lost = 0;
+  std::uint64_t workers_returned = 0;  ///< whose connection was lost, and who came back by another
   std::uint64_t workers_refused = 0;
   std::uint64_t results_evicted = 0;  ///< kept results forgotten before their time, for room
   std::uint64_t dead_evicted = 0;     ///< dead jobs forgotten before their time, for room

@@ -27,13 +27,28 @@ Worker* Workers::find(std::string_view address) const {
   return place == by_address_.end() ? nullptr : place->second;
 }
 
-Worker& Workers::add(std::string_view address) {
+Worker* Workers::of_session(std::string_view session) const {
+  const auto place = by_session_.find(session);
+  return place == by_session_.end() ? nullptr : place->second;
+}
+
+void Workers::move(Worker& worker, std::string_view address) {
+  by_address_.erase(worker.address);
+  worker.address = address;
+  worker.grouping = {};  // what was grouped goes to where it was
+  const bool fresh = by_address_.emplace(worker.address, &worker).second;
+  LANEMQ_CHECK(fresh);
+}
+
+Worker& Workers::add(std::string_view address, std::string session) {
   auto worker = std::make_unique<Worker>();
   worker->address = address;
+  worker->session = std::move(session);
   worker->number = next_number_++;
   Worker& added = *worker;
   const bool fresh = by_address_.emplace(added.address, &added).second;
   LANEMQ_CHECK(fresh);
+  by_session_.emplace(added.session, &added);
   by_number_.emplace(added.number, std::move(worker));
   return added;
 }
@@ -42,6 +57,7 @@ void Workers::remove(Worker& worker) {
   LANEMQ_CHECK(worker.running == 0 && worker.leases.empty());
   offer(worker, {}, 0, 0);
   by_address_.erase(worker.address);
+  by_session_.erase(worker.session);
   by_number_.erase(worker.number);
 }
 
@@ -68,11 +84,11 @@ void Workers::list(Worker& worker) {
   worker.listed = true;
   for (const auto& place : worker.places)
     list_of(*place).push_back(*place);
-  change_free(worker, static_cast<std::ptrdiff_t>(worker.capacity) - worker.running);
+  change_free(worker, static_cast<std::ptrdiff_t>(worker.capacity - worker.occupied()));
 }
 
 void Workers::unlist(Worker& worker) {
-  change_free(worker, static_cast<std::ptrdiff_t>(worker.running) - worker.capacity);
+  change_free(worker, -static_cast<std::ptrdiff_t>(worker.capacity - worker.occupied()));
   for (const auto& place : worker.places)
     list_of(*place).remove(*place);
   worker.listed = false;
@@ -101,6 +117,13 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
     place->service = service;
     worker.places.push_back(std::move(place));
   }
+  update(worker);
+}
+
+void Workers::set_strays(Worker& worker, std::vector<wire::Lease> strays) {
+  if (strays.empty() && worker.strays.empty()) return;
+  if (worker.listed) unlist(worker);
+  worker.strays = std::move(strays);
   update(worker);
 }
 

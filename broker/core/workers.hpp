@@ -64,7 +64,8 @@ class Service {
 /// A worker that said it is ready.
 struct Worker {
   std::string address;  ///< where to send; not its identity
-  std::string session, name;
+  std::string session;  ///< its identity, which it alone is told; random
+  std::string name;
   std::uint64_t number = 0;  ///< order of arrival
   std::vector<std::unique_ptr<Place>> places;
   LaneMask lanes = 0;  ///< 0: every lane
@@ -74,12 +75,20 @@ struct Worker {
   TimePoint heard_at{};
   Grouping grouping;              ///< its max: the `batch` of its ready
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
+  /// What its last inventory listed that is not its to do: cancelled, and each holds a place until its
+  /// outcome comes or an inventory lacks it. It would have to hand back what it was given instead.
+  std::vector<wire::Lease> strays;
   bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
+  bool resumes = false;           ///< it comes back with its session when its connection is lost
+  bool cut = false;               ///< its connection is lost: it gets no job, and may come back
+  TimePoint lost_at = kNever;     ///< cut: how long it is waited for, if not for as long as for a silent one
+  TimePoint returned_at{};        ///< when it came back by its session the last time
   bool listed = false;  ///< its places are listed at their services, and its free ones counted there
 
   bool reserved() const { return lanes != 0; }
-  bool available() const { return running < capacity && !draining && !awaits_inventory; }
+  std::size_t occupied() const { return running + strays.size(); }
+  bool available() const { return occupied() < capacity && !draining && !awaits_inventory && !cut; }
 };
 
 /// All workers and what they offer. A job's place is found in O(1) for general workers.
@@ -88,8 +97,12 @@ class Workers {
   explicit Workers(const std::vector<LaneOptions>& lanes);
 
   Worker* find(std::string_view address) const;
-  /// Requires: no worker has the address.
-  Worker& add(std::string_view address);
+  /// Requires: no worker has the address, or the session.
+  Worker& add(std::string_view address, std::string session);
+  /// The worker that was welcomed by that name.
+  Worker* of_session(std::string_view session) const;
+  /// The worker is somewhere else now, with all that it holds. Requires: no worker has the address.
+  void move(Worker& worker, std::string_view address);
   /// Requires: it holds no job.
   void remove(Worker& worker);
   std::size_t size() const { return by_number_.size(); }
@@ -103,6 +116,9 @@ class Workers {
   void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);
   /// Lists or unlists a worker's places after what decides it has changed.
   void update(Worker& worker);
+
+  /// Replaces what a worker holds that is not its to do.
+  void set_strays(Worker& worker, std::vector<wire::Lease> strays);
 
   /// The place a job of that lane would take now: a reserved worker's first, then a general one's, as long as
   /// those held for higher lanes stay free. Null when there is none.
@@ -120,6 +136,7 @@ class Workers {
 
   std::vector<std::size_t> reserved_above_;  // by lane: the sum of reserved_slots of the lanes above it
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_address_;
+  absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_session_;
   std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
   std::map<std::string, std::unique_ptr<Service>, std::less<>> services_;
   std::uint64_t next_number_ = 1;

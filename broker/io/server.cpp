@@ -775,6 +775,10 @@ void Server::log_notices() {
         log::event(log::Level::info, "worker.ready",
                    {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
         break;
+      case core::Notice::Kind::worker_returned:
+        log::event(log::Level::info, "worker.returned",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
       case core::Notice::Kind::worker_left:
         log::event(log::Level::info, "worker.left",
                    {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});

@@ -189,6 +189,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"outcomes_repeated", stats.outcomes_repeated},
       {"outcomes_unknown_session", stats.outcomes_unknown_session},
       {"workers_refused", stats.workers_refused},
+      {"workers_returned", stats.workers_returned},
       {"waiters_dropped", stats.waiters_dropped},
       {"chunks_in", stats.chunks_in},
       {"chunks_out", stats.chunks_out},

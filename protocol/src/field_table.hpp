@@ -321,7 +321,8 @@ LANEMQ_OP(Ready, "ready", false, false,
           field<&Ready::capacity>("capacity", {.required = true, .min = 1, .fallback = -1}),
           field<&Ready::lanes>("lanes", kList), field<&Ready::name>("name", kName),
           field<&Ready::version>("version", kName), field<&Ready::batch>("batch"),
-          field<&Ready::labels>("labels"))
+          field<&Ready::resumes>("resumes"), field<&Ready::session>("session", kName),
+          field<&Ready::process>("process", kName), field<&Ready::labels>("labels"))
 LANEMQ_OP(Chunk, "chunk", false, false, field<&Chunk::job>("job", kRequired),
           field<&Chunk::attempt>("attempt", kFirst),
           field<&Chunk::seq>("seq", {.required = true, .fallback = -1}))

@@ -587,20 +587,82 @@ def unknown_sessions_are_asked_to_say_ready(room):
 @rule("The life of a worker")
 def after_unknown_session_jobs_come_behind_the_inventory(room):
     """The worker then says ready, a heartbeat with all it holds, and its unanswered outcomes again. It gets no
-    job before that heartbeat; each job of it that is not known is cancelled with the reason unknown, each
-    outcome is stale."""
+    job before that heartbeat; each job of it that is not known is cancelled with the reason unknown and takes a
+    place until its outcome comes, which is stale."""
     client, stranger = room.client(), room.stranger()
     client.accepted(b"x")
     expect_error(stranger.ask("heartbeat", {"jobs": [[NO_JOB, 1]]}), "unknown_session")
     expect(stranger.ask("ready", {"services": [room.service], "capacity": 1}).op, "welcome", "the answer to ready")
     expect([m.op for m in stranger.fence() if m.op != "heartbeat"], [], "what comes before the inventory")
     stranger.send("heartbeat", {"jobs": [[NO_JOB, 1]]})
+    cancel = stranger.get("cancel").fields
+    expect((cancel["job"], cancel.get("reason")), (NO_JOB, "unknown"), "the cancel")
+    expect([m.op for m in stranger.fence() if m.op != "heartbeat"], [], "what comes while it holds another job")
+    stranger.send("result", {"job": NO_JOB, "attempt": 1})
     got = {message.op: message.fields for message in (stranger.get(), stranger.get())}
-    expect(got.keys(), {"cancel", "job"}, "what the inventory is answered with")
-    expect((got["cancel"]["job"], got["cancel"].get("reason")), (NO_JOB, "unknown"), "the cancel")
-    expect_error(stranger.ask("result", {"job": NO_JOB, "attempt": 1}), "stale")
+    expect(got.keys(), {"error", "job"}, "what follows the outcome")
+    expect(got["error"]["code"], "stale", "the answer to the outcome")
     stranger.send("result", {"job": got["job"]["job"]}, b"answer")
     expect(client.fetch(got["job"]["id"]).body, b"answer", "the answer to its job")
+
+
+# ---- connections that are lost ------------------------------------------------------------------------------
+
+
+@rule("A connection that is lost")
+def a_session_brings_its_worker_back(room):
+    """A ready that states the session of a worker that the broker knows, from a connection that has no worker, is
+    that worker's: its jobs go on, what is over is cancelled again, and nothing counts as a death."""
+    client, first, second = room.client(), room.stranger(), room.stranger()
+    for name in ("a", "b"):
+        client.accepted(name.encode(), id=room.id(name), attempts_max=1)
+    ready = {"services": [room.service], "capacity": 2, "resumes": True}
+    session = first.ask("ready", ready).fields["session"]
+    jobs = {job.body: job.fields["job"] for job in (first.get("job"), first.get("job"))}
+    client.send("cancel", {"id": room.id("b")})
+    expect(first.get("cancel").fields["job"], jobs[b"b"], "the first cancel")
+    welcome = second.ask("ready", {**ready, "session": session})
+    expect((welcome.op, welcome.fields["session"]), ("welcome", session), "the answer to its ready")
+    expect(second.get("cancel").fields["job"], jobs[b"b"], "the job that is cancelled again")
+    second.send("heartbeat", {"jobs": [[number, 1] for number in jobs.values()]})
+    expect_error(first.ask("heartbeat", {"jobs": []}), "unknown_session")
+    second.send("result", {"job": jobs[b"a"]}, b"answer")
+    answer = client.fetch(room.id("a"))
+    expect((answer.body, answer.fields.get("attempts", 1)), (b"answer", 1), "the answer and its attempts")
+    second.send("bye")
+
+
+@rule("A connection that is lost")
+def a_session_that_is_not_known_makes_a_new_worker(room):
+    """A session that is not known makes a new worker, which gets no job before its heartbeat. A ready by a
+    connection that has a worker is that worker's, whatever session it states."""
+    client, owner, stranger = room.client(), room.stranger(), room.stranger()
+    ready = {"services": [room.service], "capacity": 1, "resumes": True}
+    session = owner.ask("ready", {**ready, "services": [room.service + "-2"]}).fields["session"]
+    client.accepted(b"x")
+    fresh = stranger.ask("ready", {**ready, "session": "0123456789abcdef"}).fields["session"]
+    expect_that(fresh not in (session, "0123456789abcdef"), f"the new worker's session is {fresh}")
+    expect([m.op for m in stranger.fence() if m.op != "heartbeat"], [], "what comes before its inventory")
+    stranger.send("heartbeat", {"jobs": []})
+    job = stranger.get("job")
+    expect(stranger.ask("ready", {**ready, "session": session}).fields["session"], fresh, "its session after that")
+    stranger.send("result", {"job": job.fields["job"]}, b"answer")
+    expect(client.fetch(job.fields["id"]).body, b"answer", "the answer to its job")
+    for peer in (owner, stranger):
+        peer.send("bye")
+
+
+@rule("The life of a job")
+def what_no_worker_could_read_is_refused(room):
+    """A submit whose offer would be larger than a header, or would have more fields than a map, is refused with
+    too_large."""
+    client, worker = room.client(), room.worker()
+    for fields in ({"meta": b"m" * 16200}, {f"x-{number}": 1 for number in range(60)}):
+        client.submit(b"x", **fields)
+        expect_error(client.get(), "too_large")
+    client.submit(b"x", meta=b"m" * 15000)
+    worker.echo(worker.get("job"))
+    expect(client.get("result").body, b"x", "the answer to one that fits")
 
 
 def wait_for_state(room, client, job_id, state):

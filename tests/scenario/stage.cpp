@@ -102,6 +102,7 @@ void Stage::set_option(Words words) {
     options_.attempts_max = static_cast<int>(parse_number(*value));
   if (const auto value = words.take("crash_max")) options_.crash_max = static_cast<int>(parse_number(*value));
   if (const auto value = words.take("heartbeat")) options_.heartbeat = parse_duration(*value);
+  if (const auto value = words.take("worker_grace")) options_.worker_grace = parse_duration(*value);
   if (const auto value = words.take("retain")) options_.retain = parse_duration(*value);
   if (const auto value = words.take("backoff_base")) options_.backoff_base = parse_duration(*value);
   if (const auto value = words.take("backoff_max")) options_.backoff_max = parse_duration(*value);
@@ -291,6 +292,16 @@ void Stage::client_says(const std::string& kind, Words words) {
 void Stage::worker_says(Words words) {
   const std::string address = words.word(0), op = words.word(1);
   if (op == "unreachable") return broker_->handle(core::WorkerUnreachable{address}, now_);
+  if (op == "disconnected") {
+    using Process = core::WorkerDisconnected::Process;
+    const std::string process = words.take("process").value_or("");
+    return broker_->handle(core::WorkerDisconnected{address, process == "ended"   ? Process::ended
+                                                             : process == "lives" ? Process::lives
+                                                                                  : Process::unknown},
+                           now_);
+  }
+  if (const auto session = words.take("session"))
+    words.add("session", session->starts_with('@') ? sessions_[session->substr(1)] : *session);
   if (const auto seqs = op == "chunks" ? words.take("seq") : std::nullopt) {
     // Many of them at once: seq=0-63.
     const std::size_t dash = std::min(seqs->find('-'), seqs->size());
@@ -396,6 +407,7 @@ void Stage::note_items(const core::Outbox& outbox, const core::Send& send, std::
     }
     Sent sent;
     if constexpr (std::is_same_v<Message, wire::WorkerCommand>) {
+      if (const auto* welcome = std::get_if<wire::Welcome>(&items[i])) sessions_[to[1]] = welcome->session;
       if (const auto* offer = std::get_if<wire::JobOffer>(&items[i])) {
         sent.worker = to[1];
         sent.lease = {offer->job, offer->attempt};

@@ -58,6 +58,7 @@ class Stage {
                   Items<Message>& items);
   void deliver(Sent sent);
 
+  std::map<std::string, std::string> sessions_;  ///< by worker: as its last welcome named it
   core::Options options_;
   const core::OptionEditor edit_ = edited;
   std::unique_ptr<core::Broker> broker_;

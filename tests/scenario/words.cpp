@@ -392,6 +392,8 @@ std::string worker_frame(Words words, const Names& names) {
     message.capacity = fields.number("capacity").value_or(1);
     message.name = fields.text("name");
     message.batch = fields.number("batch").value_or(0);
+    message.resumes = fields.text("resumes") == "true";
+    message.session = fields.text("session");
     return frame(message, {}, words);
   }
   if (op == "chunk") {

@@ -37,7 +37,8 @@ class Auditor final : public Watcher {
                    bool is_req, TimePoint now) override;
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                    TimePoint now) override;
-  void worker_unreachable(const std::string& address, TimePoint now) override;
+  void worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
+                           TimePoint now) override;
   void client_unreachable(const std::string& address, TimePoint now) override;
   void drain_asked(TimePoint now) override;
   void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
@@ -149,6 +150,8 @@ class Auditor final : public Watcher {
   void on(ModelWorker& worker, const wire::Failure& failure, std::string_view body);
   void on(ModelWorker& worker, const wire::Heartbeat& heartbeat);
   void on_bye(ModelWorker& worker);
+  void come_back(ModelWorker& worker, const std::string& address);
+  void mend(ModelWorker& worker);
   void call_over(ModelJob& job, ModelUpstream::Said said);
   ModelWorker* worker_at(const std::string& address);
   ModelJob* held(ModelWorker& worker, wire::Lease lease);

@@ -215,6 +215,13 @@ void Auditor::heard_window(const std::string& address, const wire::Window& windo
   if (job == nullptr || job->place == nullptr || job->place->address != address ||
       job->attempt != window.attempt || !job->streams)
     violated("a window of what its worker does not hold");
+  if (std::exchange(job->window_due, false)) {
+    if (window.seq != job->parts.taken)
+      violated(job->name() + ": its worker has come back and is told a wrong window");
+    job->parts.said = window.seq;
+    job->parts.said_bytes = job->parts.taken_bytes;
+    return;
+  }
   // Before the chunk of this step was taken, who was let go may have left less.
   if (window.seq > job->parts.taken || window.seq <= job->parts.said)
     violated(job->name() + ": a window of " + std::to_string(window.seq) + " where " +
@@ -239,6 +246,7 @@ void Auditor::check_streams() {
   if (!slow_due_.empty()) violated("a reader that lies far behind was not let go");
   for (auto place = streaming_.begin(); place != streaming_.end();) {
     ModelJob& job = **place;
+    if (job.window_due) violated(job.name() + ": its worker has come back and is not told its window");
     check_kept_chunks(job);
     const ModelAnswer& parts = job.parts;
     for (const ModelReader& reader : job.readers) {

@@ -21,6 +21,12 @@ constexpr Duration kLate = milliseconds(3);
 constexpr Duration kReleasedPauseMax = milliseconds(10);
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
 
+/// Whether a job ends so by what its worker says of it.
+bool ends_by_word(const std::string& code) {
+  return code == "result" || code == "upstream_failed" || code == "upstream_rejected" ||
+         code == "upstream_quota";
+}
+
 }  // namespace
 
 ModelWorker* Auditor::worker_at(const std::string& address) {
@@ -45,6 +51,7 @@ void Auditor::worker_says(const std::string& address, const wire::WorkerReport& 
     return;
   }
   worker->heard_at = now;
+  mend(*worker);
   if (const auto* chunk = std::get_if<wire::Chunk>(&report)) return on(*worker, *chunk, body);
   if (const auto* outcome = std::get_if<wire::Outcome>(&report)) return on(*worker, *outcome, body);
   if (const auto* failure = std::get_if<wire::Failure>(&report)) return on(*worker, *failure, body);
@@ -54,7 +61,17 @@ void Auditor::worker_says(const std::string& address, const wire::WorkerReport& 
 
 void Auditor::on(const std::string& address, const wire::Ready& ready) {
   const bool fresh = workers_.count(address) == 0;
+  const auto known = std::find_if(workers_.begin(), workers_.end(), [&](const auto& one) {
+    return !ready.session.empty() && one.second.session == ready.session;
+  });
+  if (fresh && known != workers_.end()) {
+    auto node = workers_.extract(known);
+    node.key() = address;
+    come_back(workers_.insert(std::move(node)).position->second, address);
+  }
   ModelWorker& worker = workers_[address];
+  mend(worker);
+  worker.resumes = ready.resumes || !ready.session.empty();
   worker.address = address;
   worker.heard_at = now_;
   worker.name = ready.name;
@@ -64,9 +81,30 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
   for (std::size_t i = 0; i < options_.lanes.size(); ++i)
     if (std::find(ready.lanes.begin(), ready.lanes.end(), options_.lanes[i].name) != ready.lanes.end())
       worker.lanes.insert(i);
-  if (fresh) worker.awaits_inventory = told_unknown_.erase(address) > 0;
+  if (fresh) worker.awaits_inventory = told_unknown_.erase(address) > 0 || !ready.session.empty();
   words_due_.emplace_back(address, "welcome");
   if (worker.draining) words_due_.emplace_back(address, "drain");
+}
+
+/// The same worker by another connection: what it holds goes on, and it hears again what may be lost.
+void Auditor::come_back(ModelWorker& worker, const std::string& address) {
+  worker.address = address;
+  worker.returned_at = now_;
+  for (auto& [lease, since] : worker.acks_owed)
+    since = now_;
+  for (ModelJob* job : worker.held) {
+    if (job->ended())
+      cancels_due_.push_back({address, {job->number, job->attempt}});
+    else if (job->streams && job->parts.taken >= 0)
+      job->window_due = true;
+  }
+}
+
+void Auditor::mend(ModelWorker& worker) {
+  if (!std::exchange(worker.cut, false)) return;
+  worker.lost_at = core::kNever;
+  for (auto& [lease, since] : worker.acks_owed)
+    since = now_;
 }
 
 /// The job that an outcome is about, if the worker holds it under that attempt. If not, notes what it must be
@@ -79,6 +117,7 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
     free_place(*job);
     return job;
   }
+  std::erase(worker.strays, lease);
   const bool repeated = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt;
   if (repeated) {
     worker.acks_owed.emplace_back(lease, now_);
@@ -169,20 +208,28 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
 
 void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
   worker.awaits_inventory = false;
+  worker.strays.clear();
   std::set<const ModelJob*> listed;
   for (const wire::Lease& lease : heartbeat.jobs) {
     const auto place = by_number_.find(lease.job);
     ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
     const bool mine = job != nullptr && job->place == &worker && job->attempt == lease.attempt;
-    const bool taken = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt;
+    // Its worker has said how it ends, and perhaps has not heard that this was taken.
+    const bool said = job != nullptr && job->kept && job->place == nullptr &&
+                      job->attempt == lease.attempt && ends_by_word(job->code);
+    const bool owed = std::any_of(worker.acks_owed.begin(), worker.acks_owed.end(),
+                                  [&](const auto& one) { return one.first == lease; });
     if (mine) listed.insert(job);
-    if (!mine && !taken) cancels_due_.push_back({worker.address, lease});
+    if (mine || said || owed) continue;
+    cancels_due_.push_back({worker.address, lease});
+    worker.strays.push_back(lease);
   }
   std::vector<ModelJob*> missing;
   for (ModelJob* job : worker.held) {
     if (listed.contains(job))
       job->missing = 0;
-    else if (now_ - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat)
+    else if (now_ - job->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat ||
+             job->dispatched_at < worker.returned_at)
       ++job->missing;
     if (job->missing >= kMissingMax) missing.push_back(job);
   }
@@ -209,9 +256,15 @@ void Auditor::on_bye(ModelWorker& worker) {
   forget(worker);
 }
 
-void Auditor::worker_unreachable(const std::string& address, TimePoint now) {
+void Auditor::worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
+                                  TimePoint now) {
+  using Process = core::WorkerDisconnected::Process;
   now_ = now;
-  if (ModelWorker* worker = worker_at(address)) lose(*worker);
+  ModelWorker* const worker = worker_at(address);
+  if (worker == nullptr) return;
+  if (!worker->resumes || process == Process::ended) return lose(*worker);
+  if (std::exchange(worker->cut, true)) return;
+  if (process == Process::unknown) worker->lost_at = now_ + options_.worker_grace;
 }
 
 void Auditor::lose(ModelWorker& worker) {
@@ -240,7 +293,9 @@ void Auditor::forget(ModelWorker& worker) {
 
 void Auditor::noticed(const core::Notice& notice) {
   using Kind = core::Notice::Kind;
-  if (notice.kind == Kind::worker_ready || notice.kind == Kind::changed_by_operator) return;
+  if (notice.kind == Kind::worker_ready || notice.kind == Kind::worker_returned ||
+      notice.kind == Kind::changed_by_operator)
+    return;
   const bool opened = notice.kind == core::Notice::Kind::upstream_opened;
   if (opened || notice.kind == core::Notice::Kind::upstream_closed) {
     const auto due =
@@ -254,7 +309,8 @@ void Auditor::noticed(const core::Notice& notice) {
   if (std::find(gone_.begin(), gone_.end(), notice.session) != gone_.end()) return;
   for (auto& [address, worker] : workers_) {
     if (worker.session != notice.session) continue;
-    if (!advancing_ || now_ - worker.heard_at < kSilentHeartbeatsMax * options_.heartbeat)
+    if (!advancing_ ||
+        (now_ - worker.heard_at < kSilentHeartbeatsMax * options_.heartbeat && now_ < worker.lost_at))
       violated("worker " + address + " was given up too early");
     return lose(worker);
   }
@@ -265,7 +321,10 @@ void Auditor::check_silence() {
   for (const auto& [address, worker] : workers_) {
     if (now_ - worker.heard_at > (kSilentHeartbeatsMax + 1) * options_.heartbeat + kLate)
       violated("worker " + address + " is silent and not given up");
-    if (!worker.acks_owed.empty() && now_ - worker.acks_owed.front().second > options_.heartbeat + kLate)
+    if (worker.cut && worker.lost_at != core::kNever && now_ - worker.lost_at > kLate)
+      violated("worker " + address + " is gone for longer than worker_grace and not given up");
+    if (!worker.cut && !worker.acks_owed.empty() &&
+        now_ - worker.acks_owed.front().second > options_.heartbeat + kLate)
       violated("worker " + address + " waits for an acknowledgement longer than a heartbeat");
   }
 }

@@ -102,12 +102,12 @@ Link BrokerHost::connect(core::Peer kind, bool is_req,
   return link;
 }
 
-void BrokerHost::disconnect(Link& link) {
+void BrokerHost::disconnect(Link& link, bool process_ended) {
   if (!link) return;
   link->alive = false;
   links_.erase(link->address);
-  // Of workers it is only noticed when something is sent to them.
-  if (link->kind == core::Peer::client && swarm_.tells_unreachable) take_for_gone(link);
+  if (process_ended) ended_.insert(link->address);
+  if (swarm_.tells_unreachable) take_for_gone(link);
   link.reset();
 }
 
@@ -170,8 +170,13 @@ void BrokerHost::turn() {
       watcher_->client_unreachable(address, scheduler_.now());
       calling().handle(core::ClientUnreachable{address}, scheduler_.now());
     } else {
-      watcher_->worker_unreachable(address, scheduler_.now());
-      calling().handle(core::WorkerUnreachable{address}, scheduler_.now());
+      using Process = core::WorkerDisconnected::Process;
+      const bool ended = ended_.contains(address);
+      const Process process = !random_.percent(50) ? Process::unknown
+                              : ended              ? Process::ended
+                                                   : Process::lives;
+      watcher_->worker_disconnected(address, process, scheduler_.now());
+      calling().handle(core::WorkerDisconnected{address, process}, scheduler_.now());
     }
     report();
   }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,7 +56,7 @@ class BrokerHost {
   Link connect(core::Peer kind, bool is_req,
                std::function<void(const std::string& header, const std::string& body)> receive);
   /// Nobody is at the address any more.
-  void disconnect(Link& link);
+  void disconnect(Link& link, bool process_ended = false);
   /// The peer reads and writes as before, but the broker sees a new address, and what was under way is lost.
   void change_address(const Link& link);
   void send(const Link& link, std::string_view header, std::string_view body);
@@ -148,6 +149,7 @@ class BrokerHost {
   std::unordered_map<std::string, Link> links_;
   std::vector<Packet> inbox_;
   std::vector<std::pair<core::Peer, std::string>> unreachable_;
+  std::set<std::string> ended_;  // addresses whose processes have
   core::TimePoint turn_at_ = core::kNever;
   std::vector<std::size_t> reported_;  // by message of the turn: its items that the auditor has seen
   std::size_t reported_notices_ = 0;

@@ -243,11 +243,17 @@ struct ModelWorker {
   std::set<ModelJob*, ByAge> held;
   TimePoint heard_at{};
   bool awaits_inventory = false, draining = false;
+  bool resumes = false;              ///< it comes back with its session
+  bool cut = false;                  ///< its connection is lost
+  TimePoint lost_at = core::kNever;  ///< cut: when it is given up at the latest
+  TimePoint returned_at{};           ///< by another connection
+  std::vector<wire::Lease> strays;   ///< that it was told to cancel, and holds until it says otherwise
   std::vector<std::pair<wire::Lease, TimePoint>> acks_owed;
 
   bool reserved() const { return !lanes.empty(); }
   std::size_t free() const {
-    return awaits_inventory || draining || held.size() >= capacity ? 0 : capacity - held.size();
+    const std::size_t taken = held.size() + strays.size();
+    return awaits_inventory || draining || cut || taken >= capacity ? 0 : capacity - taken;
   }
   bool serves(const std::string& service, std::size_t lane) const {
     return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);

@@ -39,7 +39,7 @@ void SimWorker::start_later() {
   ++life_;
   session_.reset();
   questions_.clear();
-  stage_.host.disconnect(link_);
+  stage_.host.disconnect(link_, true);
   if (leaving_for_ever_) return;
   stage_.scheduler.after(stage_.random.between(Duration(0), stage_.swarm.trouble_max), [this, life = life_] {
     if (life == life_ && !leaving_for_ever_) start();
@@ -275,6 +275,8 @@ void SimWorker::lie() {
     for (const std::string& service : stage_.swarm.services)
       ready.services.push_back(service);
     ready.capacity = 1'000'000'000;
+    ready.resumes = random.percent(50);
+    if (random.percent(50)) ready.session = "0123456789abcdef";  // nobody's
     encode(ready, out);
   } else {
     wire::Lease lease{.job = random.next() >> 12, .attempt = random.between(1, 3)};

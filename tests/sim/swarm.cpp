@@ -223,6 +223,8 @@ Swarm draw_swarm(Random& random) {
   swarm.said_limits = maybe(random, 30, random.one_of<std::int64_t>({20, 300}));
   swarm.drained_workers = random.percent(30);
   draw_streams(random, swarm);
+  swarm.options.worker_grace =
+      random.one_of<Duration>({milliseconds(1), milliseconds(50), milliseconds(500)});
   return swarm;
 }
 

@@ -6,6 +6,7 @@
 
 #include <lanemq/messages.hpp>
 
+#include "broker/core/event.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/outbox.hpp"
 #include "broker/core/time.hpp"
@@ -22,7 +23,8 @@ class Watcher {
                            std::string_view /*body*/, bool /*is_req*/, core::TimePoint) {}
   virtual void worker_says(const std::string& /*address*/, const wire::WorkerReport&,
                            std::string_view /*body*/, core::TimePoint) {}
-  virtual void worker_unreachable(const std::string& /*address*/, core::TimePoint) {}
+  virtual void worker_disconnected(const std::string& /*address*/, core::WorkerDisconnected::Process,
+                                   core::TimePoint) {}
   virtual void client_unreachable(const std::string& /*address*/, core::TimePoint) {}
   virtual void drain_asked(core::TimePoint) {}
   virtual void operator_asks(const wire::AdminQuery&, core::TimePoint) {}

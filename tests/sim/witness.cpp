@@ -64,8 +64,10 @@ void Witness::crashed(TimePoint noted_at) {
   for (auto& [id, job] : jobs_)
     if (job.chunk_at != core::kNever && job.chunk_at >= noted_at) job.marked = false;
   workers_.clear();
+  sessions_.clear();
   holders_.clear();
   listed_by_.clear();
+  cancels_due_.clear();
 }
 
 void Witness::started(TimePoint now) {
@@ -132,6 +134,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
     job.ends_at = std::min(job.ends_at, asked.ends_at);
     job.over_at = std::min(job.over_at, asked.ends_at);
     job.retain = std::min(job.retain, asked.retain);
+    job.attempts_top = std::max(job.attempts_top, asked.attempts_max);
     job.attempts_max =
         job.attempts_max == 0 ? asked.attempts_max : std::min(job.attempts_max, asked.attempts_max);
   }
@@ -141,6 +144,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
 void Witness::operator_asks(const wire::AdminQuery& query, TimePoint now) {
   if (query.dry_run) return;
   if (query.verb == "redrive" || query.verb == "purge") cleared_at_.push_back(now);
+  if (query.verb == "redrive") failed_.clear(), paid_.clear();  // they begin anew
   if (query.verb != "move") return;
   followed(std::string(query.id)).moved = true;
   for (auto& [stream, ids] : first_in_line_)
@@ -276,6 +280,13 @@ void Witness::heard(const wire::StatusReply& status) {
 void Witness::sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
                              std::string_view body) {
   if (const auto* offer = std::get_if<wire::JobOffer>(&command)) heard(*offer, address, body);
+  if (const auto* welcome = std::get_if<wire::Welcome>(&command))
+    sessions_[std::string(welcome->session)] = address;
+  if (const auto* cancel = std::get_if<wire::CancelJob>(&command))
+    cancels_due_.erase({address, {cancel->job, cancel->attempt}});
+  if (const auto* acked = std::get_if<wire::Acked>(&command))
+    for (const wire::Lease& lease : acked->jobs)
+      if (failed_[lease.job].contains(lease.attempt)) paid_[lease.job].insert(lease.attempt);
 }
 
 void Witness::heard(const wire::JobOffer& offer, const std::string& address, std::string_view body) {
@@ -307,6 +318,11 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
       violated(quoted(id) + " is handed to " + address + " while " + holder->second.address + " holds it");
   }
   holders_.erase(offer.job);
+  // An acknowledged failure is on disk, and cost an attempt.
+  if (job.attempts_top > 0 && swarm_.lies == 0 &&
+      static_cast<std::int64_t>(paid_[offer.job].size()) >= job.attempts_top)
+    violated(quoted(id) + " is handed over again after " + std::to_string(paid_[offer.job].size()) +
+             " failures of " + std::to_string(job.attempts_top) + " attempts");
   if (job.offers == 0) check_order(id, job);
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
   ++job.offers;
@@ -372,7 +388,12 @@ void Witness::check_windows() {
 
 void Witness::worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view,
                           TimePoint now) {
-  if (std::holds_alternative<wire::Ready>(report)) {
+  check_cancels(now);
+  if (const auto* ready = std::get_if<wire::Ready>(&report)) {
+    const auto session = sessions_.find(std::string(ready->session));
+    if (session != sessions_.end() && session->second != address && !workers_.contains(address) &&
+        workers_.contains(session->second))
+      move_worker(session->second, address);
     workers_[address] = now;
   } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
     alive(address, now);
@@ -387,13 +408,20 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
     // What was used was said otherwise than it was reckoned with.
     if (outcome->usage && outcome->usage->requests) settled_.insert({outcome->job, outcome->attempt});
     holders_.erase(outcome->job);
+    outcomes_said_.insert({outcome->job, outcome->attempt});
+    cancels_due_.erase({address, {outcome->job, outcome->attempt}});
   } else if (const auto* failure = std::get_if<wire::Failure>(&report)) {
     alive(address, now);
     may_end(failure->job, now);
     const bool sent = failure->error_class == "retry" || failure->error_class == "permanent";
     if (!sent || (failure->usage && failure->usage->requests))
       settled_.insert({failure->job, failure->attempt});
+    if (workers_.contains(address) && last_[failure->job].attempt == failure->attempt &&
+        (failure->error_class == "retry" || failure->error_class == "overloaded"))
+      failed_[failure->job].insert(failure->attempt);
     holders_.erase(failure->job);
+    outcomes_said_.insert({failure->job, failure->attempt});
+    cancels_due_.erase({address, {failure->job, failure->attempt}});
   } else if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report)) {
     alive(address, now);
     check_inventory(address, *heartbeat, now);
@@ -409,12 +437,31 @@ void Witness::alive(const std::string& address, TimePoint now) {
   worker->second = now;
 }
 
-void Witness::worker_unreachable(const std::string& address, TimePoint) {
+void Witness::worker_disconnected(const std::string& address, core::WorkerDisconnected::Process, TimePoint) {
   forget_worker(address);
+}
+
+/// It has come back by its session.
+void Witness::move_worker(const std::string& from, const std::string& to) {
+  workers_.erase(from);
+  for (auto& [number, holder] : holders_)
+    if (holder.address == from) holder.address = to;
+  for (auto& [number, by] : listed_by_)
+    if (by == from) by = to;
+  std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == from; });
+}
+
+/// A worker that lists an attempt that was overtaken is told so before it says so again.
+void Witness::check_cancels(TimePoint now) const {
+  for (const auto& [due, since] : cancels_due_)
+    if (now - since > swarm_.options.heartbeat)
+      violated("worker " + due.first + " lists attempt " + std::to_string(due.second.second) + " of job " +
+               std::to_string(due.second.first) + ", which was overtaken, and is not told to cancel it");
 }
 
 void Witness::forget_worker(const std::string& address) {
   workers_.erase(address);
+  std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == address; });
   std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
 }
 
@@ -422,7 +469,14 @@ void Witness::forget_worker(const std::string& address) {
 /// with it.
 void Witness::check_inventory(const std::string& address, const wire::Heartbeat& inventory, TimePoint now) {
   std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
-  if (swarm_.lies > 0 || !workers_.contains(address)) return;
+  if (!workers_.contains(address)) return;
+  for (const wire::Lease& lease : inventory.jobs) {
+    const auto last = last_.find(lease.job);
+    const bool runs = !outcomes_said_.contains({lease.job, lease.attempt});
+    if (runs && last != last_.end() && last->second.attempt > lease.attempt)
+      cancels_due_.try_emplace({address, Lease(lease.job, lease.attempt)}, now);
+  }
+  if (swarm_.lies > 0) return;
   if (now - started_at_ >= kAdoptHeartbeats * swarm_.options.heartbeat) return;
   for (const wire::Lease& lease : inventory.jobs) {
     const auto last = last_.find(lease.job);

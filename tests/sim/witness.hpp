@@ -26,7 +26,8 @@ class Witness final : public Watcher {
                    bool is_req, TimePoint now) override;
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                    TimePoint now) override;
-  void worker_unreachable(const std::string& address, TimePoint now) override;
+  void worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
+                           TimePoint now) override;
   void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
 
   // What it says, when that leaves. `waited`: for the disk.
@@ -76,7 +77,8 @@ class Witness final : public Watcher {
     TimePoint first_asked_at = core::kNever, promised_at{};
     TimePoint ends_at = core::kNever;  ///< when it may have ended at the earliest
     Duration retain = Duration::max();
-    std::int64_t attempts_max = 0;
+    std::int64_t attempts_max = 0;  ///< the least of all submits of its id
+    std::int64_t attempts_top = 0;  ///< the most
     std::vector<TimePoint> causes;  ///< that may end it
     std::int64_t offers = 0;
     bool in_order = false, moved = false;
@@ -110,6 +112,8 @@ class Witness final : public Watcher {
   void check_inventory(const std::string& address, const wire::Heartbeat& inventory, TimePoint now);
   void alive(const std::string& address, TimePoint now);
   void forget_worker(const std::string& address);
+  void move_worker(const std::string& from, const std::string& to);
+  void check_cancels(TimePoint now) const;
 
   const Swarm& swarm_;
   const Crashes& crashes_;
@@ -133,7 +137,12 @@ class Witness final : public Watcher {
   std::map<std::uint64_t, Attempt> last_;                     // of a job
   std::map<StreamKey, std::set<std::string>> first_in_line_;  // ids that were promised and never handed over
   std::map<std::string, TimePoint> workers_;                  // that said ready in this life: heard when last
+  std::map<std::string, std::string> sessions_;               // of those: by name, the address
   std::map<std::uint64_t, Holder> holders_;
+  std::map<std::pair<std::string, Lease>, TimePoint> cancels_due_;  // of overtaken attempts: listed when
+  std::set<Lease> outcomes_said_;
+  std::map<std::uint64_t, std::set<std::int64_t>> failed_;  // attempts of a job that failed, as said
+  std::map<std::uint64_t, std::set<std::int64_t>> paid_;    // those of which that was acknowledged
   std::map<std::uint64_t, std::string> listed_by_;  // in this life, jobs of earlier ones: at which address
   struct Taken {
     TimePoint at{};

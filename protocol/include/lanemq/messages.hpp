@@ -195,6 +195,9 @@ struct Ready {
   std::vector<std::string_view> lanes;  ///< empty: all
   std::string_view name, version;
   std::int64_t batch = 0;
+  bool resumes = false;        ///< it comes back with its session when its connection is lost
+  std::string_view session{};  ///< of its last welcome
+  std::string_view process{};  ///< which one it is, see lanemq/process_name.hpp
   Raw labels;
 };
 

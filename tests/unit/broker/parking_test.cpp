@@ -20,7 +20,7 @@ class ParkingTest : public testing::Test {
  protected:
   ParkingTest() {
     for (Service* service : {&first_, &second_}) {
-      Worker& worker = workers_.add(service->name);
+      Worker& worker = workers_.add(service->name, service->name);
       workers_.offer(worker, {service}, 0, 1);
     }
   }

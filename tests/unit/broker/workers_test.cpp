@@ -37,7 +37,7 @@ class House {
   Worker& ready(const std::string& address, const std::vector<std::string>& services, std::uint32_t capacity,
                 LaneMask lanes = 0) {
     Worker* worker = workers_->find(address);
-    if (worker == nullptr) worker = &workers_->add(address);
+    if (worker == nullptr) worker = &workers_->add(address, address);
     std::vector<Service*> offered;
     for (const std::string& name : services)
       offered.push_back(&service(name));

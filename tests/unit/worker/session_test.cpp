@@ -561,6 +561,22 @@ TEST_F(SessionTest, leaves_now_when_told_so) {
   EXPECT_EQ(hear(offer(3)), Lines{});
 }
 
+TEST_F(SessionTest, comes_back_by_the_session_of_its_last_welcome) {
+  const auto ready = [this] {
+    session_.connected(now_);
+    Decoder decoder;
+    Items<wire::WorkerReport> reports;
+    EXPECT_EQ(decoder.decode(session_.outbox().front().header, {}, reports), nullptr);
+    const auto& said = std::get<wire::Ready>(reports[0]);
+    return std::pair(said.resumes, std::string(said.session));
+  };
+  EXPECT_EQ(ready(), std::pair(true, std::string()));
+  hear(wire::Welcome{.session = "first"});
+  EXPECT_EQ(ready(), std::pair(true, std::string("first")));
+  hear(wire::Welcome{.session = "second"});
+  EXPECT_EQ(ready(), std::pair(true, std::string("second"))) << "of a broker that was started anew";
+}
+
 TEST_F(SessionTest, drains_through_a_reconnect) {
   serve();
   hear(offer(1));
