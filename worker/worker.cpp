@@ -12,6 +12,7 @@
 #include <zmq.hpp>
 
 #include <lanemq/codec.hpp>
+#include <lanemq/process_name.hpp>
 #include <lanemq/text.hpp>
 #include <lanemq/version.hpp>
 #include <lanemq/worker.hpp>
@@ -80,6 +81,7 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
                                 .lanes = options.lanes,
                                 .name = options.name,
                                 .version = kVersion,
+                                .process = process_name(),
                                 .capacity = options.capacity,
                                 .body_bytes_max = options.body_bytes_max};
   for (const Service& service : services)
@@ -275,7 +277,8 @@ class Worker::Loop {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, depth);
     socket_.set(zmq::sockopt::rcvhwm, depth);
-    socket_.set(zmq::sockopt::reconnect_ivl, 100);
+    // At once: what is running here goes on if the broker hears from us before it gives us up.
+    socket_.set(zmq::sockopt::reconnect_ivl, 1);
     socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
     socket_.set(zmq::sockopt::handshake_ivl, 5000);
     socket_.set(zmq::sockopt::tcp_keepalive, 1);

@@ -6,14 +6,13 @@
 
 namespace lanemq::io {
 
-Disconnects::Disconnects(zmq::context_t& context, zmq::socket_t& socket)
+Disconnects::Disconnects(zmq::context_t& context, zmq::socket_t& socket, const char* events)
     : events_(context, zmq::socket_type::pair) {
-  static constexpr char kAddress[] = "inproc://client-disconnects";
-  if (zmq_socket_monitor(socket.handle(), kAddress, ZMQ_EVENT_DISCONNECTED) != 0) throw zmq::error_t();
+  if (zmq_socket_monitor(socket.handle(), events, ZMQ_EVENT_DISCONNECTED) != 0) throw zmq::error_t();
   events_.set(zmq::sockopt::linger, 0);
   // At a mark the network's own thread would wait for us.
   events_.set(zmq::sockopt::rcvhwm, 0);
-  events_.connect(kAddress);
+  events_.connect(events);
 }
 
 void Disconnects::watch(int descriptor, std::string_view address) {

@@ -19,7 +19,8 @@ namespace lanemq::io {
 class Disconnects {
  public:
   /// Watches `socket`, which is not bound yet. Throws zmq::error_t where the system has no room for it.
-  Disconnects(zmq::context_t& context, zmq::socket_t& socket);
+  /// `events`: where its events can be had, an inproc endpoint of its own.
+  Disconnects(zmq::context_t& context, zmq::socket_t& socket, const char* events);
 
   /// The peer at `address`, whose message was just read and came by `descriptor`, is watched from now on.
   void watch(int descriptor, std::string_view address);

@@ -21,6 +21,8 @@ namespace {
 /// Messages that one turn takes from one socket, each item of a batch counted: enough to pay for a turn, and
 /// few enough that the other ends have something to do while it goes on.
 constexpr std::size_t kMessagesPerTurn = 96;
+/// So many turns later a worker's end is heard of, however much all workers say.
+constexpr int kTurnsDeferredMax = 100;
 /// The same for operators: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
 /// Messages of one operator that wait to be read.
@@ -138,7 +140,8 @@ Server::Server(const ServerOptions& options, const core::Options& core_options, 
       context_(make_context(options.io_threads)),
       clients_(context_, client_router(options, core_options)),
       workers_(context_, worker_router(options, core_options)),
-      disconnects_(context_, clients_.handle()),
+      disconnects_(context_, clients_.handle(), "inproc://client-disconnects"),
+      worker_disconnects_(context_, workers_.handle(), "inproc://worker-disconnects"),
       signals_(signals),
       reload_(std::move(reload)),
       edit_(std::move(edit)),
@@ -204,11 +207,14 @@ bool Server::turn() {
   tell_store_stalled(now_);
   const core::TimePoint began = now_;
   std::size_t read = read_workers(now_);
+  const bool heard_all = read < kMessagesPerTurn;
   read += read_admin(now_);
   read += read_clients(now_);
   for (const std::string& address : unreachable_)
     broker_.handle(core::WorkerUnreachable{address}, now_);
   unreachable_.clear();
+  // What they said before comes first: an outcome is worth more than the news that its worker is gone.
+  if (heard_all || ++turns_deferred_ > kTurnsDeferredMax) take_disconnected_workers();
   for (std::vector<std::string>* gone : {&gone_clients_, &disconnects_.gone()}) {
     for (const std::string& address : *gone)
       broker_.handle(core::ClientUnreachable{address}, now_);
@@ -221,7 +227,8 @@ bool Server::turn() {
   log_notices();
   note_standstill(core::Duration(0));
   stats_.turns.note(now_ - began, now_);
-  return read > 0 || !unreachable_.empty() || !gone_clients_.empty() || has_committed();
+  return read > 0 || !unreachable_.empty() || !worker_disconnects_.gone().empty() || !gone_clients_.empty() ||
+         has_committed();
 }
 
 /// Whether the loop still reads what came while it stood still: until then no timer fires, and whoever has
@@ -255,9 +262,11 @@ void Server::wait() {
                              {workers_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {clients_.handle().handle(), 0, ZMQ_POLLIN, 0},
                              {disconnects_.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {worker_disconnects_.handle().handle(), 0, ZMQ_POLLIN, 0},
+                             {nullptr, processes_.descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, store_->descriptor(), ZMQ_POLLIN, 0},
                              {nullptr, -1, ZMQ_POLLIN, 0}};
-  std::size_t count = store_->descriptor() >= 0 ? 5 : 4;
+  std::size_t count = store_->descriptor() >= 0 ? 7 : 6;
   if (admin_) items[count++] = {admin_->handle().handle(), 0, ZMQ_POLLIN, 0};
   try {
     zmq::poll(items, count, std::chrono::milliseconds(timeout));
@@ -268,7 +277,37 @@ void Server::wait() {
   note_standstill(timeout < 0 ? core::Duration::max() : core::Duration(std::chrono::milliseconds(timeout)));
   if ((items[0].revents & ZMQ_POLLIN) != 0) take_signals(now_);
   if ((items[3].revents & ZMQ_POLLIN) != 0) disconnects_.read();
-  if (store_->descriptor() >= 0 && (items[4].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
+  if ((items[4].revents & ZMQ_POLLIN) != 0) worker_disconnects_.read();
+  if ((items[5].revents & ZMQ_POLLIN) != 0) processes_.read();
+  if (store_->descriptor() >= 0 && (items[6].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
+}
+
+/// Workers whose connections have ended, and those whose processes have. Either may be known first: a worker
+/// is dead when both are.
+void Server::take_disconnected_workers() {
+  using Process = core::WorkerDisconnected::Process;
+  turns_deferred_ = 0;
+  for (const std::string& address : worker_disconnects_.gone()) {
+    const Process process = processes_.of(address);
+    broker_.handle(core::WorkerDisconnected{address, process}, now_);
+    if (process == Process::ended) processes_.forget(address);
+  }
+  worker_disconnects_.gone().clear();
+  for (const std::string& address : processes_.ended()) {
+    const core::Worker* const worker = broker_.workers().find(address);
+    if (worker != nullptr && !worker->cut) continue;  // its last words may be on their way
+    broker_.handle(core::WorkerDisconnected{address, Process::ended}, now_);
+    processes_.forget(address);
+  }
+  processes_.ended().clear();
+}
+
+/// A worker introduces itself: from now on its connection and its process are watched.
+void Server::watch_worker(const wire::Ready& ready) {
+  const std::string_view address = incoming_.address();
+  worker_disconnects_.watch(incoming_.descriptor(), address);
+  const auto is_known = [this](const std::string& one) { return broker_.workers().find(one) != nullptr; };
+  processes_.watch(ready.process, address, is_known);
 }
 
 /// Moves the time on. What is missing since the last time, beyond what was expected, the loop was not there.
@@ -613,8 +652,10 @@ void Server::take_report(const wire::WorkerReport& report, const Blob& body, cor
     return broker_.handle(core::FailureReported{address, failure, body}, now);
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
     return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
-  if (const auto* ready = std::get_if<wire::Ready>(&report))
+  if (const auto* ready = std::get_if<wire::Ready>(&report)) {
+    watch_worker(*ready);
     return broker_.handle(core::WorkerReady{address, ready}, now);
+  }
   if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
   broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
 }
@@ -730,8 +771,13 @@ void Server::send_to_worker(const core::Outbox& outbox, const core::Send& send) 
   const std::string_view address = outbox.address(send);
   const SendStatus status = workers_.send(address, outbox.envelope(send), outbox.header(send), send.body);
   if (status == SendStatus::sent) return;
+  if (status == SendStatus::gone) {
+    stats_.sends_undeliverable += outbox.items(send);
+    worker_disconnects_.gone().emplace_back(address);
+    return;
+  }
   // A worker within its capacity cannot be slow: one that is has stopped reading, and its jobs go elsewhere.
-  (status == SendStatus::gone ? stats_.sends_undeliverable : stats_.sends_dropped_slow) += outbox.items(send);
+  stats_.sends_dropped_slow += outbox.items(send);
   unreachable_.emplace_back(address);
 }
 

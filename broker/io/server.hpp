@@ -20,6 +20,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/io/body_cache.hpp"
 #include "broker/io/disconnects.hpp"
+#include "broker/io/processes.hpp"
 #include "broker/io/router.hpp"
 #include "broker/io/stats_document.hpp"
 #include "broker/io/store.hpp"
@@ -89,6 +90,8 @@ class Server {
   void watch_peer();
   std::string client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const;
   std::string worker_batch_refused(std::size_t maps) const;
+  void take_disconnected_workers();
+  void watch_worker(const wire::Ready& ready);
   void answer_bad_request(core::Peer peer, const DecodeError& error);
   void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
   void refuse_worker(const DecodeError& error);
@@ -145,6 +148,9 @@ class Server {
   Router clients_, workers_;
   std::optional<Router> admin_;
   Disconnects disconnects_;  // of clients
+  Disconnects worker_disconnects_;
+  Processes processes_;     // of workers
+  int turns_deferred_ = 0;  // since workers' connections have ended, with more to read of what they said
   int signals_;
   Reload reload_;
   core::OptionEditor edit_;  // for what operators change

@@ -10,6 +10,7 @@ import unittest
 from msgpack import packb
 
 import harness
+from proxy import Proxy
 
 
 class Work(harness.Case):
@@ -289,10 +290,11 @@ class Work(harness.Case):
         self.assertTrue(worker.silent(0.05))  # no job before its inventory
         worker.say_heartbeat()
         worker.heartbeats = True
-        again = worker.get("job")
-        self.assertEqual((again.body, again.fields["attempt"]), (b"x", 2))
+        self.assertTrue(worker.silent(0.05))  # it still has the one that it lists
         worker.send("result", {"job": job.fields["job"], "attempt": 1}, b"late")
         self.room.pump(lambda: (job.fields["job"], 1) in worker.stale, "stale")
+        again = worker.get("job")
+        self.assertEqual((again.body, again.fields["attempt"]), (b"x", 2))
         worker.echo(again)
         self.assertEqual(self.client.get("result").body, b"x")
 
@@ -455,6 +457,71 @@ class Restart(harness.Case):
         worker.send("result", {"job": new.fields["job"], "attempt": new.fields["attempt"]}, b"answer to new")
 
         self.assertEqual(client.get("result").body, b"answer to new")
+
+
+class Lost(harness.Case):
+    """Real workers whose processes, connections or brokers are lost. Silence tells nothing here: it would take minutes."""
+
+    arguments = ("--set", "heartbeat=60s")
+
+    def start_worker(self, endpoint, service, *arguments):
+        worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", endpoint, "--service",
+                                                 f"{service}=echo:3600000", *arguments))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        return worker
+
+    def submit(self, client, service, count):
+        for number in range(count):
+            client.submit(service, id=f"{service}-{number}", reply="accepted", timeout_ms=3_600_000, attempts_max=1)
+            client.get("accepted")
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == count, f"{count} running jobs")
+
+    def test_the_job_of_a_process_that_was_killed_goes_to_another_worker(self):
+        client = self.room.client()
+        doomed = self.start_worker(self.room.broker.workers, "echo")
+        client.submit(reply="accepted", timeout_ms=3_600_000)
+        client.get("accepted")
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["running"] == 1, "the job's worker")
+        spare = self.room.worker()
+
+        doomed.signal(signal.SIGKILL)
+
+        self.assertEqual(spare.get("job").fields["attempt"], 2)
+
+    def test_a_worker_whose_connection_is_cut_loses_nothing(self):
+        client, proxy = self.room.client(), Proxy(self.room.broker.workers)
+        self.start_worker(proxy.endpoint, "held", "--capacity", "4")
+        self.submit(client, "held", 4)
+
+        for cuts in range(1, 6):
+            proxy.cut()
+            stats = self.room.stats_when(lambda stats: stats["counters"]["workers_returned"] >= cuts, "its return")
+
+        self.assertEqual([client.status(f"held-{number}")["state"] for number in range(4)], ["running"] * 4)
+        self.assertEqual((stats["workers"]["connected"], stats["workers"]["lost"]), (1, 0))
+        proxy.close()
+
+
+class StoodStill(Lost):
+    """A broker that is stopped for longer than its workers wait for it."""
+
+    arguments = ("--set", f"heartbeat={harness.HEARTBEAT_MS}ms")
+    test_the_job_of_a_process_that_was_killed_goes_to_another_worker = None
+    test_a_worker_whose_connection_is_cut_loses_nothing = None
+
+    def test_nothing_is_handed_over_again(self):
+        client = self.room.client()
+        for _ in range(2):
+            self.start_worker(self.room.broker.workers, "held", "--capacity", "4")
+        self.submit(client, "held", 8)
+
+        self.room.broker.signal(signal.SIGSTOP)
+        time.sleep(4 * harness.HEARTBEAT_MS / 1000)
+        self.room.broker.signal(signal.SIGCONT)
+        stats = self.room.stats_when(lambda stats: stats["counters"]["workers_returned"] >= 2, "their return")
+
+        self.assertEqual([client.status(f"held-{number}")["state"] for number in range(8)], ["running"] * 8)
+        self.assertEqual((stats["workers"]["connected"], stats["workers"]["lost"]), (2, 0))
 
 
 if __name__ == "__main__":
