@@ -73,7 +73,7 @@ class Broker {
     std::size_t without_lane =
         0;  ///< jobs whose lanes are not configured any more: they are in the default one
   };
-  Restored restored(TimePoint now);
+  Result<Restored> restored(TimePoint now);
   /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit. True if
   /// notes_saved() is to be called when that is on disk.
   bool write_notes();

@@ -235,6 +235,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
   const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
   const JobText::Parts texts = texts_of(*fields, fields->id, {}, request, scratch);
+  if (JobText::bytes_of(texts) > JobText::kBytesMax)
+    return unreadable("it has more text than a job may have");
   all.arrival = std::max(all.arrival, state->arrival);
   const auto keep_history = [&](Job& job) {
     if (history.attempts().empty()) return;
@@ -368,9 +370,12 @@ Result<void> Broker::restore_result(std::uint64_t number, std::string_view recor
   return {};
 }
 
-Broker::Restored Broker::restored(TimePoint now) {
+Result<Broker::Restored> Broker::restored(TimePoint now) {
   Restoring& all = restoring();
-  LANEMQ_CHECK(options_.store_durable && all.dead.empty());
+  LANEMQ_CHECK(options_.store_durable);
+  if (!all.dead.empty())
+    return failure(ErrorCode::internal, "job " + std::to_string(all.dead.begin()->first) +
+                                            " is dead, and its result is not there");
   jobs_.restored();
   next_arrival_ = all.arrival + 1;
   // By their numbers they mostly stand in their order already.

@@ -138,10 +138,10 @@ struct OptionsChanged {
   const Options* options;
 };
 
-using Event = std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid,
-                           AdminAsked, WorkerReady, ChunkReported, OutcomeReported, FailureReported,
-                           HeartbeatHeard, WorkerLeaving, WorkerHeard, WorkerUnreachable, WorkerDisconnected,
-                           DrainAsked, OptionsChanged, BodyRead, StoreFull, StoreBehind, StoreStalled,
-                           StoodStill>;
+using Event =
+    std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
+                 WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
+                 WorkerHeard, WorkerUnreachable, WorkerDisconnected, DrainAsked, OptionsChanged, BodyRead,
+                 StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

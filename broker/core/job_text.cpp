@@ -26,7 +26,7 @@ void JobText::write(const Parts& parts, char* to) {
     if (part.empty()) continue;
     std::memcpy(text + end, part.data(), part.size());
     end += part.size();
-    LANEMQ_CHECK(end <= 0xFFFF);
+    LANEMQ_CHECK(end <= kBytesMax);
     const auto stored = static_cast<std::uint16_t>(end);
     std::memcpy(to, &stored, sizeof stored);
     to += sizeof stored;

@@ -41,6 +41,8 @@ class JobText {
   /// What stands behind the record at most.
   static constexpr std::size_t kInlineBytes = 256;
   static constexpr std::size_t kTailBytesMax = sizeof(std::uint64_t) + sizeof(Expected) + kInlineBytes;
+  /// What all parts may have together.
+  static constexpr std::size_t kBytesMax = 0xFFFF;
   /// Bodies up to this are packed with the rest; larger ones are kept by their Blob.
   static constexpr std::size_t kBodyBytesMax = 4096;
 
@@ -50,7 +52,7 @@ class JobText {
   JobText& operator=(const JobText&) = delete;
 
   static std::size_t tail_bytes(const Contents& contents);
-  /// Requires: it has nothing yet, as much room behind it, and the sum of the parts is below 64 KiB.
+  /// Requires: it has nothing yet, as much room behind it, and the parts have at most kBytesMax.
   void fill(const Contents& contents);
   /// Forgets everything.
   void clear();

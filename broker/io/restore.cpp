@@ -87,7 +87,8 @@ Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
   const ClockReading clock = read_clock();
   Reader reader(broker, now(), clock);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
-  const core::Broker::Restored restored = broker.restored(now());
+  const auto restored = broker.restored(now());
+  if (!restored) return restored;
   core::StoredNumbers numbers;
   for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})
     numbers.put(number);

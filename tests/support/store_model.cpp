@@ -63,7 +63,9 @@ core::Broker::Restored StoreModel::restore(core::Broker& broker, core::TimePoint
   }
   for (const auto& [number, result] : results_)
     require(broker.restore_result(number, result.record, Blob::copy(result.body), now));
-  return broker.restored(now);
+  const auto restored = broker.restored(now);
+  if (!restored) throw std::runtime_error(restored.error().message);
+  return *restored;
 }
 
 std::optional<Blob> StoreModel::body(std::uint64_t number) const {
