@@ -1,4 +1,4 @@
-!/usr/bin/python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Workers are restarted in turn and the broker is killed, at full load: did the upstream see more than its limit?
 

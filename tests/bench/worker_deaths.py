@@ -1,4 +1,4 @@
-!/usr/bin/python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """How soon is a killed worker's job handed over again, and does a worker whose connection is cut lose any?
 
