@@ -215,8 +215,8 @@ void Auditor::on(ModelWorker& worker, const wire::Heartbeat& heartbeat) {
     ModelJob* const job = place == by_number_.end() ? nullptr : place->second;
     const bool mine = job != nullptr && job->place == &worker && job->attempt == lease.attempt;
     // Its worker has said how it ends, and perhaps has not heard that this was taken.
-    const bool said = job != nullptr && job->kept && job->place == nullptr &&
-                      job->attempt == lease.attempt && ends_by_word(job->code);
+    const bool said = job != nullptr && job->kept && job->place == nullptr && job->attempt == lease.attempt &&
+                      ends_by_word(job->code);
     const bool owed = std::any_of(worker.acks_owed.begin(), worker.acks_owed.end(),
                                   [&](const auto& one) { return one.first == lease; });
     if (mine) listed.insert(job);
