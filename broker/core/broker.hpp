@@ -260,7 +260,15 @@ class Broker {
   void learn(const Job& job, const wire::Usage& usage);
   Duration asked_pause(const Job& job, std::int64_t retry_after_ms, TimePoint now);
   Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt, TimePoint now);
-  void take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now);
+  /// What a refused call has said of its key and budgets.
+  struct Refused {
+    bool key_left = false;  ///< quota: another key of the pool is good
+    bool paused = false;    ///< limited: a budget or a key rests until then
+    TimePoint until{};
+  };
+  Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
+  void take_failure(Job& job, ErrorClass error_class, const Refused& refused, const FailureReported& event,
+                    TimePoint now);
   void retry_later(Job& job, const FailureReported& event, TimePoint now);
   void fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
             const std::string& why = {});

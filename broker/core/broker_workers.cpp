@@ -479,41 +479,54 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   const bool ended = job->ended();
   if (!ended && error_class != ErrorClass::released)
     remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
+  const Refused refused = take_refusal(*job, error_class, fields, now);
   leave_place(*job, verdict_of(error_class, fields.code), now);
-  if (!ended) take_failure(*job, error_class, event, now);
+  if (!ended) take_failure(*job, error_class, refused, event, now);
 }
 
-void Broker::take_failure(Job& job, ErrorClass error_class, const FailureReported& event, TimePoint now) {
-  const bool broken = job.has_content();  // nothing of it is tried again
+/// What a refusal says of keys and budgets holds whatever has become of the job meanwhile: one that was
+/// cancelled while its upstream refused it has found out all the same.
+Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields,
+                                     TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
+  Refused refused;
+  if (error_class == ErrorClass::quota) {
+    const std::string_view key = budgets_.key_of(reservation);
+    if (key.empty()) return refused;
+    const Budgets::Spending spending = budgets_.spend_key(reservation);
+    refused.key_left = spending.key_left;
+    if (spending.news)
+      outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
+                                 .service = job.stream().service().name,
+                                 .key = std::string(key),
+                                 .code = std::string(fields.code)});
+  } else if (error_class == ErrorClass::limited) {
+    refused.until =
+        now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
+    if (!fields.limits) budgets_.cut(reservation, now);
+    refused.paused = budgets_.pause(reservation, refused.until, now);
+  }
+  return refused;
+}
+
+void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refused,
+                          const FailureReported& event, TimePoint now) {
+  const bool broken = job.has_content();  // nothing of it is tried again
   switch (error_class) {
     case ErrorClass::permanent:
       return fail(job, ErrorCode::upstream_rejected, event, now);
-    case ErrorClass::quota: {
-      const std::string_view key = budgets_.key_of(reservation);
-      if (key.empty()) return fail(job, ErrorCode::upstream_quota, event, now);
-      const Budgets::Spending spending = budgets_.spend_key(reservation);
-      if (spending.news)
-        outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
-                                   .service = job.stream().service().name,
-                                   .key = std::string(key),
-                                   .code = std::string(event.fields->code)});
-      if (!spending.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
+    case ErrorClass::quota:
+      if (!refused.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
       return requeue(job, Requeue::free, now, now);
-    }
     case ErrorClass::released:
       return requeue(job, Requeue::free, now + kReleasedPause, now);
     case ErrorClass::limited: {
-      const TimePoint until =
-          now + (event.fields->retry_after_ms ? asked_pause(job, *event.fields->retry_after_ms, now)
-                                              : kLimitedPause);
-      if (!event.fields->limits) budgets_.cut(reservation, now);
-      const bool paused = budgets_.pause(reservation, until, now);
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       // Another key may have room; what has none, and no budget, waits itself.
-      if (job.ends_limited && (!paused || budgets_.upstream_pause(reservation.set).until > now))
+      const BudgetSet budgets = job.at_away().reservation.set;
+      if (job.ends_limited && (!refused.paused || budgets_.upstream_pause(budgets).until > now))
         return fail(job, ErrorCode::limited, event, now);
-      return requeue(job, Requeue::free, paused ? now : until, now);
+      return requeue(job, Requeue::free, refused.paused ? now : refused.until, now);
     }
     case ErrorClass::retry:
     case ErrorClass::overloaded:

@@ -321,7 +321,7 @@ void Server::note_standstill(core::Duration expected) {
               {"do", "the process was stopped, or the machine has too little time for it"}});
   broker_.handle(core::StoodStill{passed - expected}, now_);
   if (!stood_still_at_) stood_still_at_ = now_;  // turns that are slow one after the other end it, too
-  went_on_at_ = now_;  // the disk had no time either
+  went_on_at_ = now_;                            // the disk had no time either
 }
 
 // ---- the store ----------------------------------------------------------------------------------------

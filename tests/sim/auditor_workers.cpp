@@ -171,6 +171,14 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   call_over(*job, failed                              ? unreachable ? Said::unreachable : Said::failure
                   : failure.error_class == "released" ? Said::nothing
                                                       : Said::refusal);
+  // Its upstream's word holds whatever has become of the job.
+  const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
+  bool paused = false;
+  for (std::size_t i = 0; i < budgets_.size() && failure.error_class == "limited"; ++i) {
+    if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
+    budgets_[i].limited(!failure.limits, until, now_);
+    paused = true;
+  }
   if (job->ended()) return;
   job->answer = body;
   if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
@@ -192,13 +200,6 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   const std::string answer = std::exchange(job->answer, {});
   if (failure.error_class == "released") return requeue(*job, true, now_, now_ + kReleasedPauseMax);
   if (failure.error_class != "limited") violated("the run used a class that the auditor does not know");
-  const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
-  bool paused = false;
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
-    budgets_[i].limited(!failure.limits, until, now_);
-    paused = true;
-  }
   if (broken) {
     job->answer = answer;
     return must_end(*job, {"upstream_failed"});
