@@ -30,7 +30,9 @@ Broker::Broker(Options options, std::uint64_t seed)
       budgets_(options_.budgets),
       parking_(options_.budgets.size(), [this](const StreamGroup& group) { return can_start(group); }),
       estimates_(options_.media_tokens, options_.output_default),
-      jobs_(options_.jobs_max, random_() >> 36, random_()),
+      id_hash_seed_(
+          random_()),  // one draw after the other: as two arguments their order would be the compiler's
+      jobs_(options_.jobs_max, random_() >> 36, id_hash_seed_),
       gone_(options_.gone_max, seed),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
@@ -56,6 +58,7 @@ void Broker::apply_guards() {
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
   }
+  hold_below_.push_back(hold);  // so that there is one below the top lane in any case
   // What a lane was owed is not kept for a time when it has a share again: nobody counts in between.
   for (const auto& [name, service] : workers_.services())
     for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane)
@@ -73,6 +76,7 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   options_.budgets = changed.budgets;
   parking_.leave_all();
   budgets_.configure(options_.budgets, now);
+  update_streams();
   reappraise();
   apply_guards();
   options_.clients = changed.clients;
@@ -588,8 +592,10 @@ Stream* Broker::next_in(LaneIndex level, TimePoint now) {
 /// Returns that job, null when there is none.
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (Stream* const next = next_in(level, now)) {
-    Granted granted = shares_ ? owed_before(*next, now) : Granted{};
-    if (!granted && shares_) granted = owed_elsewhere(*next, now);
+    // Nobody goes before the top lane for what he is owed.
+    const bool shares = shares_ && level > 0;
+    Granted granted = shares ? owed_before(*next, now) : Granted{};
+    if (!granted && shares) granted = owed_elsewhere(*next, now);
     if (!granted) granted = ask(*next, As::usual, now);
     if (!granted) continue;
     if (!behind_ || now < granted.job->deadline) return hand_over(granted, now);
@@ -603,11 +609,15 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
 
 /// Asks the budgets of the stream's head, which may start but for them. If it cannot have what it claims the
 /// stream stands in line until it may.
-/// As::owed: it is owed to its lane, goes before all others and may have what is held for them.
+/// As::owed: it is owed to its lane, goes before all others and may have what is held for them; but for the
+/// top lane's.
 Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   Job& head = *stream.head();
-  const bool owed = as == As::owed || (stream.saves() && is_owed(stream));
-  Claim claim = owed ? Claim{.amounts = head.expected().amounts()} : claim_of(head, now);
+  const bool saves = stream.saves() && is_owed(stream),
+             saved_enough = saves && now >= stream.group().saves_until;
+  const bool owed = as == As::owed || (saves && !saved_enough);
+  if (saved_enough) rest_from_saving(stream.group(), now);
+  Claim claim = owed ? owed_claim_of(head) : claim_of(head, now);
   claim.number = ++claims_;
   const Rank rank = parking_.rank_of(stream, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
   const bool shares = options_.lanes[head.lane].share_min > 0;
@@ -631,12 +641,15 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
       wake_at = std::min(wake_at, shortage.until);
     }
     if (!shares || short_of) continue;
-    // What is held for others and who is ahead do not count for what is owed.
-    const Claim least{.amounts = claim.amounts};
-    shortage = budgets_.shortage(stream.budgets(), budget, least, now);
-    if (!shortage.obstacle) continue;
+    // What is held for others and who is ahead do not count for what is owed, but for the top lane.
+    Claim least = owed_claim_of(head);
+    least.number = ++claims_;
+    if (!top_is_ahead(budget, least)) {
+      shortage = budgets_.shortage(stream.budgets(), budget, least, now);
+      if (!shortage.obstacle) continue;
+      wake_at = std::min(wake_at, shortage.until);
+    }
     short_of = budget;
-    wake_at = std::min(wake_at, shortage.until);
   }
   if (stalls_.empty()) return {&head, claim};
   // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
@@ -648,20 +661,68 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   if (boost_after.count() > 0 && !owed && rank.level > 1)
     wake_at =
         std::min(wake_at, head.accepted_at + ((now - head.accepted_at) / boost_after + 1) * boost_after);
-  if (owed) stream.group().saver = &stream;
+  if (owed) {
+    StreamGroup& group = stream.group();
+    if (!saves) {
+      group.saves_for = saving_time(stalls_);
+      group.saves_until = now + group.saves_for;
+    }
+    group.saver = &stream;
+    wake_at = std::min(wake_at, group.saves_until);
+  }
   parking_.park(stream, rank, stalls_, short_of, wake_at);
   return {};
 }
 
 /// Whether the lane of a head is owed as much as the head counts for.
 bool Broker::is_owed(const Stream& stream) const {
-  return stream.service().owed[stream.lane().index()] >= stream.head_cost() * 1000;
+  return stream.service().owed[stream.lane().index()] / 1000 >= stream.group().head_cost(stream);
+}
+
+/// What a job may have as owed: all but what is held for the top lane.
+Claim Broker::owed_claim_of(const Job& job) const {
+  return {.amounts = job.expected().amounts(), .hold = hold_below_[1]};
+}
+
+/// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves
+/// it that.
+bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
+  return parking_.ahead(budget, Rank::behind_the_top(),
+                        [&](const Stall& stall) { budgets_.save(budget, stall.account, claim); }) != nullptr;
+}
+
+/// The head as owed, where it can be had now.
+Broker::Granted Broker::ask_as_owed(const Stream& stream, TimePoint now) {
+  const Job& head = *stream.head();
+  Claim claim = owed_claim_of(head);
+  claim.number = ++claims_;
+  for (const std::size_t budget : budgets_.of(stream.budgets()))
+    if (top_is_ahead(budget, claim)) return {};
+  if (budgets_.obstacle(stream.budgets(), claim, now)) return {};
+  return {stream.head(), claim};
+}
+
+/// How long somebody who is owed may keep others waiting for what he lacks: in a period all that was sent
+/// before has left the window. What is not there then goes to the top lane as it comes, and never would be.
+Duration Broker::saving_time(const std::vector<Stall>& stalls) {
+  Duration longest = std::chrono::minutes(1);
+  for (const Stall& stall : stalls)
+    if (stall.rate != nullptr) longest = std::max(longest, stall.rate->period());
+  return longest + longest / 10;
+}
+
+/// Somebody of the group has kept others waiting for nothing: as long as that is more than its lane's share
+/// of the time, nobody of the group does so again.
+void Broker::rest_from_saving(StreamGroup& group, TimePoint now) {
+  const int share = std::max(options_.lanes[group.lane().index()].share_min, 1);
+  group.rests_until = now + group.saves_for * 1000 / share;
 }
 
 /// The job of a lower lane of the same service that goes before the stream's, since its lane has not had its
-/// share_min. What is held for higher lanes and who waits before it do not keep it. One that is owed and
-/// costs more than is left waits before all others, one for each lane: what others take in small pieces as it
-/// comes in would never be enough for it.
+/// share_min. What is held for lanes below the top and who of them waits before it do not keep it. One that
+/// is owed and costs more than is left waits before all others but the top lane, one for each lane: what
+/// others take in small pieces as it comes in would never be enough for it. Where it is more than the burst
+/// leaves beside what is held for the top lane it is not owed: the top lane would have to wait for it.
 Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
   Service& service = next.service();
   const auto lower = [&](const StreamGroup& group) {
@@ -672,15 +733,26 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
   for (StreamGroup* group : service.groups) {
     if (!lower(*group)) continue;
     while (Stream* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
-      const Claim claim{.amounts = first->head()->expected().amounts()};
-      if (!budgets_.obstacle(first->budgets(), claim, now)) return {first->head(), claim};
-      ask(*first, As::usual, now);  // it cannot, and waits until it may
+      if (!budgets_.leaves_hold(first->budgets(), owed_claim_of(*first->head()))) {
+        group->set_never_owed(*first);
+        continue;
+      }
+      if (const Granted granted = ask_as_owed(*first, now)) return granted;
+      // It cannot, and waits until it may.
+      if (const Granted granted = ask(*first, As::usual, now)) return granted;
     }
   }
   for (StreamGroup* group : service.groups) {
-    if ((group->saver != nullptr && group->saver->saves()) || !lower(*group)) continue;
-    if (Stream* const first = group->first_short(service.owed[group->lane().index()] / 1000))
+    if ((group->saver != nullptr && group->saver->saves()) || now < group->rests_until || !lower(*group))
+      continue;
+    while (Stream* const first = group->first_short(service.owed[group->lane().index()] / 1000)) {
+      if (!budgets_.leaves_hold(first->budgets(), owed_claim_of(*first->head()))) {
+        group->set_never_owed(*first);
+        continue;
+      }
       if (const Granted granted = ask(*first, As::owed, now)) return granted;
+      break;
+    }
   }
   return {};
 }
@@ -696,18 +768,21 @@ Broker::Granted Broker::owed_elsewhere(const Stream& next, TimePoint now) {
 }
 
 /// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
-/// many streams it has there.
+/// many streams it has there. All of it is counted in one unit: a job whose tokens nobody counts weighs as
+/// much as those of its service whose tokens are counted.
 void Broker::share_out(const Job& job) {
   Service& service = job.stream().service();
+  if (job.stream().counts_tokens()) service.note_cost(job.cost());
+  const std::int64_t cost = job.stream().counts_tokens() ? job.cost() : service.usual_cost();
   for (StreamGroup* group : service.groups) {
     const LaneIndex lane = group->lane().index();
     const int share = options_.lanes[lane].share_min;
     if (share == 0 || lane == job.lane || group->most() == 0) continue;
     std::int64_t& owed = service.owed[lane];
-    owed = std::min(owed + job.cost() * share, 2000 * group->most());
+    owed = std::min(owed + cost * share, 2000 * group->most());
   }
   std::int64_t& owed = service.owed[job.lane];
-  owed = std::max<std::int64_t>(owed + job.cost() * (options_.lanes[job.lane].share_min - 1000), 0);
+  owed = std::max<std::int64_t>(owed + cost * (options_.lanes[job.lane].share_min - 1000), 0);
   Stream* const saver = job.stream().group().saver;
   if (saver != nullptr && saver->saves() && !is_owed(*saver)) parking_.leave(*saver);
 }
@@ -719,9 +794,9 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   Stream& stream = job.stream();
   Worker& worker = *workers_.find_place(stream.service(), job.lane)->worker;
   if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
-  const bool counted = budgets_.counts_tokens(stream.budgets());
-  lane.charge(stream, counted ? std::optional(job.cost()) : std::nullopt);
-  stream.charge(*job.queue, job.cost());
+  const std::int64_t cost = stream.cost_of(job);
+  lane.charge(stream, stream.counts_tokens() ? std::optional(cost) : std::nullopt);
+  stream.charge(*job.queue, cost);
   leave_queue(job);
   if (shares_) share_out(job);
   job.state = JobState::running;
@@ -729,7 +804,7 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   ++job.attempt;
   ++job.attempts;
   Away& away = jobs_.go_away(job);
-  away.charged = job.cost();
+  away.charged = cost;
   away.dispatched_at = now;
   away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
   away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);

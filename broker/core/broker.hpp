@@ -230,8 +230,9 @@ class Broker {
   std::optional<Refusal> not_there(PauseKind kind, std::string_view name) const;
   Budget* budget_named(std::string_view name);
   void set_paused(PauseKind kind, const std::string& name, bool paused);
-  void update_pause(const StreamGroup& group);
-  void update_pause(Stream& stream);
+  void update_streams(const StreamGroup& group);
+  void update_streams();
+  void update_stream(Stream& stream);
   std::string paused_by(const Job& job) const;
   void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
 
@@ -403,6 +404,11 @@ class Broker {
   Claim claim_of(const Job& job, TimePoint now) const;
   Rank rank_of(const Job& job, TimePoint now) const;
   bool is_owed(const Stream& stream) const;
+  Claim owed_claim_of(const Job& job) const;
+  bool top_is_ahead(std::size_t budget, const Claim& claim);
+  Granted ask_as_owed(const Stream& stream, TimePoint now);
+  static Duration saving_time(const std::vector<Stall>& stalls);
+  void rest_from_saving(StreamGroup& group, TimePoint now);
   Granted owed_before(const Stream& next, TimePoint now);
   Granted owed_elsewhere(const Stream& next, TimePoint now);
   void share_out(const Job& job);
@@ -422,6 +428,7 @@ class Broker {
   std::uint64_t claims_ = 0;
   TimePoint dispatched_at_{};  // the last time
   Estimates estimates_;
+  std::uint64_t id_hash_seed_;
   JobTable jobs_;
   TimerWheel timers_;
   IntrusiveList<Away, &Away::hook> delayed_;  // jobs that wait for a retry

@@ -483,8 +483,9 @@ void Broker::pause(const AdminAsked& event, TimePoint now) {
   const bool changed = known == nullptr || known->reason != fields.reason;
   if (changed && !fields.dry_run) {
     const TimePoint since = known != nullptr ? known->since : now;
-    if (known == nullptr) set_paused(*kind, name, true);
+    const bool fresh = known == nullptr;
     pauses_.set({*kind, name, std::string(fields.reason), since});
+    if (fresh) set_paused(*kind, name, true);
     note_change(event, fields.what, name, std::string(fields.reason));
   }
   answer_pause(event, true, changed);
@@ -532,14 +533,14 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
       Lane& lane = *lane_named(name);
       lane.paused = paused;
       for (const auto& group : lane.groups())
-        update_pause(*group);
+        update_streams(*group);
       return;
     }
     case PauseKind::service: {
       Service& service = *workers_.services().find(name)->second;
       service.paused = paused;
       for (const StreamGroup* group : service.groups)
-        update_pause(*group);
+        update_streams(*group);
       return;
     }
     case PauseKind::client: {
@@ -555,20 +556,26 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
     }
     case PauseKind::budget:
       budget_named(name)->paused = paused;
-      for (const auto& lane : lanes_)
-        for (const auto& group : lane->groups())
-          update_pause(*group);
-      return;
+      return update_streams();
   }
 }
 
-void Broker::update_pause(const StreamGroup& group) {
+void Broker::update_streams(const StreamGroup& group) {
   for (const auto& stream : group.streams())
-    update_pause(*stream);
+    update_stream(*stream);
 }
 
-void Broker::update_pause(Stream& stream) {
-  stream.set_paused(stream.lane().paused || stream.service().paused || budgets_.paused(stream.budgets()));
+void Broker::update_streams() {
+  for (const auto& lane : lanes_)
+    for (const auto& group : lane->groups())
+      update_streams(*group);
+}
+
+/// What is true of its budgets, and whether an operator has paused what it needs.
+void Broker::update_stream(Stream& stream) {
+  stream.set_counts_tokens(budgets_.counts_tokens(stream.budgets()));
+  if (!pauses_.empty() || stream.paused())
+    stream.set_paused(stream.lane().paused || stream.service().paused || budgets_.paused(stream.budgets()));
 }
 
 /// What pause a job waits for, as its status says it; empty: none.
@@ -668,6 +675,8 @@ void Broker::move_job(const AdminAsked& event) {
     const BudgetSet budgets =
         budgets_.match(service.name, model, client.name, lane->options().name, client.options.tenant);
     Estimate estimate{.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
+    // What the lane's budgets do not count says nothing beside jobs that were submitted to it.
+    if (!budgets_.counts_tokens(budgets) && !job.body_stored) estimate = {};
     // One whose body is on disk costs what it was taken to cost when it came.
     if (const auto why = job.body_stored
                              ? std::nullopt
@@ -676,7 +685,7 @@ void Broker::move_job(const AdminAsked& event) {
       return refused(*why);
     if (!fields.dry_run) {
       Stream& stream = lane->stream(service, budgets);
-      update_pause(stream);  // it may be new
+      update_stream(stream);  // it may be new
       leave_queue(job);
       ClientQueue& left = *job.queue;
       job.queue = &clients_.join(client, stream);
@@ -740,6 +749,7 @@ void Broker::change_limit(const AdminAsked& event, TimePoint now) {
     options_.budgets = options->budgets;
     parking_.leave_all();
     budgets_.change_limits(*wanted, now);
+    update_streams();
     reappraise();
     note_change(event, "budget", fields.name, assignment(fields));
   }

@@ -347,7 +347,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   const wire::Submit& fields = *event.fields;
   Lane& lane = *admission.lane;
   Stream& stream = lane.stream(*admission.service, admission.budgets);
-  if (!pauses_.empty()) update_pause(stream);  // it may be new
+  update_stream(stream);  // it may be new
   const Estimate& estimate = admission.estimate;
   const bool named = !fields.id.empty();
   const std::string made = named ? std::string() : make_id(now);

@@ -271,6 +271,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   Client& client = clients_.named(client_name);
   Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
                                                         lane.options().name, client.options.tenant));
+  update_stream(stream);  // it may be new
   Expected expected{.input_tokens = state->input_tokens,
                     .output_tokens = state->output_tokens,
                     .raw_input = state->raw_input};

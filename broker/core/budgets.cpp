@@ -170,6 +170,14 @@ Budgets::Shortage Budgets::shortage(BudgetSet set, std::size_t place, const Clai
   return pool_of(set) == &budget ? key_shortage(budget, claim, now) : Shortage{};
 }
 
+bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
+  for (const std::size_t i : sets_[set].budgets)
+    if (!budgets_[i].quota.leaves_hold(claim)) return false;
+  const Budget* const pool = pool_of(set);
+  return pool == nullptr || std::any_of(pool->accounts.begin(), pool->accounts.end(),
+                                        [&](const Account& one) { return one.quota.leaves_hold(claim); });
+}
+
 void Budgets::ease(std::size_t budget) {
   if (budgets_[budget].eased) return;
   budgets_[budget].eased = true;
@@ -263,7 +271,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
     ++key->running;
     reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
   }
-  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim.amounts, now); });
+  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim, now); });
   return reservation;
 }
 

@@ -126,6 +126,8 @@ class Budgets {
   void save(std::size_t budget, std::size_t account, const Claim& claim) {
     budgets_[budget].accounts[account].saved_from = claim.number;
   }
+  /// Whether what the claim leaves to the lanes above can stay there: not where it is more than a burst.
+  bool leaves_hold(BudgetSet set, const Claim& claim) const;
   /// The places of the budgets of a set.
   const std::vector<std::size_t>& of(BudgetSet set) const { return sets_[set].budgets; }
   /// The places of those that may have room, since this was asked last, for other reasons than that time

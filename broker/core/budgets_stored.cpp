@@ -96,6 +96,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     // In a pause it rises at its end, and else within a second.
     ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
   }
+  trial_ = ramp_ == 0;
   if (window_) {
     window_->advance(now);
     while (!numbers.at_end()) {

@@ -53,6 +53,7 @@ class ClientQueue {
 
   // Kept by Stream:
   std::int64_t tag_ = 0;           // the stream's virtual time at which its next job starts
+  std::int64_t tag_rest_ = 0;      // of a unit of it
   std::uint32_t weight_ = 0;       // as counted in the stream while it takes turns
   std::uint64_t arrival_ = 0;      // of its oldest job, likewise
   std::size_t turn_at_ = kNoTurn;  // its place in the stream's heap

@@ -11,8 +11,13 @@
 
 namespace lanemq::core {
 
+/// Instead of a cost. Of a head whose tokens nobody counts: whatever jobs of its service usually cost.
+inline constexpr std::int64_t kUsualCost = 0;
+/// Of a head that can never be had as owed: more than any lane is ever owed.
+inline constexpr std::int64_t kNeverOwed = std::numeric_limits<std::int64_t>::max();
+
 /// Streams, and what their heads cost: whoever costs little enough is found by a look along one block of
-/// memory, and that there is none mostly by a look at one number.
+/// memory, and that there is none mostly by a look at two numbers.
 ///
 /// `At` is where a stream notes its place. Owns nothing: streams must stay at their address.
 template <std::size_t Stream::*At>
@@ -25,23 +30,19 @@ class HeadCosts {
   void add(Stream& stream, std::int64_t cost, std::int64_t tag) {
     stream.*At = all_.size();
     all_.push_back({&stream, cost, tag});
-    least_ = std::min(least_, cost);
-    if (cost >= most_) rises_to(cost);
+    comes(cost);
   }
   void change(const Stream& stream, std::int64_t cost, std::int64_t tag) {
     Entry& entry = all_[stream.*At];
-    const std::int64_t before = entry.cost;
-    entry.cost = cost;
     entry.tag = tag;
-    least_ = std::min(least_, cost);
-    if (cost >= most_)
-      rises_to(cost);
-    else if (before == most_)
-      most_may_be_less_ = true;
+    if (entry.cost == cost) return;
+    goes(entry.cost);
+    entry.cost = cost;
+    comes(cost);
   }
   void remove(Stream& stream) {
     Entry& entry = all_[stream.*At];
-    if (entry.cost == most_) most_may_be_less_ = true;
+    goes(entry.cost);
     all_.back().stream->*At = stream.*At;
     entry = all_.back();
     all_.pop_back();
@@ -49,24 +50,29 @@ class HeadCosts {
   }
 
   /// Of those whose heads cost at most `cost_max` the one with the lowest tag; null when there is none.
-  Stream* first_within(std::int64_t cost_max) {
-    if (least_ > cost_max) return nullptr;
+  /// `usual`: the usual cost.
+  Stream* first_within(std::int64_t cost_max, std::int64_t usual) {
+    const bool usual_is_within = usual_ > 0 && usual <= cost_max;
+    if (least_ > cost_max && !usual_is_within) return nullptr;
     const Entry* first = nullptr;
-    least_ = std::numeric_limits<std::int64_t>::max();
+    least_ = kNeverOwed;
     for (const Entry& entry : all_) {
-      least_ = std::min(least_, entry.cost);
-      if (entry.cost <= cost_max && (first == nullptr || entry.tag < first->tag)) first = &entry;
+      const bool is_usual = entry.cost == kUsualCost;
+      if (!is_usual) least_ = std::min(least_, entry.cost);
+      const bool is_within = is_usual ? usual_is_within : entry.cost <= cost_max;
+      if (is_within && (first == nullptr || entry.tag < first->tag)) first = &entry;
     }
     return first != nullptr ? first->stream : nullptr;
   }
-  /// The greatest cost; 0 when there is none.
-  std::int64_t most() {
-    if (!most_may_be_less_) return most_;
-    most_ = 0;
-    for (const Entry& entry : all_)
-      most_ = std::max(most_, entry.cost);
-    most_may_be_less_ = false;
-    return most_;
+  /// The greatest cost; 0 when there is none. `usual`: the usual cost.
+  std::int64_t most(std::int64_t usual) {
+    if (most_may_be_less_) {
+      most_ = 0;
+      for (const Entry& entry : all_)
+        if (entry.cost != kNeverOwed) most_ = std::max(most_, entry.cost);
+      most_may_be_less_ = false;
+    }
+    return usual_ > 0 ? std::max(most_, usual) : most_;
   }
   /// Calls `tell` with each stream until it returns true; whether it did.
   template <class Tell>
@@ -80,14 +86,27 @@ class HeadCosts {
     std::int64_t cost, tag;
   };
 
-  void rises_to(std::int64_t cost) {
-    most_ = cost;
-    most_may_be_less_ = false;
+  void comes(std::int64_t cost) {
+    if (cost == kUsualCost) {
+      ++usual_;
+    } else if (cost != kNeverOwed) {
+      least_ = std::min(least_, cost);
+      if (cost < most_) return;
+      most_ = cost;
+      most_may_be_less_ = false;
+    }
+  }
+  void goes(std::int64_t cost) {
+    if (cost == kUsualCost)
+      --usual_;
+    else if (cost == most_)
+      most_may_be_less_ = true;
   }
 
   std::vector<Entry> all_;
-  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();  // no cost is lower
-  std::int64_t most_ = 0;
+  std::size_t usual_ = 0;            // those of the usual cost
+  std::int64_t least_ = kNeverOwed;  // no other cost is lower
+  std::int64_t most_ = 0;            // likewise higher
   bool most_may_be_less_ = false;
 };
 

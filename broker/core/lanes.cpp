@@ -41,7 +41,7 @@ void Lane::charge(Stream& stream, std::optional<std::int64_t> cost) {
   constexpr std::int64_t kOfLate = 16;
   if (cost) usual_cost_ = std::max<std::int64_t>(usual_cost_ + (*cost - usual_cost_) / kOfLate, 1);
   virtual_now_ = turn_of(stream);
-  stream.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), stream.weight());
+  stream.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), stream.weight(), stream.tag_rest);
 }
 
 void Lane::count_leaving(TimePoint now) {

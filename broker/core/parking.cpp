@@ -23,8 +23,9 @@ Rank Parking::rank_of(const Stream& stream, const Rank& fresh) const {
 
 Stream* Parking::owed_before(std::size_t budget, const Stream& stream) const {
   for (Stream* const ahead : lines_[budget].streams) {
-    if (ahead == &stream || !ahead->parked_.rank.is_owed()) break;
-    if (ahead->parked_.asked && can_start(*ahead)) return ahead;
+    const Rank& rank = ahead->parked_.rank;
+    if (ahead == &stream || (rank.level > 0 && !rank.is_owed())) break;
+    if (rank.is_owed() && ahead->parked_.asked && can_start(*ahead)) return ahead;
   }
   return nullptr;
 }
@@ -40,6 +41,8 @@ void Parking::leave_line(Stream& stream, std::size_t budget) {
   // Only those who are asked keep others from it.
   if (stream.parked_.asked || *line.streams.begin() == &stream || line.width > 1) moved_.push_back(budget);
   line.streams.erase(&stream);
+  // What is owed leaves the top lane what that waits for: now there may be enough for both.
+  if (stream.parked_.rank.level == 0) unset_shorts(line);
   if (line.streams.empty()) line.mixed = false;
 }
 
@@ -160,10 +163,13 @@ void Parking::ask_first_ones() {
   }
 }
 
-void Parking::ease(std::size_t budget) {
-  Line& line = lines_[budget];
+void Parking::unset_shorts(Line& line) {
   while (!line.shorts.empty())
     set_short(*line.shorts.back(), Stream::kNotListed);
+}
+
+void Parking::ease(std::size_t budget) {
+  unset_shorts(lines_[budget]);
   moved_.push_back(budget);
   ask_first_ones();
 }

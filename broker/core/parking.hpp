@@ -90,6 +90,7 @@ class Parking {
   void enter_line(Stream& stream, const Stall& stall);
   void leave_line(Stream& stream, std::size_t budget);
   void set_short(Stream& stream, std::size_t budget);
+  void unset_shorts(Line& line);
   void count_parked(StreamGroup& group, bool more);
   void take_out(Stream& stream);
   void ask(Stream& stream);

@@ -52,10 +52,16 @@ std::int64_t Quota::room_after(const Claim& claim, TimePoint now) {
   return room;
 }
 
-void Quota::take(const Amounts& amounts, TimePoint now) {
+bool Quota::leaves_hold(const Claim& claim) const {
+  return std::all_of(rates_.begin(), rates_.end(), [&](const RateLimit& rate) {
+    return rate.leaves(claim.amounts.of(rate.resource()), claim.hold);
+  });
+}
+
+void Quota::take(const Claim& claim, TimePoint now) {
   concurrency_.take();
   for (RateLimit& rate : rates_)
-    rate.take(amounts.of(rate.resource()), now);
+    rate.take(claim.amounts.of(rate.resource()), now, claim.hold);
 }
 
 bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {

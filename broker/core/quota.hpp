@@ -66,8 +66,10 @@ class Quota {
   /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
   /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
   std::int64_t room_after(const Claim& claim, TimePoint now);
+  /// Whether what is to be left to the lanes above can stay there whenever the claim is had.
+  bool leaves_hold(const Claim& claim) const;
 
-  void take(const Amounts& amounts, TimePoint now);
+  void take(const Claim& claim, TimePoint now);
   /// A job that took `expected` is over; `used` is what it really took, null where nobody knows. True if
   /// there may be room now for one that had none.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);

@@ -128,6 +128,7 @@ bool RateLimit::lift(TimePoint now) {
   ceiling_ = limit_;
   share_ = 1000;
   ramp_ = kRampFull;
+  trial_ = false;
   apply_limit();
   return true;
 }
@@ -143,6 +144,7 @@ void RateLimit::pause(TimePoint until, TimePoint now) {
   bucket_.lower_to(0);
   ramp_ = 0;
   ramp_next_ = until;
+  trial_ = true;
   advanced_at_ = kNever;
   apply_pace();
 }
@@ -182,6 +184,7 @@ void RateLimit::advance(TimePoint now) {
     bucket_.refill(ramp_next_);
     if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
     ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
+    trial_ = trial_ && ramp_ < kRampFull;
     apply_pace();
   }
   if (window_ && ramp_ == kRampFull) {
@@ -229,7 +232,12 @@ std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
   if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
-  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold);
+  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) || may_try(amount);
+}
+
+/// Whether it goes as the one that finds out whether the pause is over for its upstream.
+bool RateLimit::may_try(std::int64_t amount) const {
+  return trial_ && ramp_ > 0 && bucket_.level() >= 0 && (window_ || amount <= capacity());
 }
 
 TimePoint RateLimit::likely_affordable(std::int64_t amount, int hold, TimePoint now) {
@@ -238,9 +246,18 @@ TimePoint RateLimit::likely_affordable(std::int64_t amount, int hold, TimePoint 
   return window_ ? std::max(refilled, window_->when_headroom(headroom_for(amount, hold))) : refilled;
 }
 
-void RateLimit::take(std::int64_t amount, TimePoint now) {
+bool RateLimit::leaves(std::int64_t amount, int hold) const {
+  return amount + held(hold) <= (window_ ? whole_for(amount) : capacity());
+}
+
+void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
   advance(now);
-  bucket_.take(amount * scale_);
+  if (ramp_ > 0 && amount > 0) trial_ = false;
+  const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
+  if (window_ && level >= 0)
+    bucket_.take(std::min(amount * scale_, level - (level >= left ? left : 0)));
+  else
+    bucket_.take(amount * scale_);
   if (window_) window_->record(amount, now);
   history_.note(headroom(), now);
 }

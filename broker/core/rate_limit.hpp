@@ -34,11 +34,14 @@ class RateLimit {
   /// limit.
   std::int64_t held(int hold) const;
   /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
-  /// of the burst may be taken when the bucket is full, and leaves debt. In debt nothing may be taken: nor
-  /// what says that it costs nothing.
+  /// of the burst may be taken when the bucket is full. In a `bucket` it leaves debt. In debt nothing may be
+  /// taken: nor what says that it costs nothing.
   bool affordable(std::int64_t amount, int hold, TimePoint now);
-  /// Requires: affordable(amount, now), or debt is meant.
-  void take(std::int64_t amount, TimePoint now);
+  /// Whether `amount` may ever be taken so that `hold` thousandths of the burst are left.
+  bool leaves(std::int64_t amount, int hold) const;
+  /// Requires: affordable(amount, hold, now), or debt is meant. In a strict window what is larger than the
+  /// burst leaves the hold and no debt: the window itself bounds what comes next.
+  void take(std::int64_t amount, TimePoint now, int hold = 0);
   /// What was taken at `taken_at` turned out to be more. One call counts for no more than the limit, and what
   /// the bucket owes is no more than that: a period pays it back.
   void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
@@ -64,8 +67,9 @@ class RateLimit {
   bool can_lift(TimePoint now);
   /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
   std::int64_t effective_limit(TimePoint now);
-  /// Nothing is taken until then, and no burst follows: what is there is lost, but for one or a debt, and the
-  /// limit comes back from a tenth on, doubling each second. Requires: no earlier pause lasts longer.
+  /// Nothing is taken until then, and no burst follows: what is there is lost, but for a debt. When it is
+  /// over one claim goes, whatever it leaves to others and as long as there is no debt and a window has room;
+  /// the limit comes back from a tenth on, doubling each second. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
   /// The upstream says what remained when it took in what was sent at `sent_at`. Where that is clearly less
   /// than what is left here, others use the same account, and what they took counts as sent now until
@@ -96,6 +100,7 @@ class RateLimit {
   /// What must be there before `amount` is taken: in the bucket, and in the window.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
+  bool may_try(std::int64_t amount) const;
 
   std::string name_;
   Resource resource_;
@@ -110,6 +115,7 @@ class RateLimit {
   std::optional<SlidingWindow> window_;
   int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
   TimePoint ramp_next_{};  // when it rises
+  bool trial_ = false;     // nothing was taken since the pause
   TimePoint advanced_at_ = kNever;  // nothing has changed since but by what was taken and given
   HeadroomHistory history_;
   TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained

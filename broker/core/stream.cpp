@@ -99,6 +99,12 @@ void Stream::set_paused(bool paused) {
   group_.update(*this);
 }
 
+void Stream::set_counts_tokens(bool counts_tokens) {
+  if (counts_tokens_ == counts_tokens) return;
+  counts_tokens_ = counts_tokens;
+  group_.update_cost(*this);
+}
+
 void Stream::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
   now_ = std::max(now_, queue.tag_);
@@ -112,8 +118,8 @@ void Stream::correct(ClientQueue& queue, std::int64_t more) {
 }
 
 void Stream::move_back(ClientQueue& queue, std::int64_t cost) {
-  queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + virtual_time(cost, queue.client().options.weight), 0,
-                                        kVirtualTimeMax);
+  const std::int64_t moved = virtual_time(cost, queue.client().options.weight, queue.tag_rest_);
+  queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + moved, 0, kVirtualTimeMax);
   if (queue.turn_at_ != ClientQueue::kNoTurn) turns_.update(queue, turn_of(queue));
 }
 

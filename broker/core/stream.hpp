@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,13 @@ struct Rank {
   std::int64_t turn = 0;
   std::uint64_t arrival = 0;
 
-  /// Of what is owed to its lane, before all others; among these the higher lane goes first.
+  /// Of what is owed to its lane: behind the top lane, which it never keeps waiting, and before all others;
+  /// among these the higher lane goes first.
   static Rank owed(LaneIndex lane, std::uint64_t arrival) {
-    return {.level = 0, .turn = std::int64_t{lane} - 0x100, .arrival = arrival};
+    return {.level = 1, .turn = std::int64_t{lane} - 0x100, .arrival = arrival};
   }
+  /// Before it is the top lane alone.
+  static Rank behind_the_top() { return {.level = 1, .turn = std::numeric_limits<std::int64_t>::min()}; }
   bool is_owed() const { return turn < 0; }
 
   auto operator<=>(const Rank&) const = default;  // NOLINT(modernize-use-nullptr): the 0 that < compares with
@@ -83,18 +87,26 @@ class Stream {
   /// Something that its jobs need is paused by an operator, or is no more: a paused stream looks empty to
   /// whoever hands out, and keeps what it has.
   void set_paused(bool paused);
+  bool paused() const { return paused_; }
+  /// Whether one of its budgets counts tokens. Where none does its jobs count for one each, whatever they are
+  /// expected to take.
+  void set_counts_tokens(bool counts_tokens);
+  bool counts_tokens() const { return counts_tokens_; }
+  /// What a job of the stream counts for where its clients share.
+  std::int64_t cost_of(const Job& job) const { return counts_tokens_ ? job.cost() : 1; }
   /// A job of the queue is about to be handed over and leaves the stream next. Requires: it is still queued.
   void charge(ClientQueue& queue, std::int64_t cost);
   /// What was charged turned out to be `more` (or less, below 0).
   void correct(ClientQueue& queue, std::int64_t more);
 
-  /// Of the head: what it counts for where jobs share, its place, and when it came. Requires: !empty().
+  /// Of the head: what it counts for where lanes share, its place, and when it came. Requires: !empty().
   std::int64_t head_cost() const { return listed_.cost; }
   std::uint64_t head_arrival() const { return listed_.arrival; }
   TimePoint head_accepted_at() const { return listed_.accepted_at; }
 
   /// The lane's virtual time at which the stream's next job starts; kept by Lane.
   std::int64_t tag = 0;
+  std::int64_t tag_rest = 0;  ///< of a unit of it
   /// Whether its head waits for a budget; it may be asked again already.
   bool in_line() const { return parked_.in != nullptr; }
   /// Whether it waits for what is owed to its lane.
@@ -111,7 +123,7 @@ class Stream {
   struct Listed {
     std::int64_t tag = 0;
     std::uint64_t arrival = 0;
-    std::int64_t cost = 0;  ///< of the head
+    std::int64_t cost = 0;  ///< of the head, or one of those that HeadCosts names
     TimePoint accepted_at{};
   };
 
@@ -134,7 +146,7 @@ class Stream {
   std::int64_t now_ = 0;  // virtual: where the job that was last handed over started
   std::int64_t weight_ = 0;
   std::size_t depth_ = 0;
-  bool paused_ = false;
+  bool paused_ = false, counts_tokens_ = true;
 
   // Kept by StreamGroup:
   Listed listed_;
@@ -146,10 +158,14 @@ class Stream {
   std::size_t wake_at_ = kNotListed, short_at_ = kNotListed;
 };
 
-/// What a cost moves a client of such a weight back by, in units of virtual time.
-inline std::int64_t virtual_time(std::int64_t cost, std::int64_t weight) {
+/// What a cost moves a client of such a weight back by, in units of virtual time. What is less than a unit
+/// stays in `rest`, for the next time: nobody gains by being served often.
+inline std::int64_t virtual_time(std::int64_t cost, std::int64_t weight, std::int64_t& rest) {
   constexpr std::int64_t kUnits = 10'000;  // weights up to client_weight_max are told apart to a hundredth
-  return cost * kUnits / weight;
+  const std::int64_t all = cost * kUnits + (rest < weight ? rest : 0);  // else the weight was another one
+  rest = all % weight;
+  if (rest < 0) rest += weight;
+  return (all - rest) / weight;
 }
 
 /// Where virtual time ends: far beyond what is ever served, and so that a step from there does not overflow.

@@ -3,6 +3,7 @@
 
 #include "broker/core/lanes.hpp"
 #include "broker/core/parking.hpp"
+#include "broker/core/workers.hpp"
 
 namespace lanemq::core {
 
@@ -55,15 +56,42 @@ void StreamGroup::reappraise() {
     Job* const head = stream->head();
     if (head == nullptr || stream->cost_at_ == kNotReady || !lane_.appraise) continue;
     lane_.appraise(*head);
-    stream->listed_.cost = head->cost();
-    (stream->parked_.short_of == kNotReady ? able_ : short_)
-        .change(*stream, stream->listed_.cost, stream->tag);
+    update_cost(*stream);
   }
+}
+
+/// What a job whose tokens nobody counts is worth beside those of its service whose tokens are counted.
+std::int64_t StreamGroup::usual_cost() const {
+  return service_.usual_cost();
+}
+
+/// As it is listed.
+std::int64_t StreamGroup::cost_of_head(const Stream& stream) const {
+  return stream.counts_tokens() ? stream.head()->cost() : kUsualCost;
+}
+
+std::int64_t StreamGroup::head_cost(const Stream& stream) const {
+  return stream.head_cost() == kUsualCost ? usual_cost() : stream.head_cost();
+}
+
+HeadCosts<&Stream::cost_at_>& StreamGroup::costs_of(const Stream& stream) {
+  return stream.parked_.short_of == kNotReady ? able_ : short_;
+}
+
+void StreamGroup::update_cost(Stream& stream) {
+  if (stream.cost_at_ == kNotReady) return;
+  stream.listed_.cost = cost_of_head(stream);
+  costs_of(stream).change(stream, stream.listed_.cost, stream.tag);
+}
+
+void StreamGroup::set_never_owed(Stream& stream) {
+  stream.listed_.cost = kNeverOwed;
+  costs_of(stream).change(stream, kNeverOwed, stream.tag);
 }
 
 void StreamGroup::forget_costs(Stream& stream) {
   if (stream.cost_at_ == kNotReady) return;
-  (stream.parked_.short_of == kNotReady ? able_ : short_).remove(stream);
+  costs_of(stream).remove(stream);
 }
 
 void StreamGroup::set_short(Stream& stream, bool is_short) {
@@ -84,13 +112,14 @@ void StreamGroup::update(Stream& stream) {
     forget_costs(stream);
   } else if (!same || stream.cost_at_ == kNotReady) {
     if (lane_.appraise) lane_.appraise(*head);
-    stream.listed_ = {
-        .tag = stream.tag, .arrival = head->arrival, .cost = head->cost(), .accepted_at = head->accepted_at};
-    HeadCosts<& Stream::cost_at_>& costs = stream.parked_.short_of == kNotReady ? able_ : short_;
+    stream.listed_ = {.tag = stream.tag,
+                      .arrival = head->arrival,
+                      .cost = cost_of_head(stream),
+                      .accepted_at = head->accepted_at};
     if (stream.cost_at_ == kNotReady)
-      costs.add(stream, stream.listed_.cost, stream.tag);
+      costs_of(stream).add(stream, stream.listed_.cost, stream.tag);
     else
-      costs.change(stream, stream.listed_.cost, stream.tag);
+      costs_of(stream).change(stream, stream.listed_.cost, stream.tag);
   }
   if (should_be) {
     if (listed && same) return;

@@ -13,6 +13,7 @@
 #include "broker/core/head_costs.hpp"
 #include "broker/core/placed_heap.hpp"
 #include "broker/core/stream.hpp"
+#include "broker/core/time.hpp"
 
 namespace lanemq::core {
 
@@ -43,11 +44,15 @@ class StreamGroup {
 
   /// Of all streams with a head, asked or in line, that may have what they want if it is owed to the lane:
   /// the first one whose head costs at most so much. Null when there is none.
-  Stream* first_able(std::int64_t cost_max) { return able_.first_within(cost_max); }
+  Stream* first_able(std::int64_t cost_max) { return able_.first_within(cost_max, usual_cost()); }
   /// Likewise of those that are short even of that.
-  Stream* first_short(std::int64_t cost_max) { return short_.first_within(cost_max); }
-  /// The cost of the most expensive head; 0 when there is none.
-  std::int64_t most() { return std::max(able_.most(), short_.most()); }
+  Stream* first_short(std::int64_t cost_max) { return short_.first_within(cost_max, usual_cost()); }
+  /// The cost of the most expensive head; 0 when there is none that may be owed.
+  std::int64_t most() { return std::max(able_.most(usual_cost()), short_.most(usual_cost())); }
+  /// What a stream's head counts for where lanes share. Requires: it is not empty.
+  std::int64_t head_cost(const Stream& stream) const;
+  /// The stream's head can never be had as owed.
+  void set_never_owed(Stream& stream);
   /// Calls `tell` with each stream that has a head until it returns true; whether it did.
   template <class Tell>
   bool any_of(Tell tell) const {
@@ -56,6 +61,8 @@ class StreamGroup {
 
   /// The stream's head, its tag, or whether it is to be asked has changed.
   void update(Stream& stream);
+  /// What the stream's head counts for may have changed, or whether it can be owed.
+  void update_cost(Stream& stream);
   /// The lane's options have changed.
   void reconfigure();
   /// What jobs are expected to take may be another now.
@@ -66,10 +73,16 @@ class StreamGroup {
   static constexpr std::size_t kNotReady = static_cast<std::size_t>(-1);
   /// The one that waited last for what is owed to the lane; null: none did. Kept by Broker.
   Stream* saver = nullptr;
+  /// How long it waits at most, when it gives up, and from when on another one may save. Kept by Broker.
+  Duration saves_for{};
+  TimePoint saves_until{}, rests_until{};
 
  private:
   friend class Parking;
 
+  std::int64_t usual_cost() const;
+  std::int64_t cost_of_head(const Stream& stream) const;
+  HeadCosts<&Stream::cost_at_>& costs_of(const Stream& stream);
   void list(Stream& stream);
   void unlist(Stream& stream);
   void forget_costs(Stream& stream);

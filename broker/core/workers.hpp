@@ -54,11 +54,22 @@ class Service {
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at general workers, by lane
   std::size_t workers = 0;                                 ///< that declare it
   bool paused = false;                                     ///< by an operator
-  /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs.
+  /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs. Cost is in
+  /// tokens where any job's are counted, and those that nobody counts are of the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};
+  /// What jobs cost of late whose tokens are counted; 1 where none are.
+  std::int64_t usual_cost() const { return std::max<std::int64_t>(sum_of_late_ / kOfLate, 1); }
+  /// A job is handed over whose tokens are counted.
+  void note_cost(std::int64_t cost) {
+    sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
+  }
   RetryBudget retries;
   CircuitBreaker breaker;
   Timer timer{TimerOwner::service, this};  ///< set when the breaker may admit another call
+
+ private:
+  static constexpr std::int64_t kOfLate = 16;  ///< over how many jobs the mean moves
+  std::int64_t sum_of_late_ = 0;
 };
 
 /// A worker that said it is ready.

@@ -99,6 +99,67 @@ TEST_P(ByWindow, bursts_within_the_reserve_wait_at_most_50_ms_while_the_budget_i
   EXPECT_LE(quantile(waits, 0.99), milliseconds(50));
 }
 
+/// Batch jobs of so many tokens, beside a critical one each second and more normal ones than there is room
+/// for.
+struct Bulk {
+  int jobs;
+  std::int64_t tokens;
+};
+
+class BesideBulk : public testing::TestWithParam<Bulk> {};
+INSTANTIATE_TEST_SUITE_P(Figures, BesideBulk,
+                         testing::Values(Bulk{0, 1}, Bulk{600, 900}, Bulk{80, 7'000}, Bulk{50, 12'000},
+                                         Bulk{30, 20'000}, Bulk{10, 55'000}),
+                         [](const auto& param) { return "of_" + std::to_string(param.param.tokens); });
+
+/// Batch is owed its share_min, and its jobs are larger than the burst: they wait until there is enough and
+/// keep normal jobs waiting for that, not critical ones. The largest can only go when no critical job comes.
+TEST_P(BesideBulk, critical_jobs_wait_for_nobody_who_is_owed) {
+  core::Options options = core::default_options();
+  for (core::LaneOptions& lane : options.lanes)
+    lane.depth_max = options.jobs_max;
+  options.budgets.push_back({.name = "api", .rates = {per_minute(Resource::tokens, 60'000)}});
+  Stage stage(options);
+  stage.add_worker(1000);
+  const TimePoint begun = stage.now();
+  std::vector<std::size_t> critical, batch;
+  for (int i = 0; i < 3600; ++i)
+    stage.at(begun + seconds(i) + milliseconds(500), [&] {
+      critical.push_back(stage.submit({.lane = "critical", .stated = {.input_tokens = 100}}));
+    });
+  for (int i = 0; i < 3960; ++i)
+    stage.at(begun + milliseconds(1000 * i * 10 / 11),
+             [&] { stage.submit({.lane = "normal", .stated = {.input_tokens = 900}}); });
+  for (int i = 0; i < GetParam().jobs; ++i)
+    stage.at(begun + seconds(i), [&] {
+      batch.push_back(stage.submit({.lane = "batch", .stated = {.input_tokens = GetParam().tokens}}));
+    });
+  std::int64_t taken = 0;
+  stage.on_hand_over = [&](std::size_t job) { taken += stage.work(job).stated.input_tokens; };
+
+  stage.run_until(begun + hours(1));
+  const double used = static_cast<double>(taken) / (60.0 * 60'000);
+  stage.run_until(begun + hours(4));
+
+  std::vector<Duration> waits;
+  for (const std::size_t job : critical) {
+    ASSERT_TRUE(stage.wait(job)) << "a critical job has expired";
+    waits.push_back(*stage.wait(job));
+  }
+  std::size_t done_in_time = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    ASSERT_TRUE(stage.wait(batch[i]));
+    done_in_time += begun + seconds(i) + *stage.wait(batch[i]) < begun + hours(1);
+  }
+  say("critical beside %d batch jobs of %ld tokens (the burst is 6,000) that are owed: p99 %.1f ms, max %.1f "
+      "ms; "
+      "%.1f %% of the limit used, %zu batch jobs begun in the hour",
+      GetParam().jobs, static_cast<long>(GetParam().tokens), ms(quantile(waits, 0.99)),
+      ms(quantile(waits, 1)), 100 * used, done_in_time);
+  EXPECT_LE(quantile(waits, 0.99), milliseconds(50));
+  EXPECT_GE(used, 0.94) << "who is owed keeps others waiting for long only where he gets something by it";
+}
+
 /// What batch gets of its limit in an hour, alone, while this is kept for critical jobs that do not come.
 double batch_alone(WindowKind window, Resource resource, int reserve) {
   core::Options options =

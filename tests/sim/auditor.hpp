@@ -250,7 +250,11 @@ class Auditor final : public Watcher {
   std::size_t lowest_level(const ModelStream& stream) const;
   void for_next_of(const ModelStream& stream, const std::function<void(const ModelJob&)>& tell) const;
   bool surely_affordable_when_owed(const ModelStream& stream);
+  std::int64_t unit_cost_of(const ModelJob& job) const;
+  ModelClaim owed_claim_of(const ModelJob& job) const;
+  bool leaves_hold(const ModelJob& job) const;
   bool may_be_owed(const ModelJob& job) const;
+  bool boosted_before(const ModelStream& stream, const ModelJob& job, std::size_t level) const;
   void check_shares(const ModelJob& job);
   void share_out(const ModelJob& job);
 
@@ -318,6 +322,7 @@ class Auditor final : public Watcher {
     std::int64_t low = 0, high = 0;  ///< what it surely is, and what it may be
   };
   std::map<std::pair<std::string, std::size_t>, Owed> owed_;  // by service and lane
+  std::map<std::string, std::int64_t> usual_costs_;           // by service, 16 times
   std::size_t dispatches_ = 0;
   std::uint64_t next_serial_ = 1;
 

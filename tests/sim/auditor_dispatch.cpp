@@ -50,7 +50,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   check_trial(job);
   check_shares(job);
   check_turn(job);
-  const int hold = may_be_owed(job) ? 0 : claim_of(job).hold;
+  const int hold = may_be_owed(job) ? owed_claim_of(job).hold : claim_of(job).hold;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job.budgets >> i & 1) == 0) continue;
     ModelBudget& budget = budgets_[i];
@@ -179,24 +179,37 @@ std::uint64_t Auditor::times_at_limit(const std::string& client) const {
 /// Nobody with a better claim could have used the same place and the same budgets. What stands in the way of
 /// both keeps both: who is short of a budget saves it for itself.
 void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
-  const std::size_t level = level_of(job);
-  const bool owed = may_be_owed(job);
+  // What is owed may go before all lanes but the top one.
+  const std::size_t level = may_be_owed(job) ? 1 : level_of(job);
   for (const ModelStream& stream : streams_) {
     const ModelJob* const other = stream.head(now_);
     if (other == nullptr || other == &job || is_paused(stream)) continue;
     if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
       // Between clients it is a matter of what each was served.
       if (stream.client != job.client || other->serial > job.serial || other->came_with(job)) continue;
-    } else if (owed || level_of(*other) >= level || at_limit(stream.client) ||
+    } else if (!(level_of(*other) < level || boosted_before(stream, job, level)) || at_limit(stream.client) ||
                !upstreams_[stream.service].closed || !has_place(worker, stream.service, stream.lane) ||
-               lowest_level(stream) >= level ||
-               surely_runs_at(stream.budgets & ~job.budgets, level - 1, whoever_is_next()) > now_) {
+               lowest_level(stream) > level ||
+               (lowest_level(stream) == level && !boosted_before(stream, job, level)) ||
+               surely_runs_at(stream.budgets & ~job.budgets, level_of(*other) < level ? level - 1 : level,
+                              whoever_is_next()) > now_) {
       continue;
     }
     violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before " +
              other->name() + " of lane " + options_.lanes[stream.lane].name +
              ", which is older or higher and could have run");
   }
+}
+
+/// Whether whoever is next in the stream was boosted from below to the same level as the job, and came before
+/// it: of those the oldest goes first.
+bool Auditor::boosted_before(const ModelStream& stream, const ModelJob& job, std::size_t level) const {
+  if (level >= job.lane || level >= stream.lane || level_of(job) != level) return false;
+  bool before = true;
+  for_next_of(stream, [&](const ModelJob& next) {
+    before = before && level_of(next) == level && next.serial < job.serial && !next.came_with(job);
+  });
+  return before;
 }
 
 bool Auditor::has_place(const std::string& service, std::size_t lane) const {
@@ -212,8 +225,9 @@ std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
       // It ends as soon as it is asked, and keeps nobody waiting.
       if (limits_fell_ && unsatisfiable(*job)) continue;
       next.push_back({&stream, level_of(*job), claim_of(*job)});
-      // What is owed to its lane may be saved before all others, what is held for them included.
-      if (may_be_owed(*job)) next.push_back({&stream, 0, {.amounts = job->expected}});
+      // What is owed to its lane may be saved before all others but the top lane, what is held for them
+      // included.
+      if (may_be_owed(*job)) next.push_back({&stream, 1, owed_claim_of(*job)});
     }
   }
   return next;

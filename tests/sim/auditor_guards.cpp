@@ -4,14 +4,17 @@
 #include "tests/sim/auditor.hpp"
 
 // What guards allow between lanes: `reserve` keeps a part of each burst from those below, `boost_after` lets
-// a job compete higher, `share_min` lets a lane go first once it is owed as much as its job costs.
+// a job compete higher, `share_min` lets a lane go first once it is owed as much as its job costs: before all
+// lanes but the top one, from whom nobody takes anything for what he is owed, neither its turn nor its
+// reserve.
 //
 // What a lane is owed of a service is its share of what other lanes are served while it waits, at most two of
 // its jobs. What counts as waiting is not always seen from outside, so that it is known between two bounds: a
 // job may pass higher ones only if its lane may be owed it, and a lane that surely is owed a job that surely
 // could run is not passed. So over any stretch in which a lane has work that could run it gets its share of
 // what lanes above it get, but for one of its jobs, as long as their jobs cost no more than two of its own
-// for its share.
+// for its share. All of a service is counted in one unit: where some jobs are counted in tokens, another one
+// counts for as much as those did of late, in the mean over 16.
 
 namespace lanemq::sim {
 
@@ -53,28 +56,55 @@ bool Auditor::surely_affordable_when_owed(const ModelStream& stream) {
   for_next_of(stream, [&](const ModelJob& job) {
     for (std::size_t i = 0; affordable && i < budgets_.size(); ++i)
       if ((stream.budgets >> i & 1) != 0)
-        affordable = budgets_[i].surely_affordable({.amounts = job.expected}, now_);
+        affordable = budgets_[i].surely_affordable(owed_claim_of(job), now_);
   });
   return affordable;
 }
 
+/// Whether it may ever be had as owed: not where the top lane would have to wait for its debt.
+bool Auditor::leaves_hold(const ModelJob& job) const {
+  const ModelClaim claim = owed_claim_of(job);
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    for (const ModelRate& rate : budgets_[i].rates)
+      if ((job.budgets >> i & 1) != 0 && !rate.leaves(claim.amounts.of(rate.resource()), claim.hold))
+        return false;
+  return true;
+}
+
 // ---- shares, in thousandths of cost -------------------------------------------------------------------
 
-/// It may go before higher lanes, and draw what is held for them.
+/// What a job counts for where lanes share.
+std::int64_t Auditor::unit_cost_of(const ModelJob& job) const {
+  if (job.counts_tokens) return job.cost;
+  const auto place = usual_costs_.find(job.service);
+  return place == usual_costs_.end() ? 1 : std::max<std::int64_t>(place->second / 16, 1);
+}
+
+ModelClaim Auditor::owed_claim_of(const ModelJob& job) const {
+  return {.amounts = job.expected, .hold = options_.lanes[0].reserve, .leaves_hold = true};
+}
+
+/// It may go before higher lanes but the top one, and draw what is held for them.
 bool Auditor::may_be_owed(const ModelJob& job) const {
   const auto place = owed_.find({job.service, job.lane});
-  return place != owed_.end() && place->second.high >= 1000 * job.cost;
+  return job.lane > 0 && place != owed_.end() && place->second.high >= 1000 * unit_cost_of(job);
 }
 
 /// No lane below is passed that is surely owed a job.
 void Auditor::check_shares(const ModelJob& job) {
-  if (may_be_owed(job)) return;
+  if (may_be_owed(job) || is_top(job.lane)) return;
+  const std::vector<Waiting> next_ones = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     if (stream.service != job.service || stream.lane <= job.lane || stream.head(now_) == nullptr) continue;
     if (options_.lanes[stream.lane].share_min == 0 || at_limit(stream.client) || is_paused(stream)) continue;
     const std::int64_t owed = owed_[{job.service, stream.lane}].low;
     std::int64_t most = 0;
-    for_next_of(stream, [&](const ModelJob& next) { most = std::max(most, next.cost); });
+    for_next_of(stream, [&](const ModelJob& next) { most = std::max(most, unit_cost_of(next)); });
+    // What the top lane waits for is its own.
+    if (std::any_of(next_ones.begin(), next_ones.end(), [&](const Waiting& waiting) {
+          return waiting.level == 0 && (waiting.stream->budgets & stream.budgets) != 0;
+        }))
+      continue;
     if (owed < 1000 * most || !has_place(stream.service, stream.lane) || !surely_affordable_when_owed(stream))
       continue;
     violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before lane " +
@@ -85,28 +115,34 @@ void Auditor::check_shares(const ModelJob& job) {
 
 /// The job is about to be handed over: the other lanes of its service that wait are owed their share of it.
 void Auditor::share_out(const ModelJob& job) {
+  if (job.counts_tokens) {
+    std::int64_t& usual = usual_costs_[job.service];
+    usual = usual == 0 ? 16 * job.cost : usual + job.cost - std::max<std::int64_t>(usual / 16, 1);
+  }
+  const std::int64_t cost = unit_cost_of(job);
   for (std::size_t lane = 0; lane < options_.lanes.size(); ++lane) {
     const int share = options_.lanes[lane].share_min;
     Owed& owed = owed_[{job.service, lane}];
     if (lane == job.lane) {
-      owed.low = std::max<std::int64_t>(owed.low + job.cost * (share - 1000), 0);
-      owed.high = std::max<std::int64_t>(owed.high + job.cost * (share - 1000), 0);
+      owed.low = std::max<std::int64_t>(owed.low + cost * (share - 1000), 0);
+      owed.high = std::max<std::int64_t>(owed.high + cost * (share - 1000), 0);
       continue;
     }
     if (share == 0) continue;
     std::int64_t least = 0, most = 0;
-    bool surely = false;
+    bool surely = false, may_all_be_owed = true;
     for (const ModelStream& stream : streams_) {
       if (stream.lane != lane || stream.service != job.service) continue;
       for (const ModelJob* next : stream.candidates(now_)) {
-        least = least == 0 ? next->cost : std::min(least, next->cost);
-        most = std::max(most, next->cost);
+        least = least == 0 ? unit_cost_of(*next) : std::min(least, unit_cost_of(*next));
+        most = std::max(most, unit_cost_of(*next));
+        may_all_be_owed = may_all_be_owed && leaves_hold(*next);
       }
       surely = surely || (stream.head(now_) != nullptr && !at_limit(stream.client) && !is_paused(stream));
     }
     if (most == 0) continue;
-    owed.low = std::min(owed.low + (surely ? job.cost * share : 0), 2000 * least);
-    owed.high = std::min(owed.high + job.cost * share, std::max(2000 * most, owed.high));
+    owed.low = std::min(owed.low + (surely && may_all_be_owed ? cost * share : 0), 2000 * least);
+    owed.high = std::min(owed.high + cost * share, std::max(2000 * most, owed.high));
   }
 }
 

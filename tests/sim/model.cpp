@@ -89,7 +89,8 @@ void ModelBudget::lift(TimePoint now) {
 bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
   if (now < paused_until || full()) return false;
   return std::all_of(rates.begin(), rates.end(), [&](ModelRate& rate) {
-    return rate.surely_affordable(claim.amounts.of(rate.resource()), claim.hold, now);
+    return rate.surely_affordable(claim.amounts.of(rate.resource()), claim.hold, now) &&
+           (!claim.leaves_hold || rate.leaves(claim.amounts.of(rate.resource()), claim.hold));
   });
 }
 

@@ -38,6 +38,7 @@ using BudgetMask = std::uint32_t;
 struct ModelClaim {
   core::Amounts amounts;
   int hold = 0;
+  bool leaves_hold = false;  ///< that must be left also by what is more than the burst
 };
 
 struct ModelBudget {

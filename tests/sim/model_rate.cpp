@@ -112,6 +112,15 @@ core::Int128 ModelRate::level_for(std::int64_t amount, int hold) const {
   return static_cast<core::Int128>(level) * options_.period.count();
 }
 
+bool ModelRate::leaves(std::int64_t amount, int hold) const {
+  return amount + held(hold) <= (window_ == core::WindowKind::sliding ? whole_for(amount) : burst_);
+}
+
+bool ModelRate::may_try(std::int64_t amount, core::Int128 level, TimePoint now) const {
+  return trial_ && paused_until_ && now >= *paused_until_ && now < *paused_until_ + seconds(kRampSteps) &&
+         level >= 0 && amount <= burst_;
+}
+
 void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget,
                      TimePoint now) {
   advance(now);
@@ -122,11 +131,12 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
   }
   const core::Int128 taken = static_cast<core::Int128>(amount) * options_.period.count();
   if (window_ == core::WindowKind::bucket) {
-    if (high_ < level_for(amount, hold))
+    if (high_ < level_for(amount, hold) && !may_try(amount, high_, now))
       violated("budget " + budget + ": " + std::to_string(amount) + " is more than " + options_.name +
                " and its capacity allow");
     high_ -= taken;
     low_ -= taken;
+    trial_ = false;
     return;
   }
   const std::int64_t wanted = std::min(amount + held(hold), whole_for(amount));
@@ -183,6 +193,7 @@ void ModelRate::pause(TimePoint until, TimePoint now) {
   high_ = std::min<core::Int128>(high_, 0);
   low_ = std::min<core::Int128>(low_, 0);
   paused_until_ = until;
+  trial_ = true;
 }
 
 /// A window that was nearly full is over its new limit: at most by all that the old one let through.
@@ -214,6 +225,7 @@ void ModelRate::lift(TimePoint now) {
   share_then_ = 1000;
   if (paused_until_) refilled_at_ = std::max(refilled_at_, now);  // what came in by then is not certain
   paused_until_.reset();
+  trial_ = false;
 }
 
 core::Int128 ModelRate::without_fraction(core::Int128 level) const {
@@ -239,7 +251,8 @@ void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
   if (window_ == core::WindowKind::sliding && (share_then_ < 1000 || now < empty_at_)) return false;
-  return low_ >= level_for(amount, hold);
+  return low_ >= level_for(amount, hold) ||
+         (window_ == core::WindowKind::bucket && may_try(amount, low_, now));
 }
 
 TimePoint ModelRate::affordable_at(std::int64_t amount, int hold, TimePoint now) {

@@ -37,7 +37,7 @@ class ModelShare {
 ///
 /// A bucket is its level, in exact arithmetic; after a cut, two levels, between which the true one lies.
 /// After a pause it is empty, or holds one at its end, and refills at a tenth of its pace, doubling each
-/// second.
+/// second; the first that is no more than the burst goes in any case, where there is no debt.
 class ModelRate {
  public:
   ModelRate(const core::RateOptions& options, core::WindowKind window);
@@ -69,6 +69,8 @@ class ModelRate {
   /// been empty for so long that no way of pacing can object, and what refusals took of it is back: 10 s
   /// after the last one and a second for each hundredth. After a pause that begins when the pace is back.
   bool surely_affordable(std::int64_t amount, int hold, TimePoint now);
+  /// Whether so much can go out and leave that, ever.
+  bool leaves(std::int64_t amount, int hold) const;
   /// When so much may surely go out, if nothing does before; kNever: that is for the broker to pace.
   TimePoint affordable_at(std::int64_t amount, int hold, TimePoint now);
 
@@ -90,6 +92,8 @@ class ModelRate {
   /// What a bucket holds at `to` that refills at `pace`, where a pause leaves it that.
   core::Int128 risen(core::Int128 level, std::int64_t pace, TimePoint from, TimePoint to) const;
   void lower_low(std::int64_t before);
+  /// Whether a pause is over, and so much may go to find out whether it is.
+  bool may_try(std::int64_t amount, core::Int128 level, TimePoint now) const;
   std::int64_t left() const;
   /// As much as a window has at most for `amount`.
   std::int64_t whole_for(std::int64_t amount) const;
@@ -108,7 +112,8 @@ class ModelRate {
   std::int64_t sum_ = 0;   // of sent_
   TimePoint empty_at_{};   // sliding: from then on surely nothing counts
   std::optional<TimePoint> paused_until_;
-  core::Int128 full_;  // as the levels: amount x period in microseconds
+  bool trial_ = false;  // nothing went out since
+  core::Int128 full_;   // as the levels: amount x period in microseconds
   core::Int128 high_, low_;
   TimePoint refilled_at_{};
 };

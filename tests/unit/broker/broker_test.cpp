@@ -181,7 +181,8 @@ TEST(Broker, kept_results_do_not_make_way_in_vain) {
 
 TEST(Broker, each_lane_gets_its_share_of_what_is_handed_over) {
   Options options = small_options();
-  options.lanes = {{.name = "high", .depth_max = 5000},
+  options.lanes = {{.name = "top"},
+                   {.name = "high", .depth_max = 5000},
                    {.name = "normal", .depth_max = 5000, .is_default = true, .share_min = 50},
                    {.name = "low", .depth_max = 5000, .share_min = 20}};
   options.retain = Duration{};
