@@ -17,6 +17,7 @@
 #include "broker/core/broker.hpp"
 #include "broker/core/check.hpp"
 #include "broker/whatif/fairness.hpp"
+#include "broker/whatif/waited_use.hpp"
 #include "broker/whatif/window_peak.hpp"
 
 namespace lanemq::whatif {
@@ -53,8 +54,10 @@ double as_double(Duration duration) {
 class Meter {
  public:
   explicit Meter(const core::BudgetOptions& budget) : budget_(budget) {
-    for (const core::RateOptions& rate : budget.rates)
+    for (const core::RateOptions& rate : budget.rates) {
       rates_.emplace_back(rate.period);
+      waited_.emplace_back(rate.period);
+    }
   }
 
   /// `tenant_of`: asked only where that counts, since it is looked up.
@@ -71,14 +74,24 @@ class Meter {
     return !tenant.empty() && glob_match(budget_.tenant, tenant);
   }
   void begin(const core::Amounts& amounts, TimePoint now) {
-    for (std::size_t i = 0; i < rates_.size(); ++i)
+    for (std::size_t i = 0; i < rates_.size(); ++i) {
       rates_[i].add(now, amounts.of(budget_.rates[i].resource));
+      waited_[i].sent(now, amounts.of(budget_.rates[i].resource));
+    }
     pass(now);
     running_peak_ = std::max(running_peak_, ++running_);
   }
   void end(TimePoint now) {
     pass(now);
     --running_;
+  }
+
+  /// In one service more jobs wait, or fewer, below 0, for which it has a free place.
+  void count_waiting_services(int more) { waiting_services_ += more; }
+  /// A turn is over: who waits now waits until the next one.
+  void end_turn(TimePoint now) {
+    for (WaitedUse& waited : waited_)
+      waited.set_waiting(waiting_services_ > 0, now);
   }
 
   void report(Duration ran, std::vector<LimitReport>& limits) const {
@@ -90,7 +103,9 @@ class Meter {
                         .limit = rate.limit,
                         .used = static_cast<double>(rates_[i].total()),
                         .allowed = static_cast<double>(rate.limit) * periods,
-                        .peak = rates_[i].peak()});
+                        .peak = rates_[i].peak(),
+                        .waited_periods = waited_[i].periods(),
+                        .waited_used = static_cast<double>(waited_[i].used())});
     }
     if (budget_.concurrency > 0)
       limits.push_back({.budget = budget_.name,
@@ -110,6 +125,8 @@ class Meter {
 
   const core::BudgetOptions& budget_;
   std::vector<WindowPeak> rates_;
+  std::vector<WaitedUse> waited_;
+  int waiting_services_ = 0;
   std::int64_t running_ = 0, running_peak_ = 0;
   double running_time_ = 0;  // of all jobs, in microseconds
   TimePoint counted_to_{};
@@ -129,6 +146,7 @@ class Simulation {
     for (const core::BudgetOptions& budget : options_.budgets)
       meters_.emplace_back(budget);
     lanes_.resize(options_.lanes.size());
+    waiting_.resize(requests.size());
   }
 
   Report run() {
@@ -145,6 +163,11 @@ class Simulation {
   };
   struct ClientFigures {
     double asked = 0, given = 0;
+  };
+  /// Who waits for a service, by meter, and its free places.
+  struct ServiceFigures {
+    std::size_t free = 0;
+    std::vector<std::size_t> waiting;
   };
   struct Running {
     std::size_t request, worker;
@@ -170,6 +193,7 @@ class Simulation {
       if (!services.insert(request.service).second) continue;
       // What is beyond the bound has jobs that are refused.
       if (services.size() > options_.services_max) break;
+      services_[request.service].free = model_.places;
       for (std::size_t left = model_.places; left > 0;) {
         const std::size_t places = std::min(left, limits::capacity_max);
         wire::Ready ready;
@@ -186,10 +210,8 @@ class Simulation {
     TimePoint next = core::kNever;
     if (next_request_ < requests_.size()) next = TimePoint(requests_[next_request_].at);
     if (!due_.empty()) next = std::min(next, due_.top().at);
-    if (const auto wakeup = broker_.next_wakeup()) {
-      LANEMQ_CHECK(*wakeup > now_);
-      next = std::min(next, *wakeup);
-    }
+    // It may be now: where more has come due than one turn does.
+    if (const auto wakeup = broker_.next_wakeup()) next = std::min(next, *wakeup);
     LANEMQ_CHECK(next != core::kNever);  // else jobs are there and nobody will ever touch them
     return std::max(next, now_);
   }
@@ -208,6 +230,34 @@ class Simulation {
       submit(next_request_++);
     broker_.advance(now);
     take_outbox();
+    for (Meter& meter : meters_)
+      meter.end_turn(now);
+  }
+
+  ServiceFigures& service_of(const Request& request) {
+    ServiceFigures& service = services_[request.service];
+    service.waiting.resize(meters_.size());
+    return service;
+  }
+  /// The request waits from now on, or does no more.
+  void count_waiting(const Request& request, bool waits) {
+    ServiceFigures& service = service_of(request);
+    for (std::size_t i = 0; i < meters_.size(); ++i) {
+      if (!counts(meters_[i], request)) continue;
+      const bool before = service.waiting[i] > 0;
+      service.waiting[i] = waits ? service.waiting[i] + 1 : service.waiting[i] - 1;
+      const bool after = service.waiting[i] > 0;
+      if (service.free > 0 && before != after) meters_[i].count_waiting_services(after ? 1 : -1);
+    }
+  }
+  /// One of its places is taken, or free again.
+  void count_free(const Request& request, bool taken) {
+    ServiceFigures& service = service_of(request);
+    const bool before = service.free > 0;
+    service.free = taken ? service.free - 1 : service.free + 1;
+    const bool after = service.free > 0;
+    for (std::size_t i = 0; i < meters_.size() && before != after; ++i)
+      if (service.waiting[i] > 0) meters_[i].count_waiting_services(after ? 1 : -1);
   }
 
   std::size_t lane_of(const Request& request) const {
@@ -229,6 +279,8 @@ class Simulation {
     const Request& request = requests_[number];
     ++lanes_[lane_of(request)].jobs;
     clients_[request.client].asked += cost_of(request);
+    waiting_[number] = true;
+    count_waiting(request, true);
     const std::string id = std::to_string(number);  // the offer and the answer carry it
     wire::Submit submit;
     submit.id = id;
@@ -255,6 +307,7 @@ class Simulation {
     const std::string worker = std::to_string(place->second.worker);
     for (Meter& meter : meters_)
       if (counts(meter, request)) meter.end(now_);
+    count_free(request, false);
     if (place->second.cancelled) {
       wire::Failure failure;
       failure.job = job;
@@ -291,17 +344,20 @@ class Simulation {
         LANEMQ_CHECK(decoder_.decode(outbox.header(send), reply_) == nullptr);
         if (const auto* result = std::get_if<wire::JobResult>(&reply_)) {
           ++lanes_[lane_of(requests_[number_in(result->id)])].succeeded;
-          end();
+          end(result->id);
         } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply_)) {
           note_error(*error);
-          end();
+          end(error->id);
         }
       }
     }
     outbox.clear();
   }
 
-  void end() {
+  void end(std::string_view id) {
+    const std::size_t number = number_in(id);
+    if (waiting_[number]) count_waiting(requests_[number], false);
+    waiting_[number] = false;
     ++ended_;
     ended_at_ = now_;
   }
@@ -311,6 +367,9 @@ class Simulation {
     const Request& request = requests_[number];
     LANEMQ_CHECK(offer.attempt == 1);  // nothing in the model makes a job run again
     const std::size_t lane = lane_of(request);
+    waiting_[number] = false;
+    count_waiting(request, false);
+    count_free(request, true);
     if (watch_) watch_(number, now_.time_since_epoch());
     lanes_[lane].waits.push_back(now_ - TimePoint(request.at));
     if (now_ <= TimePoint(requests_.back().at)) clients_[request.client].given += cost_of(request);
@@ -394,6 +453,8 @@ class Simulation {
   std::priority_queue<Due> due_;
   std::unordered_map<std::uint64_t, Running> running_;  // by the broker's number; looked up, never walked
   std::vector<Meter> meters_;
+  std::vector<bool> waiting_;                                      // by request
+  std::unordered_map<std::string_view, ServiceFigures> services_;  // looked up, never walked
   std::vector<LaneFigures> lanes_;
   std::map<std::string_view, ClientFigures> clients_;
   std::map<std::string, RefusalReport> refused_;

@@ -58,7 +58,16 @@ struct LimitReport {
   double allowed = 0;     ///< by the limit over the time it ran, at least a period's; likewise
   std::int64_t peak = 0;  ///< the most in any window of a period; of concurrency: at once
 
+  /// Of a rate: in how many whole periods jobs waited all the time although a place was free for them, and
+  /// what was used in these; see WaitedUse.
+  std::int64_t waited_periods = 0;
+  double waited_used = 0;
+
   double percent() const { return 100 * used / allowed; }
+  /// Requires: waited_periods > 0.
+  double waited_percent() const {
+    return 100 * waited_used / (static_cast<double>(limit) * static_cast<double>(waited_periods));
+  }
 };
 
 /// Why requests were refused.

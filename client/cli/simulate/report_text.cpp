@@ -56,18 +56,26 @@ std::string lanes_part(const whatif::Report& report, bool colour) {
   return aligned_table(rows, colour);
 }
 
+std::string used_while_waited(const whatif::LimitReport& limit) {
+  if (limit.waited_periods == 0) return "-";
+  return fixed(limit.waited_percent(), 1) + "%";
+}
+
 std::string limits_part(const whatif::Report& report, bool colour) {
   if (report.limits.empty()) return "no budget is configured\n";
-  std::vector<TableRow> rows{{"BUDGET", "limit", "allows", "used", "of", "percent", "peak"}};
+  std::vector<TableRow> rows{
+      {"BUDGET", "limit", "allows", "used", "of", "percent", "peak", "while jobs waited"}};
   for (const whatif::LimitReport& limit : report.limits)
     rows.push_back({printable(limit.budget), printable(limit.name),
                     grouped(static_cast<std::uint64_t>(limit.limit)), amount(limit, limit.used),
                     amount(limit, limit.allowed), fixed(limit.percent(), 1) + "%",
-                    grouped(static_cast<std::uint64_t>(limit.peak))});
+                    grouped(static_cast<std::uint64_t>(limit.peak)), used_while_waited(limit)});
   return aligned_table(rows, colour) +
          "used: sent in all, of what the limit allows over the time; peak: the most in any window of its "
          "period;\n"
-         "of concurrency: jobs at once, in the mean and at most\n";
+         "of concurrency: jobs at once, in the mean and at most\n"
+         "while jobs waited: used of the limit in whole periods during which some waited and had a free "
+         "place\n";
 }
 
 }  // namespace
@@ -110,6 +118,10 @@ std::string report_json(const whatif::Report& report, const whatif::WorkerModel&
                                          {"allowed", number(limit.allowed)},
                                          {"percent", rounded(limit.percent(), 1e3)},
                                          {"peak", limit.peak}};
+    if (limit.waited_periods > 0)
+      budgets[limit.budget][limit.name].update({{"waited_periods", limit.waited_periods},
+                                                {"waited_used", std::llround(limit.waited_used)},
+                                                {"waited_percent", rounded(limit.waited_percent(), 1e3)}});
   }
   for (const whatif::RefusalReport& refusal : report.refused)
     refused[refusal.code] = {{"count", refusal.count}, {"example", refusal.example}};

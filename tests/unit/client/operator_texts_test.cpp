@@ -205,7 +205,9 @@ whatif::Report example() {
                       .limit = 600,
                       .used = 1'233,
                       .allowed = 1'800,
-                      .peak = 595},
+                      .peak = 595,
+                      .waited_periods = 2,
+                      .waited_used = 1'188},
                      {.budget = "api",
                       .name = "concurrency",
                       .limit = 40,
@@ -224,8 +226,8 @@ TEST(ReportText, has_a_line_for_each_lane_and_each_limit) {
   EXPECT_THAT(
       text, testing::StartsWith("1,234 requests of 1 client within 2m00s; the last job ended after 3m00s\n"));
   EXPECT_THAT(text, ContainsRegex("\nhigh +1,234 +1,231 +5ms +12.0s +1m01s +1 +2\n"));
-  EXPECT_THAT(text, ContainsRegex("\napi +requests_per_minute +600 +1,233 +1,800 +68.5% +595\n"));
-  EXPECT_THAT(text, ContainsRegex("\napi +concurrency +40 +10.0 +40.0 +25.0% +40\n"));
+  EXPECT_THAT(text, ContainsRegex("\napi +requests_per_minute +600 +1,233 +1,800 +68.5% +595 +99.0%\n"));
+  EXPECT_THAT(text, ContainsRegex("\napi +concurrency +40 +10.0 +40.0 +25.0% +40 +-\n"));
   EXPECT_THAT(text, HasSubstr("\nrefused with lane_full: 1, the first because lane \"high\" is full\n"));
   EXPECT_THAT(text, HasSubstr("\nfairness 1.000 (Jain's index"));
 }
@@ -244,7 +246,8 @@ TEST(ReportText, is_json_too) {
       R"("lanes":{"high":{"jobs":1234,"succeeded":1231,"refused":1,"expired":2,)"
       R"("wait_ms":{"p50":5.0,"p99":12000.0,"max":61000.0}}},)"
       R"("budgets":{"api":{"requests_per_minute":{"limit":600,"used":1233,"allowed":1800,"percent":68.5,)"
-      R"("peak":595},"concurrency":{"limit":40,"used":10.0,"allowed":40.0,"percent":25.0,"peak":40}}},)"
+      R"("peak":595,"waited_periods":2,"waited_used":1188,"waited_percent":99.0},)"
+      R"("concurrency":{"limit":40,"used":10.0,"allowed":40.0,"percent":25.0,"peak":40}}},)"
       R"("refused":{"lane_full":{"count":1,"example":"lane \"high\" is full"}},"fairness":1.0})"
       "\n");
 }

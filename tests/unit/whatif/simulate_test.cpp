@@ -141,6 +141,35 @@ TEST(WhatIf, jobs_expire_where_they_wait_and_where_they_run) {
   EXPECT_EQ(report.ran, seconds(15));
 }
 
+/// More has come due than one turn takes: the next one comes at the same time.
+TEST(WhatIf, thousands_of_jobs_expire_at_once) {
+  core::Options options = with_rate(60);
+  options.lanes[2].timeout = seconds(5);
+
+  const Report report = simulate(options, burst(3000), kOneSecond);
+
+  EXPECT_EQ(report.lanes[0].succeeded + report.lanes[0].expired, 3000u);
+  EXPECT_GT(report.lanes[0].expired, 2900u);
+}
+
+/// Six hundred at once, six of a minute's sixty each second: the first whole minute has its burst and its
+/// pace.
+TEST(WhatIf, says_what_was_used_while_jobs_waited) {
+  core::Options options = with_rate(60, core::WindowKind::bucket);
+  options.budgets[0].rates[0].capacity = 6;
+  options.lanes[2].timeout = std::chrono::hours(1);
+
+  const Report report = simulate(options, burst(150), {.places = 1000, .first_token = milliseconds(1)});
+
+  // 6 + 60 in the first minute, 60 in the next, and the rest in less than a minute.
+  EXPECT_EQ(report.limits[0].waited_periods, 2);
+  EXPECT_EQ(report.limits[0].waited_used, 125);
+  EXPECT_EQ(
+      simulate(with_rate(60), burst(60), {.places = 1, .first_token = seconds(30)}).limits[0].waited_periods,
+      0)
+      << "who waits for a place does not wait for a limit";
+}
+
 TEST(WhatIf, a_job_that_is_broken_off_frees_its_place) {
   core::Options options = core::default_options();
   options.lanes[2].timeout = seconds(15);
