@@ -10,8 +10,8 @@
 namespace lanemq::core {
 namespace {
 
-/// A job's share of the tables when they have just grown: hash tables double at seven eighths.
-constexpr std::size_t kIndexBytes = sizeof(std::uint64_t) + (sizeof(std::uint32_t) + 1) * 16 / 7;
+/// A job's share of the tables when they have just grown.
+constexpr std::size_t kIndexBytes = sizeof(std::uint64_t) + IdIndex::kBytesMost;
 /// What stands behind a record besides its texts: their ends, the numbers, and what its slot is rounded up
 /// by.
 constexpr std::size_t kTailBytes =
@@ -108,7 +108,7 @@ bool JobTable::restore(JobNumber number, KeptResult& result) {
   Place* const place = take_place(number);
   if (place == nullptr) return false;
   place->hold(result);
-  by_id_.insert(index_of(number));
+  by_id_.insert(hash_of(result.id()), index_of(number));
   return true;
 }
 
@@ -118,19 +118,19 @@ void JobTable::restored() {
 }
 
 void JobTable::index(Job& job) {
-  const bool fresh = by_id_.insert(index_of(job.number)).second;
-  LANEMQ_CHECK(fresh);
+  by_id_.insert(hash_of(job.id()), index_of(job.number));
 }
 
 bool JobTable::try_index(Job& job) {
-  if (by_id_.find(job.id()) != by_id_.end()) return false;
+  if (find(job.id()) != nullptr) return false;
   index(job);
   return true;
 }
 
 Record* JobTable::find(std::string_view id) const {
-  const auto entry = by_id_.find(id);
-  return entry == by_id_.end() ? nullptr : meant(*entry);
+  const PlaceIndex index =
+      by_id_.find(hash_of(id), [&](PlaceIndex place) { return meant(place)->id() == id; });
+  return index == IdIndex::kNone ? nullptr : meant(index);
 }
 
 Record* JobTable::find(JobNumber number) const {
@@ -143,8 +143,8 @@ Record* JobTable::find(JobNumber number) const {
 void JobTable::replace(Job& job, KeptResult* result) {
   LANEMQ_CHECK(job.ended() && job.result() == nullptr);
   if (result == nullptr) {
-    const std::size_t erased = by_id_.erase(index_of(job.number));
-    LANEMQ_CHECK(erased == 1);
+    const bool erased = by_id_.erase(hash_of(job.id()), index_of(job.number));
+    LANEMQ_CHECK(erased);
     return;
   }
   job.unqueued.result = result;
@@ -184,7 +184,7 @@ void JobTable::erase(Job& job) {
 }
 
 void JobTable::forget(KeptResult& result) {
-  by_id_.erase(index_of(result.number));
+  by_id_.erase(hash_of(result.id()), index_of(result.number));
   if (result.job != nullptr)
     result.job->unqueued.result = nullptr;
   else

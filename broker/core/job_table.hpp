@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include <absl/container/flat_hash_set.h>
 #include <xxhash.h>
 
+#include "broker/core/id_index.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/job_slots.hpp"
 #include "broker/core/kept_result.hpp"
@@ -33,7 +33,7 @@ class JobTable {
       : jobs_max_(jobs_max),
         first_generation_(first_generation),
         generation_(first_generation),
-        by_id_(0, IdHash{this, hash_seed}, IdEqual{this}) {}
+        hash_seed_(hash_seed) {}
   ~JobTable();
   JobTable(const JobTable&) = delete;
   JobTable& operator=(const JobTable&) = delete;
@@ -86,7 +86,7 @@ class JobTable {
 
  private:
   static constexpr std::size_t kChunk = 1024, kAwayChunk = 256;
-  static constexpr int kSlotBits = 24;  // of a number; the rest is the generation
+  static constexpr int kSlotBits = IdIndex::kPlaceBits;  // of a number; the rest is the generation
   static constexpr int kNumberBits = 56;
 
   struct AwaySlot {
@@ -125,24 +125,10 @@ class JobTable {
   };
   static_assert(sizeof(Place) == 8);
 
-  /// Ids come from strangers: with a seed that they do not know, nobody can aim at one bucket.
-  struct IdHash {
-    using is_transparent = void;
-    const JobTable* table = nullptr;
-    std::uint64_t seed = 0;
-    std::size_t operator()(std::string_view id) const {
-      return XXH3_64bits_withSeed(id.data(), id.size(), seed);
-    }
-    std::size_t operator()(PlaceIndex index) const { return (*this)(table->meant(index)->id()); }
-  };
-  struct IdEqual {
-    using is_transparent = void;
-    const JobTable* table = nullptr;
-    bool operator()(PlaceIndex a, PlaceIndex b) const { return a == b; }  // an id is only ever indexed once
-    bool operator()(PlaceIndex index, std::string_view id) const { return table->meant(index)->id() == id; }
-    bool operator()(std::string_view id, PlaceIndex index) const { return (*this)(index, id); }
-  };
-
+  /// Ids come from strangers: with a seed that they do not know, nobody can aim at one place.
+  std::uint64_t hash_of(std::string_view id) const {
+    return XXH3_64bits_withSeed(id.data(), id.size(), hash_seed_);
+  }
   static PlaceIndex index_of(JobNumber number) {
     return static_cast<PlaceIndex>(static_cast<std::uint64_t>(number) &
                                    ((std::uint64_t{1} << kSlotBits) - 1));
@@ -165,7 +151,7 @@ class JobTable {
   void push_free(PlaceIndex index);
 
   std::size_t jobs_max_;
-  std::uint64_t first_generation_, generation_;
+  std::uint64_t first_generation_, generation_, hash_seed_;
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Place[]>> places_;
   std::size_t free_places_ = 0;  // a line through them, the one left longest ago first
@@ -173,7 +159,7 @@ class JobTable {
   JobSlots slots_{sizeof(Job) + JobSlots::kStep};
   std::vector<std::unique_ptr<AwaySlot[]>> away_chunks_;
   std::vector<void*> free_aways_;
-  absl::flat_hash_set<PlaceIndex, IdHash, IdEqual> by_id_;
+  IdIndex by_id_;
 };
 
 }  // namespace lanemq::core
