@@ -33,6 +33,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       id_hash_seed_(
           random_()),  // one draw after the other: as two arguments their order would be the compiler's
       jobs_(options_.jobs_max, random_() >> 36, id_hash_seed_),
+      kept_(options_.retain),
       gone_(options_.gone_max, seed),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
@@ -162,7 +163,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
       return set_timer(service, now);
     }
     case TimerOwner::connection:
-      return cancel_orphans(*static_cast<Connection*>(timer.object()), now);
+      return leave_owned(*static_cast<Connection*>(timer.object()), now);
     case TimerOwner::reader:
       return check_reader(*static_cast<StreamReader*>(timer.object()), now);
     case TimerOwner::result:
@@ -177,7 +178,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
       LANEMQ_CHECK(place != waiters.end());
       say_status(job, {.address = waiter.connection->address, .envelope = waiter.envelope}, {waiter.ref},
                  now);
-      connections_.drop_reference(*waiter.connection);
+      drop_waiter(waiter);
       waiters.erase(place);
       return;
     }
@@ -253,6 +254,7 @@ void Broker::take_place(Job& job, Worker& worker) {
 void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
   Away& away = job.at_away();
   away.body_awaited = false;
+  take_back(away);
   // A job that ended before its call did may be why the call failed.
   if (options_.breaker)
     judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.called_in, now);
@@ -267,6 +269,7 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
 /// Nothing refers to the job any more. `bytes`: what it still counts for.
 void Broker::erase(Job& job, std::size_t bytes) {
   bytes_ -= bytes;
+  workers_.release(job.stream().service());
   clients_.leave(*job.queue);
   jobs_.erase(job);
 }
@@ -339,7 +342,7 @@ void Broker::expire(Job& job, TimePoint now) {
 std::uint32_t Broker::waited_ms(const Job& job, TimePoint now) {
   if (job.state == JobState::running) return job.at_away().queued_ms;
   const bool begins_later = job.state == JobState::delayed && job.attempt == 0;
-  return begins_later ? 0 : static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  return begins_later ? 0 : to_ms32(now - job.accepted_at);
 }
 
 void Broker::end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now) {
@@ -389,7 +392,7 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   if (ran) {
     --lane.running;
     const Duration ran_for = now - job.at_away().dispatched_at;
-    how.ran_ms = static_cast<std::uint32_t>(to_ms(ran_for));
+    how.ran_ms = to_ms32(ran_for);
     lane.run.record(ran_for);
   } else {
     leave_queue(job);
@@ -420,16 +423,17 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
                    {waiter->ref});
   remove_readers(job);
   drop_waiters(job);
-  drop_orphan(job);
+  drop_owners(job);
   if (job.connection != nullptr) connections_.drop_reference(*job.connection);
   job.connection = nullptr;
   timers_.clear(job.timer);
 
   job.state = state;
+  KeptResult* dead = nullptr;
   std::unique_ptr<AnswerStream> answer = take_answer(job);
-  if (job.retain_ms > 0) {
+  if (!job.retain.nothing()) {
     const bool died = dies(job, state);
-    Duration retain = std::chrono::milliseconds(job.retain_ms);
+    Duration retain = std::chrono::milliseconds(job.retain.ms());
     if (died) retain = std::max(retain, options_.dead_retain);
     // Results kept for the usual time leave in the order in which they came: they need no timers of their
     // own.
@@ -437,13 +441,20 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     KeptResult& result =
         kept_.add(KeptResults::of(job, body_hash_of(job)), how, std::move(ending), apart, std::move(answer));
     result.due = TimerWheel::fires_at(now + retain);
-    if (apart) timers_.set(result.extra->timer, result.due);
-    write_ended(job, how, &result, died, now);
+    if (apart) {
+      result.extra->ended_at = kept_.mark(now);
+      timers_.set(result.extra->timer, result.due);
+    }
+    workers_.use(*result.service);
+    write_ended(job, how, &result, now + retain, died, now);
     jobs_.replace(job, &result);
-    if (died) bury(job, result, now);
+    if (died) {
+      bury(job, result, now);
+      dead = &result;
+    }
   } else {
     if (how.id_told) gone_.remember(how.id);
-    write_ended(job, how, nullptr, false, now);
+    write_ended(job, how, nullptr, now, false, now);
     jobs_.replace(job, nullptr);
   }
   if (job.worker() == nullptr) {
@@ -453,32 +464,66 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     job.extra.reset();
     bytes_ -= bytes - job.bytes();
   }
-  evict_results();
+  evict_results(now);
+  if (dead == nullptr || memory_bytes() <= options_.memory_max) return;
+  // It is larger than its job was: what was streamed of it goes first, then older ones of its kind.
+  kept_.shed_answer(*dead);
+  while (memory_bytes() > options_.memory_max && evict_dead()) {
+  }
 }
 
-bool Broker::evict_result() {
-  KeptResult* const oldest = kept_.oldest() != nullptr ? kept_.oldest() : kept_.oldest_apart();
+/// The oldest result makes way.
+bool Broker::evict_result(TimePoint now) {
+  KeptResult* const oldest = kept_.oldest_of_all();
   if (oldest == nullptr) return false;
   ++stats_.results_evicted;
-  forget(*oldest);
+  evicted_at_ = now;
+  forget(*oldest, Forgotten::before_its_time);
   return true;
 }
 
-void Broker::evict_results() {
-  // A result may be larger than its job was: what is kept makes way, and memory_max holds.
-  while (kept_.size() > options_.results_max || kept_.bytes() > options_.results_bytes_max ||
-         memory_bytes() > options_.memory_max)
-    if (!evict_result() && !evict_dead()) break;
+/// For how long an id means its job, as it looks at present: less than was promised while bounds bite.
+Duration Broker::ids_good_for(TimePoint now) const {
+  const KeptResult* const oldest = kept_.oldest_of_all();
+  if (!evicted_at_ || *evicted_at_ + options_.retain <= now) return options_.retain;
+  return oldest == nullptr ? Duration(0) : std::min(now - kept_.ended_at(*oldest), options_.retain);
+}
+
+void Broker::evict_results(TimePoint now) {
+  // Much of what is kept is in the store, and read back for those who ask.
+  while (kept_.loose_bytes() > loose_bytes_max() && kept_.unload_oldest()) {
+  }
+  // A result may be larger than its job was: what is kept makes way, and memory_max holds. Dead jobs stay:
+  // they are bounded apart, and make way for their like alone.
+  while (true) {
+    const bool too_many =
+        kept_.size() > options_.results_max || kept_.stored_bytes() > options_.results_disk_max;
+    const bool too_large = kept_.bytes() > options_.results_bytes_max || memory_bytes() > options_.memory_max;
+    if (!too_many && !too_large) break;
+    if (!too_many && kept_.unload_oldest()) continue;
+    if (!evict_result(now)) break;
+  }
   // The next to go has not been touched for long: it is fetched while something else is done.
   if (const KeptResult* next = kept_.oldest())
     for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)
       __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
 }
 
-void Broker::forget(KeptResult& result) {
-  if (result.apart()) timers_.clear(result.extra->timer);
-  if (result.id_told) gone_.remember(result.id());
+void Broker::forget(KeptResult& result, Forgotten why) {
+  // What succeeded is not to run again for as long as its client was told that it would be known.
+  const bool promised = why == Forgotten::before_its_time && result.state == JobState::succeeded;
+  if (result.id_told && promised)
+    gone_.remember(result.id(), result.due);
+  else if (result.id_told)
+    gone_.remember(result.id());
   write_forgotten(result);
+  remove(result);
+}
+
+/// Its id means nothing any more.
+void Broker::remove(KeptResult& result) {
+  if (result.apart()) timers_.clear(result.extra->timer);
+  workers_.release(*result.service);
   jobs_.forget(result);
   kept_.remove(result);
 }
@@ -508,7 +553,9 @@ void Broker::dispatch(TimePoint now) {
           level = std::min<std::size_t>(level, level_of(stream, now));
         }
       }
-      // So may those who came to be asked.
+      // So may those behind jobs whose bodies are held.
+      if (std::exchange(turns_changed_, false)) level = 0;
+      // And those who came to be asked.
       level = std::min<std::size_t>(level, parking_.take_highest_asked());
     }
   } while (parking_.pass_on() || trial_made_);
@@ -806,7 +853,7 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   Away& away = jobs_.go_away(job);
   away.charged = cost;
   away.dispatched_at = now;
-  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.queued_ms = to_ms32(now - job.accepted_at);
   away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
   take_place(job, worker);
   Service& service = stream.service();
@@ -818,11 +865,9 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
 
   if (job.answer() != nullptr) job.answer()->begin_attempt();
   write_changed(job);
+  if (job.body_stored) lend(job);
   read_ahead(job);
-  if (job.body_stored)
-    away.body_awaited = true;
-  else
-    offer(job, job.body(), now);
+  if (!job.body_stored) offer(job, job.body(), now);
   return &job;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -32,6 +33,7 @@
 namespace lanemq::core {
 
 class DocumentMap;
+class StoredDecoder;
 struct StoredEntry;
 
 /// Why a request is not taken, and when to come again.
@@ -64,7 +66,8 @@ class Broker {
   /// `body`: none where it stays in the store, with `body_bytes`.
   Result<void> restore_job(std::uint64_t number, std::string_view state, std::string_view record,
                            std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
-  Result<void> restore_result(std::uint64_t number, std::string_view record, const Blob& body, TimePoint now);
+  Result<void> restore_result(std::uint64_t number, std::string_view record,
+                              std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
   /// Everything is back: jobs stand in their old order, and those that ran wait for their workers to say so.
   /// What it puts into the outbox's writes has to be on disk before the first handle(): jobs that wait for no
   /// disk get numbers that the next life must not use again.
@@ -114,12 +117,25 @@ class Broker {
   std::size_t kept_bytes() const { return kept_.bytes(); }
   std::size_t dead_jobs() const { return kept_.dead_size(); }
   std::size_t dead_bytes() const { return kept_.dead_bytes(); }
-  /// Bytes of all jobs and kept results, as the bounds count them.
-  std::size_t memory_bytes() const { return bytes_ + kept_.bytes() + kept_.dead_bytes(); }
+  /// Of kept results: what they take in the store, about.
+  std::size_t kept_stored_bytes() const { return kept_.stored_bytes(); }
+  Duration ids_good_for(TimePoint now) const;
+  /// Bytes of all jobs, of who waits for them and of kept results, as the bounds count them.
+  std::size_t memory_bytes() const { return bytes_ + waiters_bytes_ + kept_.bytes() + kept_.dead_bytes(); }
+  /// Bytes of bodies that were read back from the store for workers that have not said that they have them.
+  std::size_t lent_bytes() const { return lent_bytes_; }
+  /// What those may be, and one body more.
+  std::size_t lent_bytes_max() const { return options_.memory_max / kLentShare; }
   /// By lane: the age of the job that has been queued longest.
   std::vector<Duration> oldest(TimePoint now) const;
 
  private:
+  /// Where more than one part in so many of results_bytes_max could be left to the store, the oldest is.
+  static constexpr std::size_t kLooseShare = 4;
+
+  /// Beside memory_max, one part in so many of it may be lent.
+  static constexpr std::size_t kLentShare = 8;
+
   enum class Requeue : std::uint8_t { costs_attempt, free };
 
   // ---- clients (broker_clients.cpp)
@@ -135,6 +151,7 @@ class Broker {
   void on(const StoreFull& event, TimePoint) { store_full_ = event.full; }
   void on(const StoreBehind& event, TimePoint) { store_behind_ = event.behind; }
   void on(const StoreStalled& event, TimePoint now);
+  void on(const ResultRead& event, TimePoint now);
   void on(const StoodStill& event, TimePoint now);
   std::optional<Refusal> invalid(const Submitted& event) const;
   static std::optional<Refusal> unreadable_as_offer(const Submitted& event);
@@ -145,7 +162,7 @@ class Broker {
                                        Estimate& estimate);
   void fit(BudgetSet budgets, const std::optional<wire::Cost>& stated, Estimate& estimate) const;
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
-  std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes);
+  std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes, TimePoint now);
   /// Whether a body is left to the store: of those that it has, while much is in memory.
   bool spills(std::size_t bytes, std::size_t body_bytes) const;
   std::optional<Refusal> not_allowed(const Client& client, const Lane& lane) const;
@@ -162,19 +179,30 @@ class Broker {
     bool durable = false, spilled = false;
     bool redriven = false;                     ///< the store has it already, where it is durable
     std::optional<std::uint64_t> body_hash{};  ///< of what it was submitted with first, where redriven
+    std::optional<std::size_t> body_bytes{};   ///< likewise, where that is in the store alone
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to, TimePoint now);
   std::optional<Refusal> limited(BudgetSet budgets, TimePoint now) const;
+  bool room_for_services(std::size_t count);
+  void make_room_in_store(TimePoint now);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
   bool refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id);
   Refusal not_known(std::string_view id) const;
+  Refusal ran_before(std::string_view id) const;
   Refusal not_dead(std::string_view id) const;
   void say_accepted(std::string_view id, const Lane& lane, bool durable, std::optional<std::size_t> position,
                     std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
   void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
+  /// Who asked for a result that is read back from the store.
+  struct Asking {
+    std::string id, address, envelope, ref;
+    std::optional<std::int64_t> from_seq;
+  };
+  void tell_end(const KeptResult& result, std::optional<std::int64_t> from_seq, const Origin& to,
+                wire::Raw ref);
   template <class Message>
   void answer(const Origin& to, const Message& message, const Blob& body = {}) {
     Connection* const connection =
@@ -182,11 +210,14 @@ class Broker {
     outbox_.add(to.peer, to.address, to.envelope, message, body,
                 connection != nullptr ? &connection->grouping : to.grouping);
   }
+  std::optional<Refusal> no_room_to_wait(const Origin& from, wire::Raw ref, TimePoint now);
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
+  void drop_waiter(Waiter& waiter);
   void drop_waiters(Job& job);
-  void set_orphan(Job& job, Connection& connection);
-  void drop_orphan(Job& job);
-  void cancel_orphans(Connection& connection, TimePoint now);
+  void add_owner(Job& job, Connection& connection);
+  void drop_owner(const Owner& owner);
+  void drop_owners(Job& job);
+  void leave_owned(Connection& connection, TimePoint now);
   void note_life(Connection& connection);
   std::string make_id(TimePoint now);
   /// What a queued job waits for, and when that may be over.
@@ -292,7 +323,7 @@ class Broker {
   // ---- streamed answers (broker_streams.cpp)
   void refuse_chunk(Worker& worker, const wire::Chunk& chunk, const std::string& why);
   void take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint now);
-  void make_room_in(AnswerStream& stream);
+  void make_room_in(AnswerStream& stream, TimePoint now);
   enum class Worth : std::uint8_t { half, any };
   void say_window(Job& job, Worth worth = Worth::half);
   void say_windows(Worker& worker);
@@ -305,7 +336,7 @@ class Broker {
     wire::Raw ref;
     std::int64_t from_seq = 0;
     TimePoint until = kNever;
-    bool waits = false;
+    bool waits = false, joined = false;
   };
   StreamReader& add_reader(Job& job, const Reading& reading, TimePoint now);
   void send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now);
@@ -319,7 +350,8 @@ class Broker {
   void end_reading(StreamReader& reader, TimePoint now);
   void take_seen(StreamReader& reader, std::int64_t seq, TimePoint now);
   std::unique_ptr<AnswerStream> take_answer(Job& job);
-  void replay(const KeptResult& result, std::int64_t from_seq, const Origin& to, wire::Raw ref);
+  void replay(const Terminal& end, const AnswerStream* stream, std::int64_t from_seq, const Origin& to,
+              wire::Raw ref);
 
   // ---- dead jobs (broker_dead.cpp)
   void remember_attempt(Job& job, std::string_view cause, std::string_view code, std::string_view message,
@@ -347,13 +379,17 @@ class Broker {
   void write_accepted(const Job& job, const wire::Submit& fields, const Blob& body);
   void write_renamed(const Job& job, JobNumber stored_as);
   void write_changed(const Job& job);
-  void write_ended(const Job& job, const Terminal& how, const KeptResult* result, bool died, TimePoint now);
+  void write_ended(const Job& job, const Terminal& how, const KeptResult* result, TimePoint due, bool died,
+                   TimePoint now);
   void write_forgotten(const KeptResult& result);
   struct Restoring;
   Restoring& restoring();
   Lane& restored_lane(std::string_view name) const;
   bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
   void read_ahead(const Job& job);
+  void lend(Job& job);
+  void take_back(Away& away);
+  void hold_bodies(bool held);
   static bool is_durable(const Record& record);
 
   // ---- the life of a job (broker.cpp)
@@ -375,9 +411,12 @@ class Broker {
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
   /// From acceptance, or the end of the delay, to the last hand-over; of a job that waits, until now.
   static std::uint32_t waited_ms(const Job& job, TimePoint now);
-  void forget(KeptResult& result);
-  bool evict_result();
-  void evict_results();
+  enum class Forgotten : std::uint8_t { in_its_time, before_its_time };
+  void forget(KeptResult& result, Forgotten why = Forgotten::in_its_time);
+  void remove(KeptResult& result);
+  bool evict_result(TimePoint now);
+  void evict_results(TimePoint now);
+  std::size_t loose_bytes_max() const { return options_.results_bytes_max / kLooseShare; }
   void expire(Job& job, TimePoint now);
   void fire(Timer& timer, TimePoint now);
   void set_timer(Job& job);
@@ -433,9 +472,13 @@ class Broker {
   TimerWheel timers_;
   IntrusiveList<Away, &Away::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
+  std::optional<TimePoint> evicted_at_;  // the last time that a result made way
   GoneIds gone_;
   Pauses pauses_;
   std::size_t bytes_ = 0;  // of jobs
+  std::size_t waiters_bytes_ = 0, lent_bytes_ = 0;
+  bool bodies_held_ = false;    // as much is lent as may be
+  bool turns_changed_ = false;  // and others have their turn now
   std::uint64_t body_hash_seed_;
   std::uint64_t next_arrival_ = 1;
   std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
@@ -444,10 +487,14 @@ class Broker {
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
   bool draining_ = false;
   bool store_full_ = false, store_behind_ = false, store_stalled_ = false;
+  TimePoint make_room_at_{};             // on a full disk: when results may make way again
   std::uint64_t generations_noted_ = 0;  // of job numbers: another life of the broker begins there
   Duration stored_shift_{};
   std::unique_ptr<Restoring> restoring_;
-  bool trial_made_ = false;               // a job was handed over to try an upstream that failed
+  std::map<std::uint64_t, std::vector<Asking>> asking_;  // by number of the result that is read back
+  std::size_t asking_count_ = 0;
+  std::unique_ptr<StoredDecoder> decoder_;  // of what is read back
+  bool trial_made_ = false;                 // a job was handed over to try an upstream that failed
   std::vector<int> hold_below_;           // by lane: thousandths of each burst that it leaves to those above
   bool boosts_ = false, shares_ = false;  // whether any lane has boost_after, share_min
   Stats stats_;

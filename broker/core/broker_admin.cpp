@@ -391,8 +391,8 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   if (job.crashes() > 0) document.integer("crashes", job.crashes());
   document.integer("age_ms", to_ms(now - job.accepted_at));
   document.integer("deadline_ms", std::max<std::int64_t>(to_ms(job.deadline - now), 0));
-  document.integer("body_bytes", signed_of(job.body().size())).integer("bytes", signed_of(job.bytes()));
-  document.text("reply", name_of(job.reply)).integer("retain_ms", job.retain_ms);
+  document.integer("body_bytes", signed_of(job.body_bytes())).integer("bytes", signed_of(job.bytes()));
+  document.text("reply", name_of(job.reply)).integer("retain_ms", job.retain.ms());
   if (job.extra && !job.extra->waiters.empty())
     document.integer("waiters", signed_of(job.extra->waiters.size()));
   if (const AnswerStream* const answer = job.answer()) {
@@ -538,6 +538,7 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
     }
     case PauseKind::service: {
       Service& service = *workers_.services().find(name)->second;
+      if (service.paused != paused) paused ? workers_.use(service) : workers_.release(service);
       service.paused = paused;
       for (const StreamGroup* group : service.groups)
         update_streams(*group);

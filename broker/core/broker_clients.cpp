@@ -7,6 +7,7 @@
 
 #include "broker/core/broker.hpp"
 #include "broker/core/check.hpp"
+#include "broker/core/stored.hpp"
 
 // What clients ask for, and what they are told.
 
@@ -15,12 +16,25 @@ namespace {
 
 /// Who may wait for one job besides its submitter.
 constexpr std::size_t kWaitersMax = 64;
+/// Requests of one connection that may wait so.
+constexpr std::size_t kWaitersPerConnectionMax = 20'000;
+/// For whom one job may go on that is to be cancelled when they are gone.
+constexpr std::size_t kOwnersMax = 64;
+/// Jobs of a connection that is gone which one turn looks at: some ms of work, whatever it left.
+constexpr std::size_t kOwnedInATurn = 1000;
 
 /// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
 /// store alone: the rest is for jobs themselves, and for results.
 constexpr std::size_t kBodiesShare = 8;
 /// Bodies below this stay in memory: reading one back takes longer than it saves.
 constexpr std::size_t kSpilledBytesMin = 512;
+
+/// How often results make way on a full disk, and how many at once: some ms of work.
+constexpr Duration kMakeRoomPause = std::chrono::seconds(1);
+constexpr std::size_t kMadeRoomMax = 4096;
+
+/// Who may wait for results that are read back from the store.
+constexpr std::size_t kAskingMax = 1024;
 
 /// Of an id that the broker makes.
 constexpr std::size_t kIdBytes = 26;
@@ -193,6 +207,10 @@ void Broker::on(const Submitted& event, TimePoint now) {
              "\" is in use by a job with other content (service, lane, model or body); choose another id",
          {}});
   }
+  if (!fields.id.empty() && gone_.made_way(fields.id, now)) {
+    ++lane.counters.refused;
+    return refuse(event.from, fields.ref, fields.id, ran_before(fields.id));
+  }
   const ClientHold client(
       clients_, fields.client.empty() ? connections_.client_of(connection) : clients_.named(fields.client));
   Admission admission{.lane = &lane, .client = &*client, .connection = &connection};
@@ -232,29 +250,34 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
     return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
                    std::chrono::seconds(1)};
   to.durable = options_.store_durable && fields.durable.value_or(to.lane->options().durable);
-  if (to.durable && store_full_)
+  if (to.durable && store_full_) {
+    make_room_in_store(now);
     return Refusal{
         ErrorCode::store_full,
         "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
         "submit again later, or with durable false",
         std::chrono::seconds(1), "store_reserve"};
+  }
   if (to.durable && store_behind_) return kDiskBehind;
   if (auto why = not_allowed(*to.client, *to.lane)) return why;
   std::size_t bytes = bytes_of(event);
   to.spilled = to.durable && spills(bytes, event.body.size());
   if (to.spilled) bytes -= event.body.size();
-  if (auto why = no_room(*to.lane, bytes)) return why;
-  to.service = workers_.service(fields.service, options_.services_max);
-  if (to.service == nullptr)
-    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
-                       std::to_string(options_.services_max) + ") are known; check its name");
-  const BudgetSet budgets = to.budgets = budgets_.match(to.service->name, fields.model, to.client->name,
+  if (auto why = no_room(*to.lane, bytes, now)) return why;
+  const BudgetSet budgets = to.budgets = budgets_.match(fields.service, fields.model, to.client->name,
                                                         to.lane->options().name, to.client->options.tenant);
   if (auto why = too_large_for(budgets, fields.model, fields.client, event.body, fields.cost, to.estimate))
     return why;
   if (to.spilled && !budgets_.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
-  if (fields.limited == kLimitedEnd && !fields.delay_ms) return limited(budgets, now);
+  if (fields.limited == kLimitedEnd && !fields.delay_ms)
+    if (auto why = limited(budgets, now)) return why;
+  // The last: what is refused leaves no name behind.
+  if (workers_.find_service(fields.service) == nullptr && !room_for_services(1))
+    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
+                       std::to_string(options_.services_max) +
+                       ") have jobs, results or workers; check its name");
+  to.service = &workers_.service(fields.service);
   return std::nullopt;
 }
 
@@ -266,6 +289,36 @@ std::optional<Refusal> Broker::limited(BudgetSet budgets, TimePoint now) const {
   return Refusal{ErrorCode::limited,
                  "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
                  until - now, limiter};
+}
+
+/// The disk is full, and new work is refused for that: an eighth of what results take there makes way, once
+/// a second, until there is room.
+void Broker::make_room_in_store(TimePoint now) {
+  if (store_behind_ || now < make_room_at_) return;
+  make_room_at_ = now + kMakeRoomPause;
+  const std::size_t enough = kept_.stored_bytes() - kept_.stored_bytes() / 8;
+  for (std::size_t i = 0; i < kMadeRoomMax && kept_.stored_bytes() > enough; ++i)
+    if (!evict_result(now)) break;
+}
+
+/// Whether so many new services have room. Names without jobs, results and workers make way, the longest
+/// unused first: an eighth of the table at once, since all that has lately been idle is looked through.
+bool Broker::room_for_services(std::size_t count) {
+  const std::size_t known = workers_.services().size();
+  if (known + count <= options_.services_max) return true;
+  if (known - workers_.unused() + count > options_.services_max) return false;
+  std::vector<Service*> leaving;
+  const std::size_t enough = std::max(known + count - options_.services_max, options_.services_max / 8);
+  while (leaving.size() < enough && workers_.unused() > 0)
+    leaving.push_back(workers_.take_unused());
+  clients_.forget_leaving();
+  for (const auto& lane : lanes_)
+    lane->forget_leaving();
+  for (Service* const service : leaving) {
+    timers_.clear(service->timer);
+    workers_.forget(*service);
+  }
+  return true;
 }
 
 /// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
@@ -306,13 +359,15 @@ std::optional<Refusal> Broker::lane_full(const Lane& lane, std::size_t bytes) co
   return std::nullopt;
 }
 
-std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes) {
+std::optional<Refusal> Broker::no_room(const Lane& lane, std::size_t bytes, TimePoint now) {
   if (auto why = lane_full(lane, bytes)) return why;
   // Kept results make way for new work, where that makes room enough.
   const std::size_t needed = bytes + Job::kRecordBytes;
   if (bytes_ + needed <= options_.memory_max)
-    while (jobs_.full() || memory_bytes() + needed > options_.memory_max)
-      if (!evict_result()) break;
+    while (jobs_.full() || memory_bytes() + needed > options_.memory_max) {
+      if (!jobs_.full() && kept_.unload_oldest()) continue;
+      if (!evict_result(now)) break;
+    }
   if (jobs_.full())
     return full(lane, ErrorCode::bytes_full, "jobs_max",
                 "the broker holds " + std::to_string(jobs_.size()) + " jobs");
@@ -352,11 +407,12 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   const bool named = !fields.id.empty();
   const std::string made = named ? std::string() : make_id(now);
   const Blob body = admission.spilled ? Blob() : event.body;
+  const StoredSize size(admission.body_bytes.value_or(event.body.size()));
   std::string scratch;
-  Job& job =
-      jobs_.create({.parts = texts_of(fields, named ? fields.id : made, event.from.envelope, body, scratch),
-                    .body_hash = kept_hash_of(event, admission),
-                    .expected = stated(expected_of(estimate))});
+  Job& job = jobs_.create({.parts = texts_of(fields, named ? fields.id : made, event.from.envelope,
+                                             admission.spilled ? size.blob() : body, scratch),
+                           .body_hash = kept_hash_of(event, admission),
+                           .expected = stated(expected_of(estimate))});
   job.arrival = next_arrival_++ & Job::kArrivalMax;
   job.accepted_at = now;
   job.client_named_it = named;
@@ -369,8 +425,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
     jobs_.go_away(job).due = now + delay;
   }
   job.attempts_max = static_cast<std::uint16_t>(fields.attempts_max.value_or(options_.attempts_max));
-  job.retain_ms = static_cast<std::uint32_t>(
-      std::min<std::int64_t>(fields.retain_ms.value_or(to_ms(options_.retain)), 0xFFFFFFFF));
+  job.retain = Retention(fields.retain_ms.value_or(to_ms(options_.retain)));
   job.lane = job.submitted_lane = lane.index();
   job.reply = mode;
   job.durable = admission.durable;
@@ -380,8 +435,9 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
 
   job.connection = admission.connection;
   if (job.connection != nullptr) connections_.take_reference(*job.connection);
-  if (job.connection != nullptr && fields.orphan == kOrphanCancel) set_orphan(job, *job.connection);
+  if (job.connection != nullptr && fields.orphan == kOrphanCancel) add_owner(job, *job.connection);
   job.queue = &clients_.join(*admission.client, stream);
+  workers_.use(*admission.service);
   ++lane.counters.accepted;
   if (job.durable && !admission.redriven) write_accepted(job, fields, event.body);
   note_numbers();
@@ -455,21 +511,27 @@ void Broker::fill(Job& job, const wire::Submit& fields, const Blob& body) {
 /// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
 void Broker::join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now) {
   const wire::Raw ref = event.fields->ref;
+  if (mode != ReplyMode::accepted && known.result() == nullptr)
+    if (const auto why = no_room_to_wait(event.from, ref, now))
+      return refuse(event.from, ref, known.id(), *why);
   const Outbox::Waiting waiting(outbox_, is_durable(known));
   if (mode != ReplyMode::result)
     say_accepted(known.id(), *lane_named(event.fields->lane), is_durable(known), std::nullopt, std::nullopt,
                  event.from, ref);
   Job* const job = known.result() == nullptr ? known.job() : nullptr;
-  if (job != nullptr && job->extra && job->extra->orphan)
-    set_orphan(*job, connections_.at(event.from.address));
+  if (job != nullptr && job->extra && !job->extra->owners.empty())
+    add_owner(*job, connections_.at(event.from.address));
   if (mode == ReplyMode::accepted) return;
   const bool reads = event.fields->stream;
   if (const KeptResult* result = known.result())
-    return reads ? replay(*result, 0, event.from, ref) : say_terminal(result->terminal(), event.from, ref);
+    return tell_end(*result, reads ? std::optional<std::int64_t>(0) : std::nullopt, event.from, ref);
   if (!reads || job->answer() == nullptr) return add_waiter(*job, event.from, ref, std::nullopt);
   if (const AnswerStream& stream = *job->answer(); stream.placed() && stream.first() > 0)
     return refuse(event.from, ref, known.id(), chunk_gone(known.id(), 0, stream.first()));
-  add_reader(*job, {.from = event.from, .ref = ref, .waits = job->durable && mode == ReplyMode::both}, now);
+  add_reader(
+      *job,
+      {.from = event.from, .ref = ref, .waits = job->durable && mode == ReplyMode::both, .joined = true},
+      now);
 }
 
 void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until) {
@@ -484,43 +546,86 @@ void Broker::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::option
   auto& waiters = job.need_extra().waiters;
   if (waiters.size() >= kWaitersMax) {
     // The longest waiter makes way: most likely its connection is gone and came back as this one.
-    Waiter& oldest = *waiters.front();
-    timers_.clear(oldest.timer);
-    connections_.drop_reference(*oldest.connection);
+    drop_waiter(*waiters.front());
     waiters.erase(waiters.begin());
     ++stats_.waiters_dropped;
   }
+  waiters_bytes_ += waiter->bytes();
+  ++connection.waiters;
   waiters.push_back(std::move(waiter));
+}
+
+/// It is about to be destroyed.
+void Broker::drop_waiter(Waiter& waiter) {
+  timers_.clear(waiter.timer);
+  waiters_bytes_ -= waiter.bytes();
+  --waiter.connection->waiters;
+  connections_.drop_reference(*waiter.connection);
+}
+
+/// Whether one more request may wait for a job that was submitted before.
+std::optional<Refusal> Broker::no_room_to_wait(const Origin& from, wire::Raw ref, TimePoint now) {
+  if (const Connection* const connection = connections_.find(from.address);
+      connection != nullptr && connection->waiters >= kWaitersPerConnectionMax)
+    return Refusal{
+        ErrorCode::client_full,
+        "the connection waits for " + std::to_string(connection->waiters) +
+            " jobs besides those that it submitted (connection_waiters_max); ask for fewer at a time",
+        kRetryAfterMin, "connection_waiters_max"};
+  const std::size_t needed =
+      std::max(sizeof(Waiter), sizeof(StreamReader)) + from.envelope.size() + ref.bytes.size();
+  if (bytes_ + waiters_bytes_ + needed <= options_.memory_max)
+    while (memory_bytes() + needed > options_.memory_max) {
+      if (kept_.unload_oldest()) continue;
+      if (!evict_result(now)) break;
+    }
+  if (memory_bytes() + needed <= options_.memory_max) return std::nullopt;
+  return Refusal{ErrorCode::bytes_full,
+                 "the broker holds " + std::to_string(memory_bytes()) + " bytes (memory_max); retry later",
+                 kRetryAfterMax, "memory_max"};
 }
 
 void Broker::drop_waiters(Job& job) {
   if (!job.extra) return;
-  for (const auto& waiter : job.extra->waiters) {
-    timers_.clear(waiter->timer);
-    connections_.drop_reference(*waiter->connection);
-  }
+  for (const auto& waiter : job.extra->waiters)
+    drop_waiter(*waiter);
   job.extra->waiters.clear();
 }
 
-/// The job is the connection's from now on: it is cancelled when that is gone.
-void Broker::set_orphan(Job& job, Connection& connection) {
+/// The job goes on for as long as somebody is left who asked for it: the connection is one from now on.
+void Broker::add_owner(Job& job, Connection& connection) {
   note_life(connection);
+  auto& owners = job.need_extra().owners;
+  const auto is_its = [&](const auto& owner) { return owner->connection == &connection; };
+  if (std::any_of(owners.begin(), owners.end(), is_its)) return;
+  if (owners.size() >= kOwnersMax) {
+    // So many are enough to keep it; one that seems gone makes way.
+    const auto gone = std::find_if(owners.begin(), owners.end(),
+                                   [](const auto& owner) { return owner->connection->unreachable; });
+    if (gone == owners.end()) return;
+    drop_owner(**gone);
+  }
   connections_.take_reference(connection);
-  drop_orphan(job);
-  auto& orphan = job.need_extra().orphan;
-  orphan = std::make_unique<Orphan>();
-  orphan->job = &job;
-  orphan->connection = &connection;
-  connection.orphans.push_back(*orphan);
+  Owner& owner = *owners.emplace_back(std::make_unique<Owner>());
+  owner.job = &job;
+  owner.connection = &connection;
+  connection.owned.push_back(owner);
 }
 
-void Broker::drop_orphan(Job& job) {
-  if (!job.extra || !job.extra->orphan) return;
-  Connection& connection = *job.extra->orphan->connection;
-  connection.orphans.remove(*job.extra->orphan);
-  job.extra->orphan.reset();
-  if (connection.orphans.empty()) timers_.clear(connection.timer);
+void Broker::drop_owner(const Owner& owner) {
+  Connection& connection = *owner.connection;
+  auto& owners = owner.job->extra->owners;
+  const auto place =
+      std::find_if(owners.begin(), owners.end(), [&](const auto& other) { return other.get() == &owner; });
+  connection.owned.remove(**place);
+  if (connection.owned.empty()) timers_.clear(connection.timer);
+  owners.erase(place);
   connections_.drop_reference(connection);
+}
+
+void Broker::drop_owners(Job& job) {
+  while (job.extra && !job.extra->owners.empty())
+    drop_owner(*job.extra->owners.back());
 }
 
 void Broker::on(const ClientUnreachable& event, TimePoint now) {
@@ -530,7 +635,7 @@ void Broker::on(const ClientUnreachable& event, TimePoint now) {
   for (StreamReader* reader = connection->readers.front(); reader != nullptr;
        reader = connection->readers.next(*reader))
     readers_changed(*reader->job);
-  if (connection->orphans.empty() || connection->timer.is_set()) return;
+  if (connection->owned.empty() || connection->timer.is_set()) return;
   timers_.set(connection->timer, now + kOrphanPause);
 }
 
@@ -540,25 +645,37 @@ void Broker::note_life(Connection& connection) {
   connection.unreachable = false;
 }
 
-void Broker::cancel_orphans(Connection& connection, TimePoint now) {
+/// Its client is gone: what it owned has one owner less, and is cancelled where that was the last. What it
+/// owned beyond a part of it is for the next tick, so that others are served in between.
+void Broker::leave_owned(Connection& connection, TimePoint now) {
   connections_.take_reference(connection);
-  while (const Orphan* orphan = connection.orphans.front()) {
+  for (std::size_t looked_at = 0; looked_at < kOwnedInATurn; ++looked_at) {
+    const Owner* const owner = connection.owned.front();
+    if (owner == nullptr) break;
+    Job& job = *owner->job;
+    drop_owner(*owner);
+    if (!job.extra->owners.empty()) continue;
     ++stats_.orphans_cancelled;
-    end_with(*orphan->job, JobState::cancelled, ErrorCode::cancelled,
+    end_with(job, JobState::cancelled, ErrorCode::cancelled,
              "cancelled because its client is gone, as its submit asked for (orphan)", now);
   }
+  if (!connection.owned.empty()) timers_.set(connection.timer, now + TimerWheel::kTick);
   connections_.drop_reference(connection);
 }
 
 void Broker::on(const CancelAsked& event, TimePoint now) {
   const wire::Cancel& fields = *event.fields;
   Record* record = jobs_.find(fields.id);
-  const bool waits = record == nullptr ? options_.store_durable : is_durable(*record);
+  const bool by_operator = event.from.peer == Peer::admin;
+  const bool ends = record != nullptr && record->result() == nullptr;
+  // On a full disk, or one that is far behind, who changes nothing there is answered at once, and operators
+  // are in any case.
+  const bool at_once = (store_full_ || store_behind_) && (by_operator || !ends);
+  const bool waits = !at_once && (record == nullptr ? options_.store_durable : is_durable(*record));
   if (waits && refused_for_disk(event.from, fields.ref, fields.id)) return;
   const Outbox::Waiting waiting(outbox_, waits);
   if (record == nullptr) return say_unknown(fields.id, event.from, fields.ref);
-  if (record->result() == nullptr) {
-    const bool by_operator = event.from.peer == Peer::admin;
+  if (ends) {
     end_with(*record->job(), JobState::cancelled, ErrorCode::cancelled,
              by_operator ? "cancelled by an operator" : "cancelled by its client", now);
     record = jobs_.find(fields.id);
@@ -574,7 +691,9 @@ void Broker::on(const CancelAsked& event, TimePoint now) {
 
 void Broker::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
-  const Outbox::Waiting waiting(outbox_, options_.store_durable);
+  // On a full disk, or one that is far behind, it says what is so, on disk or not yet: else it would wait for
+  // as long as that lasts.
+  const Outbox::Waiting waiting(outbox_, options_.store_durable && !store_full_ && !store_behind_);
   if (!fields.ids.empty()) {
     if (!fields.id.empty())
       return refuse(event.from, fields.ref, fields.id,
@@ -598,11 +717,20 @@ Refusal Broker::not_known(std::string_view id) const {
   if (gone_.contains(id))
     return {ErrorCode::gone,
             "the result of job \"" + std::string(id) +
-                "\" is no longer kept: retain_ms is over, results_max or results_bytes_max were reached, or "
-                "it was purged; "
-                "submit it again with that id or another",
+                "\" is no longer kept: retain_ms is over, it made way for newer ones (results_max, "
+                "results_bytes_max, results_disk_max, memory_max), or it was purged",
             {}};
   return {ErrorCode::not_found, "no job with id \"" + std::string(id) + "\" is known", {}};
+}
+
+/// Of a submit of what has succeeded, and whose result made way: it is not to run twice without a word.
+Refusal Broker::ran_before(std::string_view id) const {
+  return {ErrorCode::gone,
+          "job \"" + std::string(id) +
+              "\" succeeded, and its result made way for newer ones before its retain_ms was over "
+              "(results_max, results_bytes_max, results_disk_max or memory_max was reached): it is not run "
+              "again under this id before that; submit it under another",
+          {}};
 }
 
 void Broker::on(const FetchAsked& event, TimePoint now) {
@@ -615,11 +743,15 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
   if (is_durable(*record) && refused_for_disk(event.from, fields.ref, fields.id)) return;
   const Outbox::Waiting waiting(outbox_, is_durable(*record));
   if (const KeptResult* result = record->result())
-    return fields.from_seq ? replay(*result, *fields.from_seq, event.from, fields.ref)
-                           : say_terminal(result->terminal(), event.from, fields.ref);
-  // Who waits for a job is its client.
-  if (Job& job = *record->job(); job.extra && job.extra->orphan)
-    set_orphan(job, connections_.at(event.from.address));
+    return tell_end(*result, fields.from_seq, event.from, fields.ref);
+  Job& waited_for = *record->job();
+  const bool owned = waited_for.extra && !waited_for.extra->owners.empty();
+  if (owned) note_life(connections_.at(event.from.address));
+  if (fields.wait_ms > 0)
+    if (const auto why = no_room_to_wait(event.from, fields.ref, now))
+      return refuse(event.from, fields.ref, fields.id, *why);
+  // Who waits for a job is its client, too.
+  if (owned) add_owner(waited_for, connections_.at(event.from.address));
   if (const AnswerStream* const stream = record->job()->answer(); stream != nullptr && fields.from_seq) {
     if (stream->placed() && *fields.from_seq < stream->first())
       return refuse(event.from, fields.ref, fields.id,
@@ -628,7 +760,8 @@ void Broker::on(const FetchAsked& event, TimePoint now) {
                                       {.from = event.from,
                                        .ref = fields.ref,
                                        .from_seq = *fields.from_seq,
-                                       .until = now + std::chrono::milliseconds(fields.wait_ms)},
+                                       .until = now + std::chrono::milliseconds(fields.wait_ms),
+                                       .joined = fields.wait_ms > 0},
                                       now);
     if (fields.wait_ms == 0) end_reading(reader, now);
     return;
@@ -782,6 +915,7 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   const Client& client = job.queue->client();
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
   if (store_stalled_ && job.durable) return {"store", {}};
+  if (bodies_held_ && job.body_stored) return {"bodies", {}};
   const BudgetSet set = job.stream().budgets();
   Claim claim = claim_of(job, now);
   Obstacle obstacle = budgets_.obstacle(set, claim, now);
@@ -838,6 +972,70 @@ void Broker::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) 
   reply.upstream_status = end.ending->upstream_status;
   reply.ref = ref;
   answer(to, reply, end.body);
+}
+
+/// How a job ended, and from where on its chunks are wanted: from memory, or when the store has been asked.
+void Broker::tell_end(const KeptResult& result, std::optional<std::int64_t> from_seq, const Origin& to,
+                      wire::Raw ref) {
+  if (!result.body_stored) {
+    if (from_seq) return replay(result.terminal(), result.answer(), *from_seq, to, ref);
+    return say_terminal(result.terminal(), to, ref);
+  }
+  if (asking_count_ >= kAskingMax)
+    return refuse(to, ref, result.id(),
+                  {ErrorCode::bytes_full,
+                   std::to_string(asking_count_) +
+                       " results are being read back from the store, and no more may wait; ask again later",
+                   kRetryAfterMin, "results_read_max"});
+  const auto number = static_cast<std::uint64_t>(result.number);
+  std::vector<Asking>& asking = asking_[number];
+  if (asking.empty()) outbox_.reads.push_back({.number = number, .awaited = true, .of_result = true});
+  asking.push_back({.id = std::string(result.id()),
+                    .address = std::string(to.address),
+                    .envelope = std::string(to.envelope),
+                    .ref = std::string(ref.bytes),
+                    .from_seq = from_seq});
+  ++asking_count_;
+}
+
+void Broker::on(const ResultRead& event, TimePoint) {
+  const auto place = asking_.find(event.number);
+  if (place == asking_.end()) return;
+  const std::vector<Asking> asking = std::move(place->second);
+  asking_.erase(place);
+  asking_count_ -= asking.size();
+  ++stats_.results_read;
+  if (!decoder_) decoder_ = std::make_unique<StoredDecoder>();
+  std::unique_ptr<Ending> ending;
+  const auto stored = event.record ? decoder_->result(*event.record, ending)
+                                   : failure(ErrorCode::internal, "it is not there");
+  for (const Asking& who : asking) {
+    const Origin to{.address = who.address, .envelope = who.envelope};
+    if (!stored && jobs_.find(who.id) == nullptr) {
+      refuse(to, {who.ref}, who.id, not_known(who.id));  // it went meanwhile
+    } else if (!stored) {
+      refuse(to, {who.ref}, who.id,
+             {ErrorCode::internal,
+              "the result cannot be read from the store: " + stored.error().message +
+                  "; check it with lanemq-broker --check-store",
+              {}});
+    } else {
+      const Terminal end{.id = stored->id,
+                         .client_named_it = stored->client_named_it,
+                         .id_told = stored->id_told,
+                         .lane = restored_lane(stored->lane).index(),
+                         .state = stored->state,
+                         .attempts = stored->attempts,
+                         .queued_ms = stored->queued_ms,
+                         .ran_ms = stored->ran_ms,
+                         .ending = ending.get(),
+                         .body = event.body};
+      if (who.from_seq)
+        replay(end, nullptr, *who.from_seq, to, {who.ref});
+      else
+        say_terminal(end, to, {who.ref});
+    }
+  }
 }
 
 /// A ULID: 48 bits of time in ms and 80 random bits in Crockford's base 32 (github.com/ulid/spec).

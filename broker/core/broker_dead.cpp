@@ -44,7 +44,7 @@ void Broker::remember_attempt(Job& job, std::string_view cause, std::string_view
                                             .code = std::string(code),
                                             .message = std::string(message)});
   bytes_ += static_cast<std::size_t>(grown);
-  evict_results();
+  evict_results(now);
   if (memory_bytes() <= options_.memory_max) return;
   bytes_ -= history.bytes();
   history = {};
@@ -62,7 +62,7 @@ bool Broker::evict_dead() {
 /// broker stops.
 bool Broker::dies(const Job& job, JobState state) const {
   return (state == JobState::failed || state == JobState::expired) && options_.dead_max > 0 && !draining_ &&
-         job.retain_ms > 0;
+         !job.retain.nothing();
 }
 
 /// Moves what is needed to run the job again to its result.
@@ -80,7 +80,7 @@ void Broker::bury(Job& job, KeptResult& result, TimePoint now) {
   dead->streams = job.streams;
   dead->timeout_stated = job.timeout_stated;
   dead->attempts_max = job.attempts_max;
-  dead->retain_ms = job.retain_ms;
+  dead->retain_ms = job.retain.ms();
   dead->body_stored = job.body_stored;
   dead->estimate = {.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
   kept_.bury(result, std::move(dead));
@@ -118,7 +118,7 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
     fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   const Submitted event{.from = {}, .fields = &fields, .body = dead->request()};
   // Where it lives does not change: what is on disk stays there.
-  fields.durable = result.durable;
+  fields.durable = bool{result.durable};
   Admission admission{.lane = &lane, .client = &client};
   auto why = admit(event, admission, now);
   if (!why) {
@@ -127,15 +127,14 @@ std::optional<Refusal> Broker::redrive(KeptResult& result, TimePoint now) {
     if (result.durable) {
       admission.spilled = admission.spilled || dead->body_stored;
       if (dead->body_stored) admission.estimate = dead->estimate;
+      if (dead->body_stored) admission.body_bytes = StoredSize::of(dead->text.get(JobText::body));
     }
     const std::unique_ptr<DeadJob> taken = kept_.exhume(result);
-    timers_.clear(result.extra->timer);
     const LaneIndex submitted_lane = result.submitted_lane;
     admission.body_hash = result.body_hash;  // of a body that may be on disk
     if (result.durable)
       outbox_.writes.add(Write::Kind::erase_result, static_cast<std::uint64_t>(result.number));
-    jobs_.forget(result);
-    kept_.remove(result);
+    remove(result);
     Job& job = accept(event, admission, ReplyMode::accepted, now);
     job.submitted_lane = submitted_lane;  // so that its client finds it again after a move
     const std::size_t history = taken->history.bytes();

@@ -62,7 +62,7 @@ void Broker::write_state(const Job& job, bool dead) {
   state.input_tokens = expected.input_tokens;
   state.output_tokens = expected.output_tokens;
   state.raw_input = expected.raw_input;
-  state.retain_ms = job.retain_ms;
+  state.retain_ms = job.retain.ms();
   state.body_hash = body_hash_of(job);
   state.lane = lanes_[job.lane]->options().name;
   if (job.worker() != nullptr) state.key = budgets_.key_of(away->reservation);
@@ -110,9 +110,9 @@ void Broker::write_changed(const Job& job) {
   write_state(job);
 }
 
-/// `result`: what is kept of it, null for nothing. One that died keeps its row: it may run again.
-void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* result, bool died,
-                         TimePoint now) {
+/// `result`: what is kept of it until `due`, null for nothing. One that died keeps its row: it may run again.
+void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* result, TimePoint due,
+                         bool died, TimePoint now) {
   if (!job.durable) return;
   const auto number = static_cast<std::uint64_t>(job.number);
   if (died) {
@@ -137,7 +137,7 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
-  stored.due_us = stored_us(result->due);
+  stored.due_us = stored_us(due);
   stored.ended_us = stored_us(now);
   outbox_.writes.add(Write::Kind::insert_result, number);
   outbox_.writes.end_of_state();
@@ -234,7 +234,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   // What was left on disk for want of memory is left there again.
   const bool stored = body_bytes > 0 && (!body || spills(record.size(), body_bytes));
   const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
-  const JobText::Parts texts = texts_of(*fields, fields->id, {}, request, scratch);
+  const StoredSize size(body_bytes);
+  const JobText::Parts texts = texts_of(*fields, fields->id, {}, stored ? size.blob() : request, scratch);
   if (JobText::bytes_of(texts) > JobText::kBytesMax)
     return unreadable("it has more text than a job may have");
   all.arrival = std::max(all.arrival, state->arrival);
@@ -267,7 +268,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     return {};
   }
 
-  Service* const service = workers_.service(fields->service, SIZE_MAX);
+  Service* const service = &workers_.service(fields->service);
   Client& client = clients_.named(client_name);
   Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
                                                         lane.options().name, client.options.tenant));
@@ -296,8 +297,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   job.attempts = state->attempts;
   job.attempts_max = state->attempts_max;
   if (state->crashes > 0) job.need_extra().crashes = state->crashes;
-  // Nobody is there to be told how it ends: the result waits for those who come back.
-  job.retain_ms = std::max(state->retain_ms, static_cast<std::uint32_t>(to_ms(options_.retain)));
+  // Nobody is there to be told how it ends: the result waits for those who come back, where its client wants
+  // anything to be kept.
+  if (state->retain_ms > 0) job.retain = Retention(std::max(state->retain_ms, to_ms(options_.retain)));
   // A clock that went back makes nothing last longer than it was meant to.
   const Duration life(state->deadline_us - state->accepted_us);
   job.accepted_at = std::min(time_of(state->accepted_us), now);
@@ -317,6 +319,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     if (job.has_content()) let_go_on(job, now);
   }
   job.queue = &clients_.join(client, stream);
+  workers_.use(*service);
   ++lane.counters.restored;
   all.jobs.push_back(&job);
   ++(job.adoptable                    ? all.count.running
@@ -325,7 +328,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   return {};
 }
 
-Result<void> Broker::restore_result(std::uint64_t number, std::string_view record, const Blob& body,
+Result<void> Broker::restore_result(std::uint64_t number, std::string_view record,
+                                    std::optional<std::string_view> body, std::size_t body_bytes,
                                     TimePoint now) {
   Restoring& all = restoring();
   const auto unreadable = [&](const std::string& why) {
@@ -334,14 +338,12 @@ Result<void> Broker::restore_result(std::uint64_t number, std::string_view recor
   std::unique_ptr<Ending> ending;
   const auto stored = all.decoder.result(record, ending);
   if (!stored) return unreadable(stored.error().message);
-  std::unique_ptr<DeadJob> dead;
-  if (stored->dead) {
-    const auto place = all.dead.find(number);
-    if (place == all.dead.end()) return unreadable("it is of a dead job that is not there");
-    dead = std::move(place->second);
-    all.dead.erase(place);
-  }
+  if (stored->dead != all.dead.contains(number))
+    return unreadable(stored->dead ? "it is of a dead job that is not there"
+                                   : "a dead job has its number, and it is not dead");
   if (jobs_.find(stored->id) != nullptr) return unreadable("its id is taken");
+  // What would be left to the store at once is left there.
+  const bool left = !body || (body_bytes > 0 && kept_.loose_bytes() > loose_bytes_max());
   const Terminal how{.id = stored->id,
                      .client_named_it = stored->client_named_it,
                      .id_told = stored->id_told,
@@ -351,33 +353,43 @@ Result<void> Broker::restore_result(std::uint64_t number, std::string_view recor
                      .queued_ms = stored->queued_ms,
                      .ran_ms = stored->ran_ms,
                      .ending = ending.get(),
-                     .body = body};
-  KeptResult& result = kept_.add({.number = JobNumber{number},
-                                  .attempt = stored->attempt,
-                                  .submitted_lane = restored_lane(stored->submitted_lane).index(),
-                                  .durable = true,
-                                  .service = workers_.service(stored->service, SIZE_MAX),
-                                  .body_hash = stored->body_hash,
-                                  .model = stored->model},
-                                 how, std::move(ending), true);
+                     .body = left ? Blob() : Blob::borrow(*body)};
+  const Duration retain(stored->due_us - stored->ended_us);
+  const TimePoint ended_at = std::min(time_of(stored->ended_us), now);
+  const TimePoint due = std::min(time_of(stored->due_us), now + retain);
+  Service& service = workers_.service(stored->service);
+  KeptResult& result =
+      kept_.restore({.number = JobNumber{number},
+                     .attempt = stored->attempt,
+                     .submitted_lane = restored_lane(stored->submitted_lane).index(),
+                     .durable = true,
+                     .service = &service,
+                     .body_hash = stored->body_hash,
+                     .model = stored->model},
+                    how, std::move(ending),
+                    {.body_bytes = body_bytes, .ended_at = ended_at, .due = due, .dead = stored->dead});
+  workers_.use(service);
   if (!jobs_.restore(JobNumber{number}, result))
     return unreadable(jobs_.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken");
-  result.due = std::min(time_of(stored->due_us), now + Duration(stored->due_us - stored->ended_us));
-  timers_.set(result.extra->timer, result.due);
-  ++(dead ? all.count.dead : all.count.results);
-  if (!dead) return {};
-  dead->ended_at = std::min(time_of(stored->ended_us), now);
-  kept_.bury(result, std::move(dead));
+  if (result.apart()) timers_.set(result.extra->timer, result.due);
+  ++(stored->dead ? all.count.dead : all.count.results);
   return {};
 }
 
 Result<Broker::Restored> Broker::restored(TimePoint now) {
   Restoring& all = restoring();
   LANEMQ_CHECK(options_.store_durable);
+  jobs_.restored();
+  kept_.list_restored([&](KeptResult& result) {
+    const auto dead = all.dead.find(static_cast<std::uint64_t>(result.number));
+    if (dead == all.dead.end()) return;
+    dead->second->ended_at = result.extra->ended_at;
+    kept_.bury(result, std::move(dead->second));
+    all.dead.erase(dead);
+  });
   if (!all.dead.empty())
     return failure(ErrorCode::internal, "job " + std::to_string(all.dead.begin()->first) +
                                             " is dead, and its result is not there");
-  jobs_.restored();
   next_arrival_ = all.arrival + 1;
   // By their numbers they mostly stand in their order already.
   const auto came_before = [](const Job* a, const Job* b) { return a->arrival < b->arrival; };
@@ -398,7 +410,9 @@ Result<Broker::Restored> Broker::restored(TimePoint now) {
     seed.put(static_cast<std::int64_t>(body_hash_seed_));
     write_note(kSeed, {{.name = "body_hash", .numbers = seed}}, outbox_.writes);
   }
-  evict_results();
+  evict_results(now);
+  while (memory_bytes() > options_.memory_max && evict_dead()) {
+  }
   const Restored count = all.count;
   restoring_.reset();
   return count;
@@ -416,7 +430,7 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   job.state = JobState::running;
   ++lane.running;
   Away& away = job.at_away();
-  away.queued_ms = static_cast<std::uint32_t>(to_ms(now - job.accepted_at));
+  away.queued_ms = to_ms32(now - job.accepted_at);
   away.reservation = budgets_.adopt(job.stream().budgets(), job.expected().amounts(),
                                     job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   away.dispatched_at = now;
@@ -435,10 +449,37 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
 
 // ---- bodies that are on disk alone --------------------------------------------------------------------
 
-/// Asks for the body of a job that was handed over, and for those that are likely next.
+/// Asks for the body of a job that was handed over. Where as much is on its way to workers as may be, no
+/// other whose body is in the store is handed over.
+void Broker::lend(Job& job) {
+  Away& away = job.at_away();
+  away.body_awaited = true;
+  away.lent = static_cast<std::uint32_t>(job.body_bytes());
+  lent_bytes_ += away.lent;
+  outbox_.reads.push_back({.number = static_cast<std::uint64_t>(job.number), .awaited = true});
+  if (lent_bytes_ >= lent_bytes_max()) hold_bodies(true);
+}
+
+/// Its worker has the job, or it is over.
+void Broker::take_back(Away& away) {
+  lent_bytes_ -= std::exchange(away.lent, 0);
+  // Not at the first byte: each change looks at all clients.
+  if (lent_bytes_ <= lent_bytes_max() / 2) hold_bodies(false);
+}
+
+void Broker::hold_bodies(bool held) {
+  if (bodies_held_ == held) return;
+  bodies_held_ = held;
+  turns_changed_ = true;
+  for (const auto& lane : lanes_)
+    lane->bodies_held = held;
+  const auto& all = clients_.all();
+  for (Client* client = all.front(); client != nullptr; client = all.next(*client))
+    update_turns(*client);
+}
+
+/// Asks for the bodies of those that are likely next after a job that was handed over.
 void Broker::read_ahead(const Job& job) {
-  if (job.body_stored)
-    outbox_.reads.push_back({.number = static_cast<std::uint64_t>(job.number), .awaited = true});
   const Job* next = job.queue->oldest();
   for (int i = 0; next != nullptr && i < kReadAhead; next = job.queue->after(*next), ++i)
     if (next->body_stored) outbox_.reads.push_back({.number = static_cast<std::uint64_t>(next->number)});

@@ -117,7 +117,7 @@ void Broker::take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint 
   if (!has_live_reader(stream)) stream.take_all();
   stream.trim(options_.stream_kept_bytes_max);
   bytes_ += stream.kept_bytes() - kept_before;
-  if (memory_bytes() > options_.memory_max) make_room_in(stream);
+  if (memory_bytes() > options_.memory_max) make_room_in(stream, now);
   say_window(job);
 }
 
@@ -130,8 +130,8 @@ void Broker::let_go_on(Job& job, TimePoint now) {
 
 /// What is kept of others makes way, so that memory_max holds, and then what is kept here: its readers have
 /// been sent it.
-void Broker::make_room_in(AnswerStream& stream) {
-  evict_results();
+void Broker::make_room_in(AnswerStream& stream, TimePoint now) {
+  evict_results(now);
   if (memory_bytes() <= options_.memory_max) return;
   const std::size_t excess = memory_bytes() - options_.memory_max, before = stream.kept_bytes();
   stream.shed(before - std::min(excess, before));
@@ -196,6 +196,11 @@ StreamReader& Broker::add_reader(Job& job, const Reading& reading, TimePoint now
   reader.seen_bytes = stream.bytes_until(reader.seen);
   reader.until = reading.until;
   reader.waits = reading.waits;
+  reader.joined = reading.joined;
+  if (reader.joined) {
+    waiters_bytes_ += reader.bytes();
+    ++connection.waiters;
+  }
   connection.readers.push_back(reader);
   connection.unreachable = false;
   if (!reader.ref.empty()) connection.readers_by_ref[reader.ref] = &reader;
@@ -239,6 +244,10 @@ void Broker::remove_reader(StreamReader& reader) {
   timers_.clear(reader.timer);
   Connection& connection = *reader.connection;
   connection.readers.remove(reader);
+  if (reader.joined) {
+    waiters_bytes_ -= reader.bytes();
+    --connection.waiters;
+  }
   const auto by_ref = connection.readers_by_ref.find(reader.ref);
   if (by_ref != connection.readers_by_ref.end() && by_ref->second == &reader)
     connection.readers_by_ref.erase(by_ref);
@@ -317,12 +326,19 @@ void Broker::cut_off(StreamReader& reader, const std::string& why, TimePoint now
     const Outbox::Waiting waiting(outbox_, reader.waits);
     answer(origin_of(reader), reply);
   }
-  const bool orphaned = job.extra->orphan && job.extra->orphan->connection == &connection;
+  const auto& owners = job.extra->owners;
+  const auto place = std::find_if(owners.begin(), owners.end(),
+                                  [&](const auto& other) { return other->connection == &connection; });
+  const Owner* const owner = place == owners.end() ? nullptr : place->get();
   remove_reader(reader);
-  if (orphaned && job.extra->waiters.empty() && !has_live_reader(*job.answer())) {
-    ++stats_.orphans_cancelled;
-    return end_with(job, JobState::cancelled, ErrorCode::cancelled,
-                    "cancelled because its client does not read it, as its submit asked for (orphan)", now);
+  if (owner != nullptr && job.extra->waiters.empty() && !has_live_reader(*job.answer())) {
+    // Who does not read its job is gone for it.
+    drop_owner(*owner);
+    if (owners.empty()) {
+      ++stats_.orphans_cancelled;
+      return end_with(job, JobState::cancelled, ErrorCode::cancelled,
+                      "cancelled because its client does not read it, as its submit asked for (orphan)", now);
+    }
   }
   readers_changed(job);
 }
@@ -404,9 +420,8 @@ std::unique_ptr<AnswerStream> Broker::take_answer(Job& job) {
 }
 
 /// What is kept of a stream that is over, from a chunk on, and its end.
-void Broker::replay(const KeptResult& result, std::int64_t from_seq, const Origin& to, wire::Raw ref) {
-  const Terminal end = result.terminal();
-  const AnswerStream* const stream = result.answer();
+void Broker::replay(const Terminal& end, const AnswerStream* stream, std::int64_t from_seq, const Origin& to,
+                    wire::Raw ref) {
   const std::int64_t count = end.ending != nullptr ? end.ending->chunks : 0;
   const std::int64_t first = stream != nullptr ? stream->first() : count;
   if (from_seq < first) return refuse(to, ref, end.id, chunk_gone(end.id, from_seq, first));

@@ -113,19 +113,31 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
     lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
   }
   if (fields.services.empty()) return refuse_worker("field \"services\" is empty; name at least one");
-  std::vector<Service*> services;
-  for (const std::string_view name : fields.services) {
-    Service* const service = workers_.service(name, options_.services_max);
-    if (service == nullptr)
-      return refuse_worker("services_max (" + std::to_string(options_.services_max) +
-                           ") services are known already");
-    if (std::find(services.begin(), services.end(), service) == services.end()) services.push_back(service);
-  }
   Worker* worker = workers_.find(event.address);
   Worker* const returned =
       worker == nullptr && !fields.session.empty() ? workers_.of_session(fields.session) : nullptr;
   if (worker == nullptr && returned == nullptr && workers_.size() >= options_.workers_max)
     return refuse_worker("workers_max (" + std::to_string(options_.workers_max) + ") workers are connected");
+  // What it already offers may leave; what it names must not make way for what else it names.
+  std::vector<Service*> services;
+  std::vector<std::string_view> fresh;
+  for (const std::string_view name : fields.services) {
+    Service* const service = workers_.find_service(name);
+    if (service != nullptr && std::find(services.begin(), services.end(), service) == services.end())
+      services.push_back(service);
+    if (service == nullptr && std::find(fresh.begin(), fresh.end(), name) == fresh.end())
+      fresh.push_back(name);
+  }
+  for (Service* const service : services)
+    workers_.use(*service);
+  const bool room = room_for_services(fresh.size());
+  for (Service* const service : services)
+    workers_.release(*service);
+  if (!room)
+    return refuse_worker("services_max (" + std::to_string(options_.services_max) +
+                         ") services have jobs, results or workers; raise it, or check the names");
+  for (const std::string_view name : fresh)
+    services.push_back(&workers_.service(name));
   if (worker == nullptr) {
     if (returned != nullptr) {
       come_back(*returned, event.address, now);
@@ -587,7 +599,7 @@ void Broker::on(const HeartbeatHeard& event, TimePoint now) {
 void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     if (away->body_awaited) continue;
-    const auto transfer = std::chrono::seconds(away->job.bytes() / kLinkBytesPerSecond);
+    const auto transfer = std::chrono::seconds((away->job.bytes() + away->lent) / kLinkBytesPerSecond);
     if (now - away->dispatched_at >= kSilentHeartbeatsMax * options_.heartbeat + transfer ||
         away->dispatched_at < worker.returned_at)
       ++away->missing;
@@ -599,6 +611,7 @@ void Broker::check_inventory(Worker& worker, const wire::Heartbeat& inventory, T
     Job* const job = record != nullptr ? record->job() : nullptr;
     if (job != nullptr && job->worker() == &worker && job->attempt == lease.attempt) {
       job->at_away().missing = 0;
+      take_back(job->at_away());
       continue;
     }
     if (adopt(worker, lease, now)) continue;

@@ -7,6 +7,7 @@
 
 #include "broker/core/check.hpp"
 #include "broker/core/stream.hpp"
+#include "broker/core/workers.hpp"
 
 namespace lanemq::core {
 
@@ -77,6 +78,16 @@ void Clients::drop(ClientQueue& queue) {
   LANEMQ_CHECK(place != client.queues.end() && queue.empty());
   client.queues.erase(place);
   drop_reference(client);
+}
+
+void Clients::forget_leaving() {
+  for (ClientQueue* queue = idle_.front(); queue != nullptr;) {
+    ClientQueue& idle = *queue;
+    queue = idle_.next(idle);
+    if (!idle.stream().service().leaves) continue;
+    idle_.remove(idle);
+    drop(idle);
+  }
 }
 
 void Clients::configure(std::vector<ClientOptions> options) {

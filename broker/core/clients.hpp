@@ -53,6 +53,9 @@ class Clients {
   /// A job refers to the queue no more. The queue and its client may be gone afterwards.
   void leave(ClientQueue& queue);
 
+  /// Forgets the queues without jobs in streams of services that leave.
+  void forget_leaving();
+
   /// Other options count from now on, for what is queued already too.
   void configure(std::vector<ClientOptions> options);
 

@@ -11,7 +11,7 @@
 #include "broker/core/clients.hpp"
 #include "broker/core/grouping.hpp"
 #include "broker/core/intrusive_list.hpp"
-#include "broker/core/orphan.hpp"
+#include "broker/core/owner.hpp"
 #include "broker/core/stream_reader.hpp"
 #include "broker/core/string_hash.hpp"
 #include "broker/core/timer_wheel.hpp"
@@ -24,15 +24,15 @@ struct Connection {
   std::string name;                ///< of the client its jobs are for where they name none
   Client* client = nullptr;        ///< that one, once there was such a job; a reference of the connection's
   std::size_t references = 0;      ///< jobs and waiters that will answer it
+  std::size_t waiters = 0;         ///< of these, requests that wait for jobs that were submitted before
   Grouping grouping;               ///< its max: the `batch` of its latest submit that said one
   ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
-  IntrusiveList<Orphan, &Orphan::hook> orphans;
+  IntrusiveList<Owner, &Owner::hook> owned;  ///< jobs that are cancelled when all like it are gone
   IntrusiveList<StreamReader, &StreamReader::hook> readers;
   /// Of the readers, the latest with each ref.
   absl::flat_hash_map<std::string, StreamReader*, StringHash, StringEqual> readers_by_ref;
-  bool unreachable = false;  ///< it seems gone: nothing waits for it
-  Timer timer{TimerOwner::connection,
-              this};  ///< set while it seems gone and has orphans: when they are cancelled
+  bool unreachable = false;                   ///< it seems gone: nothing waits for it
+  Timer timer{TimerOwner::connection, this};  ///< set while it seems gone and owns jobs: when it does no more
 };
 
 /// The connections that are owed an answer, and the lately idle ones up to a bound. ZeroMQ never says that a

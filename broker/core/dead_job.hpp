@@ -57,11 +57,14 @@ struct DeadJob {
   bool streams = false;         ///< it asked for a streamed answer
   bool timeout_stated = false;  ///< else it is the lane's
   std::uint16_t attempts_max = 0;
-  std::uint32_t retain_ms = 0;
+  std::int64_t retain_ms = 0;
   bool body_stored = false;  ///< the request's body is in the store alone
   Estimate estimate;         ///< of what an attempt costs
 
-  Blob request() const { return body.empty() ? Blob::borrow(text.get(JobText::body)) : body; }
+  /// Empty where it is in the store alone.
+  Blob request() const {
+    return body_stored ? Blob() : body.empty() ? Blob::borrow(text.get(JobText::body)) : body;
+  }
   /// What it counts for in the byte bounds.
   std::size_t bytes() const {
     return sizeof(DeadJob) + text.size() + body.size() + history.bytes() + client.size();

@@ -111,6 +111,13 @@ struct BodyRead {
   std::optional<Blob> body;
 };
 
+/// A result has been read back from the store; no record: it is not there any more.
+struct ResultRead {
+  std::uint64_t number;
+  std::optional<std::string_view> record;
+  Blob body;
+};
+
 /// The disk has no more room for new jobs, or has again.
 struct StoreFull {
   bool full;
@@ -142,6 +149,6 @@ using Event =
     std::variant<Submitted, ClientUnreachable, CancelAsked, StatusAsked, FetchAsked, SeenSaid, AdminAsked,
                  WorkerReady, ChunkReported, OutcomeReported, FailureReported, HeartbeatHeard, WorkerLeaving,
                  WorkerHeard, WorkerUnreachable, WorkerDisconnected, DrainAsked, OptionsChanged, BodyRead,
-                 StoreFull, StoreBehind, StoreStalled, StoodStill>;
+                 ResultRead, StoreFull, StoreBehind, StoreStalled, StoodStill>;
 
 }  // namespace lanemq::core

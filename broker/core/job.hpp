@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,7 @@
 #include "broker/core/estimates.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job_text.hpp"
-#include "broker/core/orphan.hpp"
+#include "broker/core/owner.hpp"
 #include "broker/core/record.hpp"
 #include "broker/core/stream_reader.hpp"
 #include "broker/core/time.hpp"
@@ -43,6 +44,26 @@ enum class JobState : std::uint8_t { queued, delayed, running, succeeded, failed
 
 std::string_view name_of(JobState state);
 
+/// How long a result is kept, in 4 bytes: beyond 24 days in whole seconds.
+class Retention {
+ public:
+  constexpr Retention() = default;
+  constexpr explicit Retention(std::int64_t ms)
+      : coded_(ms < kInSeconds ? static_cast<std::uint32_t>(std::max<std::int64_t>(ms, 0))
+                               : kInSeconds | static_cast<std::uint32_t>(std::min<std::int64_t>(
+                                                  (ms + 999) / 1000, kInSeconds - 1))) {}
+
+  constexpr std::int64_t ms() const {
+    return coded_ < kInSeconds ? std::int64_t{coded_} : std::int64_t{coded_ - kInSeconds} * 1000;
+  }
+  constexpr bool nothing() const { return coded_ == 0; }
+
+ private:
+  static constexpr std::uint32_t kInSeconds = std::uint32_t{1} << 31;
+
+  std::uint32_t coded_ = 0;
+};
+
 enum class ReplyMode : std::uint8_t { result, accepted, both };
 
 /// Somebody besides the submitter who is to hear how a job ends: a second submit of it, or a fetch that
@@ -52,6 +73,9 @@ struct Waiter {
   Job* job = nullptr;
   Connection* connection = nullptr;
   std::string envelope, ref;
+
+  /// What it counts for in the byte bounds.
+  std::size_t bytes() const { return sizeof(Waiter) + envelope.size() + ref.size(); }
 };
 
 /// How a job ended, where there is more to say than its body.
@@ -74,6 +98,22 @@ inline std::optional<Expected> stated(const Expected& expected) {
   return expected == Expected{} ? std::nullopt : std::optional(expected);
 }
 
+/// Of a body that is in the store alone: its size, in the place of the body.
+class StoredSize {
+ public:
+  explicit StoredSize(std::size_t size) : size_(static_cast<std::uint32_t>(size)) {}
+  /// Lives as long as this does.
+  Blob blob() const { return Blob::borrow({reinterpret_cast<const char*>(&size_), sizeof size_}); }
+  static std::size_t of(std::string_view text) {
+    std::uint32_t size = 0;
+    if (text.size() == sizeof size) std::memcpy(&size, text.data(), sizeof size);
+    return size;
+  }
+
+ private:
+  std::uint32_t size_;
+};
+
 /// What only a job has that is not in its queue: one that is delayed, or runs, or has ended and keeps its
 /// place. Millions may be queued, and do without. Lives in the JobTable.
 struct Away {
@@ -93,6 +133,7 @@ struct Away {
   std::uint8_t missing = 0;     ///< inventories in a row that did not list it
   bool reserved_place = false;  ///< the place it holds is a reserved worker's
   bool body_awaited = false;    ///< running, but its worker gets it when its body has been read back
+  std::uint32_t lent = 0;  ///< bytes of its body that was read back, until its worker says that it has it
 };
 
 static_assert(std::is_trivially_destructible_v<Away>);
@@ -111,7 +152,8 @@ struct Job final : Record {
     std::uint8_t missed = 0;               ///< a hand-over of it never arrived
     History history;                       ///< of its attempts
     std::unique_ptr<AnswerStream> answer;  ///< of one that asked for a stream
-    std::unique_ptr<Orphan> orphan;        ///< set where its client wants it cancelled when it is gone itself
+    /// Where its client wants it cancelled when nobody is left: those who are.
+    std::vector<std::unique_ptr<Owner>> owners;
   };
   /// What a job counts for in the byte bounds, besides its texts: the record, what stands behind it besides
   /// the texts, and its share of the indexes.
@@ -143,7 +185,7 @@ struct Job final : Record {
   std::unique_ptr<Extra> extra;
   Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
   ClientQueue* queue = nullptr;      ///< of its client in its stream
-  std::uint32_t retain_ms = 0;
+  Retention retain;
   JobState state : 3 = JobState::queued;
   ReplyMode reply : 2 = ReplyMode::result;
   bool client_named_it : 1 = false;
@@ -174,9 +216,14 @@ struct Job final : Record {
     if (!extra) extra = std::make_unique<Extra>();
     return *extra;
   }
-  /// The request's body; good for as long as the job is not changed.
+  /// The request's body where it is in memory; good for as long as the job is not changed.
   Blob body() const {
+    if (body_stored) return {};
     return extra && !extra->body.empty() ? extra->body : Blob::borrow(text.get(JobText::body));
+  }
+  /// Of the request's body, wherever that is.
+  std::size_t body_bytes() const {
+    return body_stored ? StoredSize::of(text.get(JobText::body)) : body().size();
   }
   /// What it is expected to take; nothing where none of its budgets counts tokens.
   Expected expected() const {

@@ -30,25 +30,60 @@ std::string_view Record::id() const {
 }
 
 Terminal KeptResult::terminal() const {
-  Terminal end{.id = id(),
-               .client_named_it = client_named_it,
-               .lane = lane,
-               .state = state,
-               .attempts = attempts,
-               .queued_ms = queued_ms,
-               .ran_ms = ran_ms,
-               .ending = extra ? extra->ending.get() : nullptr,
-               .body = Blob::borrow({texts() + id_size + model_size, body_size})};
+  Terminal end{
+      .id = id(),
+      .client_named_it = client_named_it,
+      .lane = lane,
+      .state = state,
+      .attempts = attempts,
+      .queued_ms = queued_ms,
+      .ran_ms = ran_ms,
+      .ending = extra ? extra->ending.get() : nullptr,
+      .body = Blob::borrow(body_loose ? std::string_view(loose_body(), body_bytes)
+                                      : std::string_view(texts() + id_size + model_size, body_size))};
   if (extra && !extra->body.empty()) end.body = extra->body;
   return end;
 }
 
+namespace {
+
+std::size_t bytes_of(const Ending& ending) {
+  return sizeof(Ending) + ending.message.size();
+}
+
+std::size_t bytes_of(const AnswerStream& answer) {
+  return sizeof(AnswerStream) + answer.kept_bytes();
+}
+
+}  // namespace
+
 std::size_t KeptResult::bytes() const {
-  std::size_t bytes = kRecordBytes + id_size + model_size + body_size;
+  std::size_t bytes = kRecordBytes + id_size + model_size + body_size + (body_loose ? body_bytes : 0);
   if (extra) bytes += sizeof(Extra) + extra->body.size() + (extra->dead ? extra->dead->bytes() : 0);
-  if (answer() != nullptr) bytes += sizeof(AnswerStream) + answer()->kept_bytes();
+  if (extra && extra->ending) bytes += bytes_of(*extra->ending);
+  if (answer() != nullptr) bytes += bytes_of(*answer());
   return bytes;
 }
+
+std::size_t KeptResult::loose_bytes() const {
+  if (!durable || body_stored) return 0;
+  std::size_t loose = body_loose ? body_bytes : 0;
+  if (!extra) return loose;
+  if (extra->dead) return 0;
+  loose += extra->body.size() + (extra->answer ? bytes_of(*extra->answer) : 0);
+  if (state != JobState::succeeded) return loose;
+  // Of the others a status says how they ended.
+  return loose + (extra->ending ? bytes_of(*extra->ending) : 0) + (apart() ? 0 : sizeof(Extra));
+}
+
+namespace {
+
+/// Whether a result's body stands behind its record.
+bool stands_behind(const KeptResults::Of& of, const Terminal& end) {
+  return end.body.size() <= (of.durable ? KeptResult::kInlineBytesMax : JobText::kBodyBytesMax);
+}
+
+}  // namespace
 
 KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
   return {.number = job.number,
@@ -60,12 +95,17 @@ KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
           .model = job.text.get(JobText::model)};
 }
 
-KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
-                             std::unique_ptr<AnswerStream> answer) {
+/// With its texts, and its body where that is small.
+KeptResult& KeptResults::make(const Of& of, const Terminal& end, bool in_arena) {
   const std::string_view model = of.model;
-  const bool small = end.body.size() <= JobText::kBodyBytesMax;
-  const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() + (small ? end.body.size() : 0);
-  KeptResult& kept = *::new (apart ? ::operator new(size) : arena_.allocate(size)) KeptResult;
+  const bool here = stands_behind(of, end);
+  const bool loose = !here && in_arena && end.body.size() <= JobText::kBodyBytesMax;
+  const std::size_t size = sizeof(KeptResult) + end.id.size() + model.size() +
+                           (here    ? end.body.size()
+                            : loose ? sizeof(const char*)
+                                    : 0);
+  KeptResult& kept = *::new (in_arena ? arena_.allocate(size) : ::operator new(size)) KeptResult;
+  kept.alone = !in_arena;
   kept.number = of.number;
   kept.attempt = of.attempt;
   kept.attempts = end.attempts;
@@ -81,6 +121,7 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
   kept.id_told = end.id_told;
   kept.id_size = static_cast<std::uint16_t>(end.id.size());
   kept.model_size = static_cast<std::uint16_t>(model.size());
+  kept.body_bytes = static_cast<std::uint32_t>(end.body.size());
   char* place = kept.texts();
   const auto put = [&](std::string_view text) {
     if (!text.empty()) std::memcpy(place, text.data(), text.size());
@@ -88,10 +129,22 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
   };
   put(end.id);
   put(model);
-  if (small) {
+  if (here) {
     kept.body_size = static_cast<std::uint16_t>(end.body.size());
     put(end.body.bytes());
+  } else if (loose) {
+    char* const body = static_cast<char*>(loose_bodies_.allocate(end.body.size()));
+    std::memcpy(body, end.body.bytes().data(), end.body.size());
+    std::memcpy(place, &body, sizeof body);
+    kept.body_loose = true;
   }
+  return kept;
+}
+
+KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
+                             std::unique_ptr<AnswerStream> answer) {
+  KeptResult& kept = make(of, end, !apart);
+  const bool small = stands_behind(of, end) || kept.body_loose;
   if (!small || ending || apart || answer) {
     kept.extra = std::make_unique<KeptResult::Extra>();
     kept.extra->ending = std::move(ending);
@@ -99,15 +152,105 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
     if (!small) kept.extra->body = end.body.owned();
     if (apart) kept.extra->apart = &kept;
   }
-  (apart ? apart_ : usual_).push_back(kept);
-  bytes_ += kept.bytes();
+  push_back(kept);
+  count(kept);
   return kept;
+}
+
+KeptResult& KeptResults::restore(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending,
+                                 const Restored& restored) {
+  KeptResult& kept = make(of, end, false);
+  const bool usual = !restored.dead && restored.due - restored.ended_at == retain_;
+  const bool small = stands_behind(of, end);
+  kept.body_bytes = static_cast<std::uint32_t>(restored.body_bytes);
+  kept.body_stored = end.body.size() < restored.body_bytes;
+  kept.due = TimerWheel::fires_at(restored.due);
+  if (kept.body_stored && kept.state == JobState::succeeded) ending = nullptr;
+  if (!small || ending || !usual) {
+    kept.extra = std::make_unique<KeptResult::Extra>();
+    kept.extra->ending = std::move(ending);
+    if (!small) kept.extra->body = end.body.owned();
+    if (!usual) kept.extra->apart = &kept;
+    kept.extra->ended_at = mark(restored.ended_at);
+  }
+  restored_.push_back(&kept);
+  count(kept);
+  return kept;
+}
+
+void KeptResults::count(const KeptResult& result) {
+  bytes_ += result.bytes();
+  loose_bytes_ += result.loose_bytes();
+  stored_bytes_ += bytes_in_store(result);
+}
+
+/// About: its row, and its share of the pages.
+std::size_t KeptResults::bytes_in_store(const KeptResult& result) const {
+  return result.durable ? KeptResult::kRecordBytes + result.id_size + result.model_size + result.body_bytes
+                        : 0;
+}
+
+void KeptResults::push_back(KeptResult& result) {
+  (result.apart() ? apart_ : usual_).push_back(result);
+  if (KeptResult*& next = next_loose_of(result); next == nullptr) next = &result;
+}
+
+void KeptResults::unlist(KeptResult& result) {
+  List& list = result.apart() ? apart_ : usual_;
+  if (KeptResult*& next = next_loose_of(result); next == &result) next = list.next(result);
+  list.remove(result);
+}
+
+KeptResult* KeptResults::oldest_of_all() const {
+  KeptResult* const usual = usual_.front();
+  KeptResult* const apart = apart_.front();
+  if (usual == nullptr || apart == nullptr) return usual != nullptr ? usual : apart;
+  return ended_at(*apart) < ended_at(*usual) ? apart : usual;
+}
+
+/// Those that have nothing loose are passed over once.
+KeptResult* KeptResults::find_loose(const List& list, KeptResult*& next) {
+  while (next != nullptr && next->loose_bytes() == 0)
+    next = list.next(*next);
+  return next;
+}
+
+/// They are freed in the order in which they were made: the oldest are left to the store first, and nothing
+/// leaves before them.
+void KeptResults::free_loose_body(KeptResult& result) {
+  if (!result.body_loose) return;
+  loose_bodies_.free_oldest(result.body_bytes);
+  result.body_loose = false;
+  result.pointer_behind = true;
+}
+
+bool KeptResults::unload_oldest() {
+  if (loose_bytes_ == 0) return false;
+  KeptResult* const usual = find_loose(usual_, next_loose_[0]);
+  KeptResult* const apart = find_loose(apart_, next_loose_[1]);
+  if (usual == nullptr && apart == nullptr) return false;
+  KeptResult& result =
+      apart == nullptr || (usual != nullptr && ended_at(*usual) <= ended_at(*apart)) ? *usual : *apart;
+  const std::size_t before = result.bytes();
+  loose_bytes_ -= result.loose_bytes();
+  free_loose_body(result);
+  result.body_stored = true;
+  if (result.extra) {
+    result.extra->body = {};
+    result.extra->answer = nullptr;
+    if (result.state == JobState::succeeded) result.extra->ending = nullptr;
+    if (!result.extra->ending && !result.apart()) result.extra = nullptr;
+  }
+  bytes_ -= before - result.bytes();
+  return true;
 }
 
 void KeptResults::bury(KeptResult& result, std::unique_ptr<DeadJob> job) {
   LANEMQ_CHECK(result.apart() && result.dead() == nullptr);
-  apart_.remove(result);
+  unlist(result);
   bytes_ -= result.bytes();
+  loose_bytes_ -= result.loose_bytes();
+  stored_bytes_ -= bytes_in_store(result);
   job->number = next_death_++;
   result.extra->dead = std::move(job);
   dead_.push_back(result);
@@ -118,23 +261,40 @@ std::unique_ptr<DeadJob> KeptResults::exhume(KeptResult& result) {
   dead_.remove(result);
   dead_bytes_ -= result.bytes();
   auto job = std::move(result.extra->dead);
-  apart_.push_back(result);
-  bytes_ += result.bytes();
+  push_back(result);
+  count(result);
   return job;
+}
+
+void KeptResults::shed_answer(KeptResult& result) {
+  dead_bytes_ -= result.bytes();
+  result.extra->answer = nullptr;
+  dead_bytes_ += result.bytes();
 }
 
 void KeptResults::remove(KeptResult& result) {
   LANEMQ_CHECK(result.apart() || &result == usual_.front());
-  (result.dead() != nullptr ? dead_ : result.apart() ? apart_ : usual_).remove(result);
+  if (result.dead() != nullptr)
+    dead_.remove(result);
+  else
+    unlist(result);
   destroy(result);
 }
 
 void KeptResults::destroy(KeptResult& result) {
-  const bool apart = result.apart();
-  const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size;
-  (result.dead() != nullptr ? dead_bytes_ : bytes_) -= result.bytes();
+  const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size +
+                           (result.body_loose || result.pointer_behind ? sizeof(const char*) : 0);
+  if (result.dead() != nullptr) {
+    dead_bytes_ -= result.bytes();
+  } else {
+    bytes_ -= result.bytes();
+    loose_bytes_ -= result.loose_bytes();
+    stored_bytes_ -= bytes_in_store(result);
+  }
+  free_loose_body(result);
+  const bool alone = result.alone;
   result.~KeptResult();
-  if (!apart) return arena_.free_oldest(size);
+  if (!alone) return arena_.free_oldest(size);
 #ifndef __clang_analyzer__  // it loses track of who points to whom in a list, and sees uses of what is gone
   ::operator delete(&result);
 #endif
@@ -146,6 +306,8 @@ KeptResults::~KeptResults() {
   while (KeptResult* const result = apart_.pop_front())
     destroy(*result);
   while (KeptResult* const result = dead_.pop_front())
+    destroy(*result);
+  for (KeptResult* const result : restored_)
     destroy(*result);
 }
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <lanemq/blob.hpp>
 #include <lanemq/error_table.hpp>
@@ -39,12 +44,17 @@ struct Terminal {
 struct KeptResult final : Record {
   /// What a result counts for in the byte bounds, besides its texts: this and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 128;
+  /// A larger body of a job that is in the store stands apart, to be left to it.
+  static constexpr std::size_t kInlineBytesMax = 256;
 
   Terminal terminal() const;
   std::string_view id() const { return {texts(), id_size}; }
   std::string_view model() const { return {texts() + id_size, model_size}; }
   /// What it counts for in the byte bounds. Does not change once it is kept.
   std::size_t bytes() const;
+
+  /// What of it the store alone can keep: its body, what is kept of a streamed answer, and how it succeeded.
+  std::size_t loose_bytes() const;
 
   /// Kept for a time of its own, not for the usual one.
   bool apart() const { return extra && extra->apart != nullptr; }
@@ -63,6 +73,7 @@ struct KeptResult final : Record {
     Blob body;                              ///< where too large to stand behind the record
     Timer timer{TimerOwner::result, this};  ///< for the holder to use, where it is kept apart
     KeptResult* apart = nullptr;            ///< the result itself, where it is kept for a time of its own
+    TimePoint ended_at{};                   ///< likewise
   };
 
   std::uint32_t attempt = 0;  ///< the last hand-over
@@ -71,31 +82,46 @@ struct KeptResult final : Record {
   JobState state = JobState::succeeded;
   ListHook<KeptResult> hook;  ///< among those of its kind
   TimePoint due{};            ///< when it is forgotten
-  const Service* service = nullptr;
+  Service* service = nullptr;
   Job* job = nullptr;  ///< set while the job's place is not free yet
   std::uint64_t body_hash = 0;
   std::unique_ptr<Extra> extra;
   std::uint32_t queued_ms = 0, ran_ms = 0;
   std::uint16_t id_size = 0, model_size = 0, body_size = 0;
   LaneIndex submitted_lane = 0;
-  bool client_named_it = false;
-  bool id_told = false;  ///< a client knows the job by its id
-  bool durable = false;  ///< it is in the store
+  bool client_named_it : 1 = false;
+  bool id_told : 1 = false;         ///< a client knows the job by its id
+  bool durable : 1 = false;         ///< it is in the store
+  bool body_stored : 1 = false;     ///< what is loose of it is there alone
+  bool alone : 1 = false;           ///< its memory is its own
+  bool body_loose : 1 = false;      ///< its body stands apart, where it can be left to the store
+  bool pointer_behind : 1 = false;  ///< it stood there, and what says where is still behind the record
+  std::uint32_t body_bytes = 0;     ///< of its body, wherever that is
 
  private:
   friend class KeptResults;
   KeptResult() : Record(true) {}
   ~KeptResult() = default;
 
+  /// Behind the record: its id, its model, and its body or where that is.
   const char* texts() const { return reinterpret_cast<const char*>(this + 1); }
   char* texts() { return reinterpret_cast<char*>(this + 1); }
+  const char* loose_body() const {
+    const char* body = nullptr;
+    std::memcpy(&body, texts() + id_size + model_size, sizeof body);
+    return body;
+  }
 };
+static_assert(sizeof(KeptResult) == 96);
 
 /// The results that are kept, the oldest first: those for the usual time, which leave in the order in which
 /// they came, those for a time of their own, and those of dead jobs. Owns them.
+///
+/// What is loose of those that are in the store may be left to it, the oldest first.
 class KeptResults {
  public:
-  KeptResults() = default;
+  /// `retain`: the usual time.
+  explicit KeptResults(Duration retain = {}) : retain_(retain) {}
   ~KeptResults();
   KeptResults(const KeptResults&) = delete;
   KeptResults& operator=(const KeptResults&) = delete;
@@ -106,7 +132,7 @@ class KeptResults {
     std::uint32_t attempt = 0;
     LaneIndex submitted_lane = 0;
     bool durable = false;
-    const Service* service = nullptr;
+    Service* service = nullptr;
     std::uint64_t body_hash = 0;
     std::string_view model;
   };
@@ -115,16 +141,50 @@ class KeptResults {
   /// bytes, else copied. `answer`: what is kept of a streamed one.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
                   std::unique_ptr<AnswerStream> answer = nullptr);
+  /// What of a result comes back besides what it was made of.
+  struct Restored {
+    std::size_t body_bytes =
+        0;  ///< where the end has no body: it is in the store alone, and what is loose besides
+    TimePoint ended_at{}, due{};
+    bool dead = false;  ///< it is going to be buried
+  };
+  /// The same of a result that an earlier life of the broker kept, in any order.
+  KeptResult& restore(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending,
+                      const Restored& restored);
+  /// Those that were restored are listed by their age; then `tell` is called with each.
+  template <class Tell>
+  void list_restored(Tell tell) {
+    std::stable_sort(restored_.begin(), restored_.end(), [this](const KeptResult* a, const KeptResult* b) {
+      return ended_at(*a) < ended_at(*b);
+    });
+    for (KeptResult* const result : std::exchange(restored_, {})) {
+      push_back(*result);
+      tell(*result);
+    }
+  }
   /// The result is that of a dead job from now on. Requires: it is apart and not dead yet.
   void bury(KeptResult& result, std::unique_ptr<DeadJob> job);
   /// The opposite: takes the job out of its result.
   std::unique_ptr<DeadJob> exhume(KeptResult& result);
+  /// What is kept of its streamed answer goes. Requires: it is dead.
+  void shed_answer(KeptResult& result);
   /// Destroys a result. Requires: it is apart, or the oldest of the others.
   void remove(KeptResult& result);
 
   /// The oldest of those for the usual time, null when there is none.
   KeptResult* oldest() const { return usual_.front(); }
   KeptResult* oldest_apart() const { return apart_.front(); }
+  /// Of both, the one whose job ended first.
+  KeptResult* oldest_of_all() const;
+  /// By what a result that is kept apart stands in one order with the others, whose times are those of
+  /// timers: when its job ended, to the millisecond.
+  TimePoint mark(TimePoint ended_at) const { return TimerWheel::fires_at(ended_at + retain_) - retain_; }
+  /// When its job ended, to the millisecond. Requires: it is not dead.
+  TimePoint ended_at(const KeptResult& result) const {
+    return result.apart() ? result.extra->ended_at : result.due - retain_;
+  }
+  /// Leaves what is loose of the oldest result to the store; false where nothing is.
+  bool unload_oldest();
   KeptResult* oldest_dead() const { return dead_.front(); }
   /// The dead one after it.
   KeptResult* next_dead(const KeptResult& result) const { return dead_.next(result); }
@@ -134,13 +194,32 @@ class KeptResults {
   /// What they count for in the byte bounds, without the dead.
   std::size_t bytes() const { return bytes_; }
   std::size_t dead_bytes() const { return dead_bytes_; }
+  /// Of these, what could be left to the store.
+  std::size_t loose_bytes() const { return loose_bytes_; }
+  /// What those in the store take there, about.
+  std::size_t stored_bytes() const { return stored_bytes_; }
 
  private:
-  void destroy(KeptResult& result);
+  using List = IntrusiveList<KeptResult, &KeptResult::hook>;
 
-  IntrusiveList<KeptResult, &KeptResult::hook> usual_, apart_, dead_;
-  FifoArena arena_;  // of the usual ones
-  std::size_t bytes_ = 0, dead_bytes_ = 0;
+  KeptResult& make(const Of& of, const Terminal& end, bool in_arena);
+  void destroy(KeptResult& result);
+  void push_back(KeptResult& result);
+  void free_loose_body(KeptResult& result);
+  void unlist(KeptResult& result);
+  void count(const KeptResult& result);
+  KeptResult*& next_loose_of(const KeptResult& result) { return next_loose_[result.apart() ? 1 : 0]; }
+  KeptResult* find_loose(const List& list, KeptResult*& next);
+  std::size_t bytes_in_store(const KeptResult& result) const;
+
+  Duration retain_;
+  List usual_, apart_, dead_;
+  FifoArena arena_;                    // of the usual ones
+  FifoArena loose_bodies_;             // of those of them that may be left to the store
+  std::vector<KeptResult*> restored_;  // that are in no list yet
+  // Of the usual ones and of those apart: the first that may have something loose; null: none has.
+  std::array<KeptResult*, 2> next_loose_{};
+  std::size_t bytes_ = 0, dead_bytes_ = 0, loose_bytes_ = 0, stored_bytes_ = 0;
   std::uint64_t next_death_ = 1;
 };
 

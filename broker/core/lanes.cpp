@@ -21,6 +21,10 @@ Stream& Lane::stream(Service& service, BudgetSet budgets) {
   return groups_.back()->stream(budgets);
 }
 
+void Lane::forget_leaving() {
+  std::erase_if(groups_, [](const auto& group) { return group->service().leaves; });
+}
+
 void Lane::update_ready(StreamGroup& group) {
   const bool is_ready = group.ready_at != StreamGroup::kNotReady;
   const bool should_be = !group.empty() && group.service().free_places > 0;

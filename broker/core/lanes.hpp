@@ -39,6 +39,9 @@ class Lane {
   /// The stream for jobs of a service under a set of budgets; made when it is first asked for.
   Stream& stream(Service& service, BudgetSet budgets);
 
+  /// Forgets the streams of services that leave. Requires: nothing refers to them.
+  void forget_leaving();
+
   /// A group of streams is ready while one of them is to be asked and its service has a free place of any
   /// kind.
   void update_ready(StreamGroup& group);
@@ -61,6 +64,7 @@ class Lane {
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   bool paused = false;        ///< by an operator
+  bool bodies_held = false;   ///< jobs whose bodies are in the store are not handed over for now
   bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on
   LaneCounters counters;
   Histogram wait, run;

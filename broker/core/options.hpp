@@ -116,14 +116,15 @@ struct Options {
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;
-  std::size_t jobs_max = 4'000'000;               ///< jobs of all states, kept results included
-  std::size_t memory_max = std::size_t{4} << 30;  ///< bytes of all jobs and kept results
-  std::size_t results_max = 10000;                ///< kept results
-  std::size_t results_bytes_max = std::size_t{256} << 20;
+  std::size_t jobs_max = 4'000'000;                        ///< jobs of all states, kept results included
+  std::size_t memory_max = std::size_t{4} << 30;           ///< bytes of all jobs and kept results
+  std::size_t results_max = 2'000'000;                     ///< kept results
+  std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory
+  std::size_t results_disk_max = std::size_t{4} << 30;     ///< of them in the store, about
   /// Of one streamed answer, for those who read it later; at least limits::stream_bytes_max.
   std::size_t stream_kept_bytes_max = std::size_t{1} << 20;
-  Duration retain = std::chrono::minutes(5);          ///< how long a result stays fetchable
-  std::size_t gone_max = 100000;                      ///< ids remembered whose results are no longer kept
+  Duration retain = std::chrono::hours(24);           ///< how long a result stays fetchable
+  std::size_t gone_max = 1'000'000;                   ///< ids remembered whose results are no longer kept
   Duration dead_retain = std::chrono::hours(24 * 7);  ///< how long a dead job is kept
   /// Dead jobs and their bytes, which make no way for new work: in any case no more than a quarter of
   /// jobs_max and of memory_max. With dead_max 0 none are kept.

@@ -53,10 +53,11 @@ struct Notice {
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: of `what`, and what counts
 };
 
-/// The body of a job that is wanted from the store.
+/// The body of a job that is wanted from the store, or a result.
 struct BodyWanted {
   std::uint64_t number = 0;
-  bool awaited = false;  ///< it was handed over; else it soon will be
+  bool awaited = false;    ///< it was handed over, or somebody asks for the result; else it soon will be
+  bool of_result = false;  ///< its record, too
 };
 
 /// What a turn wants done, in order, which each peer sees: a message joins the one before it to the same

@@ -19,6 +19,7 @@ struct Stats {
   std::uint64_t workers_returned = 0;  ///< whose connection was lost, and who came back by another
   std::uint64_t workers_refused = 0;
   std::uint64_t results_evicted = 0;  ///< kept results forgotten before their time, for room
+  std::uint64_t results_read = 0;     ///< read back from the store for who asked
   std::uint64_t dead_evicted = 0;     ///< dead jobs forgotten before their time, for room
   std::uint64_t jobs_redriven = 0;
   std::uint64_t jobs_adopted = 0;       ///< after a restart, that their workers still ran

@@ -34,7 +34,7 @@ struct StoredState {
   std::uint16_t attempts = 0, attempts_max = 0;
   std::uint8_t crashes = 0;
   std::uint32_t input_tokens = 0, output_tokens = 0, raw_input = 0;
-  std::uint32_t retain_ms = 0;
+  std::int64_t retain_ms = 0;
   std::uint64_t body_hash = 0;
   std::string_view lane;    ///< where it is not that of its record
   std::string_view key;     ///< running: which one of its budget's it has

@@ -71,8 +71,9 @@ void Stream::remove(Job& job) {
 
 void Stream::update(ClientQueue& queue) {
   const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
-  const bool should =
-      !queue.empty() && !queue.client().at_limit() && !(lane().disk_stalled && queue.oldest()->durable);
+  const bool should = !queue.empty() && !queue.client().at_limit() &&
+                      !(lane().disk_stalled && queue.oldest()->durable) &&
+                      !(lane().bodies_held && queue.oldest()->body_stored);
   if (!should) {
     if (takes_turns) turns_.remove(queue);
     weight_ -= queue.weight_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -28,8 +29,11 @@ struct StreamReader {
   TimePoint silent_since{};      ///< while it has taken less than it was sent
   TimePoint until = kNever;      ///< of a fetch: when it is told how far the job is
   bool told = false;             ///< it got its first chunk
+  bool joined = false;           ///< not by the job's first submit, whose reader counts with the job
   bool waits = false;            ///< it was promised `accepted` before, which waits for the disk
 
+  /// What one that joined counts for in the byte bounds.
+  std::size_t bytes() const { return sizeof(StreamReader) + envelope.size() + ref.size(); }
   std::int64_t unseen() const { return next - 1 - seen; }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -25,6 +26,11 @@ __extension__ using Int128 = __int128;
 
 inline std::int64_t to_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+/// In 32 bits: what lasted longer than 49 days is said to have lasted so long.
+inline std::uint32_t to_ms32(Duration duration) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(to_ms(duration), 0, UINT32_MAX));
 }
 
 }  // namespace lanemq::core

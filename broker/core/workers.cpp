@@ -61,11 +61,16 @@ void Workers::remove(Worker& worker) {
   by_number_.erase(worker.number);
 }
 
-Service* Workers::service(std::string_view name, std::size_t services_max) {
+Service* Workers::find_service(std::string_view name) const {
   const auto place = services_.find(name);
-  if (place != services_.end()) return place->second.get();
-  if (services_.size() >= services_max) return nullptr;
-  return services_.emplace(name, std::make_unique<Service>(std::string(name))).first->second.get();
+  return place == services_.end() ? nullptr : place->second.get();
+}
+
+Service& Workers::service(std::string_view name) {
+  if (Service* const known = find_service(name)) return *known;
+  Service& made = *services_.emplace(name, std::make_unique<Service>(std::string(name))).first->second;
+  unused_.push_back(made);
+  return made;
 }
 
 void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
@@ -105,13 +110,16 @@ void Workers::update(Worker& worker) {
 void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes,
                     std::uint32_t capacity) {
   if (worker.listed) unlist(worker);
-  for (const auto& place : worker.places)
+  for (const auto& place : worker.places) {
     --place->service->workers;
+    release(*place->service);
+  }
   worker.places.clear();
   worker.lanes = lanes;
   worker.capacity = capacity;
   for (Service* service : services) {
     ++service->workers;
+    use(*service);
     auto place = std::make_unique<Place>();
     place->worker = &worker;
     place->service = service;

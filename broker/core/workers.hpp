@@ -46,7 +46,10 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::vector<StreamGroup*> groups;             ///< its streams, by lane
+  std::size_t uses = 0;              ///< workers, jobs, kept results, an operator's pause: kept by Workers
+  ListHook<Service> unused_hook;     ///< listed while there are none
+  bool leaves = false;               ///< it is about to be forgotten
+  std::vector<StreamGroup*> groups;  ///< its streams, by lane
   IntrusiveList<Place, &Place::hook> general;   ///< of workers that take every lane, least lately used first
   IntrusiveList<Place, &Place::hook> reserved;  ///< of workers that take only some lanes, likewise
   std::size_t free_places = 0;                  ///< of all its workers
@@ -119,8 +122,27 @@ class Workers {
   std::size_t size() const { return by_number_.size(); }
   const std::map<std::uint64_t, std::unique_ptr<Worker>>& all() const { return by_number_; }
 
-  /// The service of that name; made when it is first asked for. Null when there are `services_max`.
-  Service* service(std::string_view name, std::size_t services_max);
+  /// The service of that name, null where it is not known.
+  Service* find_service(std::string_view name) const;
+  /// The same, made where it is not known.
+  Service& service(std::string_view name);
+  /// Somebody has to do with the service, or no longer: without any it may be forgotten.
+  void use(Service& service) {
+    if (service.uses++ == 0) unused_.remove(service);
+  }
+  void release(Service& service) {
+    LANEMQ_CHECK(service.uses > 0);
+    if (--service.uses == 0) unused_.push_back(service);
+  }
+  std::size_t unused() const { return unused_.size(); }
+  /// The one that has been unused longest, null where there is none; it leaves, and nobody may use it.
+  Service* take_unused() {
+    Service* const service = unused_.pop_front();
+    if (service != nullptr) service->leaves = true;
+    return service;
+  }
+  /// Requires: it was taken as unused, and nothing refers to it.
+  void forget(const Service& service) { services_.erase(services_.find(service.name)); }
   const std::map<std::string, std::unique_ptr<Service>, std::less<>>& services() const { return services_; }
 
   /// Replaces what a worker offers.
@@ -150,6 +172,7 @@ class Workers {
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_session_;
   std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
   std::map<std::string, std::unique_ptr<Service>, std::less<>> services_;
+  IntrusiveList<Service, &Service::unused_hook> unused_;  // the longest unused first
   std::uint64_t next_number_ = 1;
 };
 

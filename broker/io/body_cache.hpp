@@ -20,15 +20,21 @@ class BodyCache {
 
   /// Whether it is here, or was asked for and is on its way.
   bool expects(std::uint64_t number) const { return bodies_.contains(number); }
+  /// Those that are here or expected.
+  std::size_t size() const { return bodies_.size(); }
   void expect(std::uint64_t number) {
     bodies_.emplace(number, std::nullopt);
     order_.push_back(number);
   }
-  /// It has come; the oldest make way.
-  void put(std::uint64_t number, const Blob& body) {
+  /// It has come; the oldest make way. None: its job is over, and it is not expected any more.
+  void put(std::uint64_t number, const std::optional<Blob>& body) {
     const auto place = bodies_.find(number);
     if (place == bodies_.end()) return;
-    bytes_ += body.size();
+    if (!body) {
+      take(number);
+      return;
+    }
+    bytes_ += body->size();
     place->second = body;
     while (bytes_ > bytes_max_ && order_.size() > 1)
       forget_oldest();

@@ -24,6 +24,10 @@ class MemoryStore final : public Store {
     for (const std::uint64_t number : numbers)
       bodies_.push_back({.number = number, .body = {}});
   }
+  void read_results(const std::vector<std::uint64_t>& numbers) override {
+    for (const std::uint64_t number : numbers)
+      bodies_.push_back({.number = number, .body = {}, .of_result = true});
+  }
   void take_bodies(std::vector<StoredBody>& bodies) override {
     bodies.insert(bodies.end(), bodies_.begin(), bodies_.end());
     bodies_.clear();

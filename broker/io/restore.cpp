@@ -45,8 +45,9 @@ class Reader final : public StoreReader {
                    std::optional<std::string_view> body, std::size_t body_bytes) override {
     return broker_.restore_job(number, state, record, body, body_bytes, time_);
   }
-  Result<void> result(std::uint64_t number, std::string_view record, Blob body) override {
-    return broker_.restore_result(number, record, body, time_);
+  Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
+                      std::size_t body_bytes) override {
+    return broker_.restore_result(number, record, body, body_bytes, time_);
   }
 
  private:

@@ -384,11 +384,16 @@ void Server::read_store(core::TimePoint now) {
   if (reading_ > 0) store_->take_bodies(read_);
   reading_ -= read_.size();
   for (const StoredBody& body : read_) {
-    if (awaited_.erase(body.number) > 0) {
+    if (body.of_result) {
+      broker_.handle(core::ResultRead{body.number,
+                                      body.body ? std::optional<std::string_view>(body.record) : std::nullopt,
+                                      body.body.value_or(Blob())},
+                     now);
+    } else if (awaited_.erase(body.number) > 0) {
       bodies_.take(body.number);
       broker_.handle(core::BodyRead{body.number, body.body}, now);
-    } else if (body.body) {
-      bodies_.put(body.number, *body.body);
+    } else {
+      bodies_.put(body.number, body.body);
     }
   }
   read_.clear();
@@ -400,6 +405,10 @@ void Server::read_store(core::TimePoint now) {
 void Server::read_bodies(core::TimePoint now) {
   std::vector<core::BodyWanted>& wanted = broker_.outbox().reads;
   for (const core::BodyWanted& body : wanted) {
+    if (body.of_result) {
+      wanted_results_.push_back(body.number);
+      continue;
+    }
     const bool asked = bodies_.expects(body.number);
     if (body.awaited) {
       if (const auto found = bodies_.take(body.number)) {
@@ -429,10 +438,11 @@ void Server::commit(core::TimePoint now) {
   if (!writes.empty()) ticket_ = store_->submit(writes);
   if (notes) notes_ticket_ = ticket_;
   if (watched) watched_notes_ = ticket_;
-  if (wanted_.empty()) return;
+  reading_ += wanted_.size() + wanted_results_.size();
   store_->read(wanted_);
-  reading_ += wanted_.size();
   wanted_.clear();
+  store_->read_results(wanted_results_);
+  wanted_results_.clear();
 }
 
 bool Server::has_committed() const {

@@ -189,7 +189,8 @@ class Server {
   StoreCondition condition_ = StoreCondition::good;
   BodyCache bodies_;
   std::vector<std::uint64_t> wanted_;  // bodies to ask for
-  std::size_t reading_ = 0;            // bodies that were asked for and have not come
+  std::vector<std::uint64_t> wanted_results_;
+  std::size_t reading_ = 0;  // bodies that were asked for and have not come
   std::vector<StoredBody> read_;
   absl::flat_hash_set<std::uint64_t> awaited_;  // bodies that somebody waits for
   std::optional<BackupAsked> backup_;

@@ -46,11 +46,16 @@ Outcome<StoreRows> StoreRows::prepare(sqlite::Database& database) {
       {&rows.rename_body_, "UPDATE body SET number = ? WHERE number = ?"},
       {&rows.erase_job_, "DELETE FROM job WHERE number = ?"},
       {&rows.erase_body_, "DELETE FROM body WHERE number = ?"},
-      {&rows.insert_result_, "INSERT INTO result (number, checksum, record, body) VALUES (?, ?, ?, ?)"},
+      {&rows.insert_result_,
+       "INSERT INTO result (number, checksum, record, body, body_bytes) VALUES (?, ?, ?, ?, ?)"},
+      {&rows.insert_result_body_, "INSERT INTO result_body (number, checksum, bytes) VALUES (?, ?, ?)"},
       {&rows.erase_result_, "DELETE FROM result WHERE number = ?"},
+      {&rows.erase_result_body_, "DELETE FROM result_body WHERE number = ?"},
       {&rows.put_note_, "INSERT OR REPLACE INTO note (name, checksum, record) VALUES (?, ?, ?)"},
       {&rows.read_job_, "SELECT record, body, body_bytes, checksum FROM job WHERE number = ?"},
       {&rows.read_body_, "SELECT bytes, checksum FROM body WHERE number = ?"},
+      {&rows.read_result_, "SELECT record, body, body_bytes, checksum FROM result WHERE number = ?"},
+      {&rows.read_result_body_, "SELECT bytes, checksum FROM result_body WHERE number = ?"},
   };
   for (const auto& [statement, sql] : statements) {
     auto prepared = database.prepare(sql);
@@ -82,14 +87,11 @@ Outcome<void> StoreRows::apply(const Writes& writes, const Write& write) {
       erase_body_.bind(1, key(write.number));
       return erase_job_.run().and_then([&] { return erase_body_.run(); });
     case Write::Kind::insert_result:
-      insert_result_.bind(1, key(write.number));
-      insert_result_.bind(2, result_checksum(write.number, record, writes.body(write)));
-      insert_result_.bind(3, record);
-      insert_result_.bind(4, writes.body(write));
-      return insert_result_.run();
+      return insert_result(writes, write);
     case Write::Kind::erase_result:
       erase_result_.bind(1, key(write.number));
-      return erase_result_.run();
+      erase_result_body_.bind(1, key(write.number));
+      return erase_result_.run().and_then([&] { return erase_result_body_.run(); });
     case Write::Kind::put_note:
       put_note_.bind_text(1, writes.state(write));
       put_note_.bind(2, note_checksum(writes.state(write), record));
@@ -118,6 +120,23 @@ Outcome<void> StoreRows::insert_job(const Writes& writes, const Write& write) {
   insert_body_.bind(2, body_checksum(body));
   insert_body_.bind(3, body);
   return insert_body_.run();
+}
+
+Outcome<void> StoreRows::insert_result(const Writes& writes, const Write& write) {
+  const std::string_view body = writes.body(write);
+  const std::string_view record = writes.record(write);
+  const std::string_view row_body = in_row(body.size()) ? body : std::string_view();
+  const std::size_t apart_bytes = body.size() - row_body.size();
+  insert_result_.bind(1, key(write.number));
+  insert_result_.bind(2, result_checksum(write.number, record, row_body, apart_bytes));
+  insert_result_.bind(3, record);
+  insert_result_.bind(4, row_body);
+  insert_result_.bind(5, static_cast<std::int64_t>(apart_bytes));
+  if (auto done = insert_result_.run(); !done || apart_bytes == 0) return done;
+  insert_result_body_.bind(1, key(write.number));
+  insert_result_body_.bind(2, body_checksum(body));
+  insert_result_body_.bind(3, body);
+  return insert_result_body_.run();
 }
 
 Outcome<void> StoreRows::rename_job(const Writes& writes, const Write& write) {
@@ -164,6 +183,31 @@ Outcome<std::optional<Blob>> StoreRows::body(std::uint64_t number) {
   read_body_.reset();
   if (!same) return damaged(row_name("the body of job", key(number)));
   return body;
+}
+
+Outcome<std::optional<StoreRows::ResultRow>> StoreRows::result(std::uint64_t number) {
+  read_result_.bind(1, key(number));
+  const auto row = read_result_.step();
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return std::optional<ResultRow>();
+  ResultRow result{.record = std::string(read_result_.bytes(0)), .body = Blob::copy(read_result_.bytes(1))};
+  const auto apart_bytes = static_cast<std::size_t>(read_result_.integer(2));
+  const bool believed =
+      result_checksum(number, result.record, result.body.bytes(), apart_bytes) == read_result_.integer(3);
+  read_result_.reset();
+  if (!believed) return damaged(row_name("result", key(number)));
+  if (apart_bytes == 0) return std::optional(std::move(result));
+
+  read_result_body_.bind(1, key(number));
+  const auto apart = read_result_body_.step();
+  if (!apart) return tl::unexpected(apart.error());
+  if (!*apart) return damaged(row_name("the body of result", key(number)));
+  const std::string_view bytes = read_result_body_.bytes(0);
+  const bool same = bytes.size() == apart_bytes && body_checksum(bytes) == read_result_body_.integer(1);
+  if (same) result.body = Blob::copy(bytes);
+  read_result_body_.reset();
+  if (!same) return damaged(row_name("the body of result", key(number)));
+  return std::optional(std::move(result));
 }
 
 namespace {
@@ -215,9 +259,12 @@ Result<void> StoreRows::tell(StoreReader& reader, const std::string& path) {
   const auto result = [&](const Row& row) -> Result<void> {
     const std::int64_t number = row.integer(0);
     const std::string_view record = row.bytes(1), body = row.bytes(2);
-    if (result_checksum(static_cast<std::uint64_t>(number), record, body) != row.integer(3))
+    const auto apart_bytes = static_cast<std::size_t>(row.integer(3));
+    if (result_checksum(static_cast<std::uint64_t>(number), record, body, apart_bytes) != row.integer(4))
       return not_believed(path, row_name("result", number));
-    return reader.result(static_cast<std::uint64_t>(number), record, Blob::copy(body));
+    if (apart_bytes > 0)
+      return reader.result(static_cast<std::uint64_t>(number), record, std::nullopt, apart_bytes);
+    return reader.result(static_cast<std::uint64_t>(number), record, body, body.size());
   };
   return for_rows(*database_, path, "SELECT name, record, checksum FROM note ORDER BY name", note)
       .and_then([&] {
@@ -227,7 +274,8 @@ Result<void> StoreRows::tell(StoreReader& reader, const std::string& path) {
                         job);
       })
       .and_then([&] {
-        return for_rows(*database_, path, "SELECT number, record, body, checksum FROM result ORDER BY number",
+        return for_rows(*database_, path,
+                        "SELECT number, record, body, body_bytes, checksum FROM result ORDER BY number",
                         result);
       });
 }

@@ -35,12 +35,20 @@ class StoreRows {
   /// written.
   sqlite::Outcome<std::optional<Blob>> body(std::uint64_t number);
 
+  /// A result; none: there is none of that number. A fault likewise.
+  struct ResultRow {
+    std::string record;
+    Blob body;
+  };
+  sqlite::Outcome<std::optional<ResultRow>> result(std::uint64_t number);
+
   /// Tells everything: notes, jobs, results. An error names `path`.
   Result<void> tell(StoreReader& reader, const std::string& path);
 
  private:
   explicit StoreRows(sqlite::Database& database) : database_(&database) {}
   sqlite::Outcome<void> insert_job(const core::Writes& writes, const core::Write& write);
+  sqlite::Outcome<void> insert_result(const core::Writes& writes, const core::Write& write);
   sqlite::Outcome<void> rename_job(const core::Writes& writes, const core::Write& write);
   sqlite::Outcome<void> run_on_one(sqlite::Statement& statement, std::uint64_t number);
 
@@ -48,8 +56,8 @@ class StoreRows {
   sqlite::Statement begin_, commit_, rollback_;
   sqlite::Statement insert_job_, insert_body_, update_job_, rename_job_, rename_body_, erase_job_,
       erase_body_;
-  sqlite::Statement insert_result_, erase_result_, put_note_;
-  sqlite::Statement read_job_, read_body_;
+  sqlite::Statement insert_result_, insert_result_body_, erase_result_, erase_result_body_, put_note_;
+  sqlite::Statement read_job_, read_body_, read_result_, read_result_body_;
 };
 
 }  // namespace lanemq::io

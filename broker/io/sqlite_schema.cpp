@@ -22,6 +22,9 @@ constexpr const char* kSteps[] = {
        CREATE TABLE result (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL,
                             body BLOB NOT NULL) STRICT;
        CREATE TABLE note (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;)",
+    // Results are kept for long: their bodies are read when somebody asks. body_bytes: of one that is apart.
+    R"(ALTER TABLE result ADD COLUMN body_bytes INTEGER NOT NULL DEFAULT 0;
+       CREATE TABLE result_body (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;)",
 };
 
 /// Files up to this size are checked page by page at the start; larger ones as far as the start reads them,
@@ -287,8 +290,11 @@ std::int64_t body_checksum(std::string_view body) {
   return hash(body, 0);
 }
 
-std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body) {
-  return hash(body, static_cast<std::uint64_t>(hash(record, number)));
+std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body,
+                             std::size_t apart_bytes) {
+  const std::int64_t sum = hash(body, static_cast<std::uint64_t>(hash(record, number)));
+  // As older versions wrote it, where the body is in the row.
+  return apart_bytes == 0 ? sum : hash({}, static_cast<std::uint64_t>(sum) + apart_bytes);
 }
 
 std::int64_t note_checksum(std::string_view name, std::string_view record) {

@@ -14,9 +14,9 @@ namespace lanemq::io {
 /// What a store's file is, and how one is opened: the tables, the version, what is refused.
 ///
 /// Tables: `job` (number, state, record, body), `body` (those that are too large to be dragged along when the
-/// jobs are read at the start), `result` and `note`. There is no index: order, deadlines and ids live in the
-/// broker's memory, the file is what it recovers from. Each row carries checksums: what comes back is what
-/// was written, or an error.
+/// jobs are read at the start), `result`, `result_body` likewise, and `note`. There is no index: order,
+/// deadlines and ids live in the broker's memory, the file is what it recovers from. Each row carries
+/// checksums: what comes back is what was written, or an error.
 
 /// Bodies over this size are in a table of their own.
 inline constexpr std::size_t kBodyInRowBytesMax = 1024;
@@ -46,7 +46,9 @@ std::int64_t state_checksum(std::uint64_t number, std::string_view state);
 /// Of what never changes of a job; `body`: empty where it is in the table of bodies.
 std::int64_t job_checksum(std::string_view record, std::string_view body, std::size_t body_bytes);
 std::int64_t body_checksum(std::string_view body);
-std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body);
+/// `apart_bytes`: of a body in the table of results' bodies; then `body` is empty.
+std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body,
+                             std::size_t apart_bytes);
 std::int64_t note_checksum(std::string_view name, std::string_view record);
 
 }  // namespace lanemq::io

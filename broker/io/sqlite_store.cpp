@@ -166,12 +166,20 @@ std::uint64_t SqliteStore::submit(core::Writes& writes) {
 }
 
 void SqliteStore::read(const std::vector<std::uint64_t>& numbers) {
+  ask(numbers, false);
+}
+
+void SqliteStore::read_results(const std::vector<std::uint64_t>& numbers) {
+  ask(numbers, true);
+}
+
+void SqliteStore::ask(const std::vector<std::uint64_t>& numbers, bool of_result) {
   if (numbers.empty()) return;
   start_thread();
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint64_t number : numbers)
-      asked_.push_back({.number = number, .after = submitted_});
+      asked_.push_back({.number = number, .after = submitted_, .of_result = of_result});
   }
   work_.notify_one();
 }
@@ -440,17 +448,34 @@ bool SqliteStore::can_read(const Asked& asked) const {
   return asked.after <= committed_.load(std::memory_order_relaxed);
 }
 
+sqlite::Outcome<StoredBody> SqliteStore::read_one(const Asked& asked) {
+  StoredBody found{.number = asked.number, .body = {}, .of_result = asked.of_result};
+  if (!asked.of_result) {
+    auto body = rows_.body(asked.number);
+    if (!body) return tl::unexpected(std::move(body.error()));
+    found.body = std::move(*body);
+    return found;
+  }
+  auto row = rows_.result(asked.number);
+  if (!row) return tl::unexpected(std::move(row.error()));
+  if (!*row) return found;
+  found.body = std::move((*row)->body);
+  found.record = std::move((*row)->record);
+  return found;
+}
+
 void SqliteStore::read_bodies() {
   std::size_t bytes = 0;
   while (found_.size() < kReadsPerCommit && bytes < kReadBytesPerCommit && !asks_.empty() && !failed()) {
     const Asked& asked = asks_.items[asks_.next];
     // On a disk without room that may take long: a job that is there can be read all the same.
     if (!can_read(asked) && !stuck_) break;
-    auto body = rows_.body(asked.number);
-    if (!body) return fail("while reading a job", body.error());
-    if (!*body && !can_read(asked)) break;
-    if (*body) bytes += (*body)->size();
-    found_.push_back({.number = asked.number, .body = std::move(*body)});
+    auto found = read_one(asked);
+    if (!found)
+      return fail(asked.of_result ? "while reading a result" : "while reading a job", found.error());
+    if (!found->body && !can_read(asked)) break;
+    if (found->body) bytes += found->body->size();
+    found_.push_back(std::move(*found));
     ++asks_.next;
   }
   if (found_.empty()) return;

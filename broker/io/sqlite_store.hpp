@@ -46,6 +46,7 @@ class SqliteStore final : public Store {
   std::uint64_t committed() const override { return committed_.load(std::memory_order_acquire); }
   std::size_t backlog_bytes() const override { return backlog_bytes_.load(std::memory_order_relaxed); }
   void read(const std::vector<std::uint64_t>& numbers) override;
+  void read_results(const std::vector<std::uint64_t>& numbers) override;
   void take_bodies(std::vector<StoredBody>& bodies) override;
   StoreCondition condition() const override { return condition_.load(std::memory_order_acquire); }
   std::string trouble() const override;
@@ -61,6 +62,7 @@ class SqliteStore final : public Store {
   struct Asked {
     std::uint64_t number;
     std::uint64_t after;
+    bool of_result = false;
   };
   /// What the store's thread has been given, in order; used up from the front.
   template <class T>
@@ -90,6 +92,8 @@ class SqliteStore final : public Store {
   sqlite::Outcome<void> commit(std::size_t count);
   void committed_now(std::size_t count);
   void not_committed(const sqlite::Fault& fault);
+  void ask(const std::vector<std::uint64_t>& numbers, bool of_result);
+  sqlite::Outcome<StoredBody> read_one(const Asked& asked);
   void read_bodies();
   bool can_read(const Asked& asked) const;
   void begin_asked_backup();

@@ -176,7 +176,8 @@ void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
   }
 }
 
-void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
+void write_counters(DocumentWriter& out, const core::Broker& broker, const TransportStats& transport) {
+  const core::Stats& stats = broker.stats();
   const std::pair<std::string_view, std::uint64_t> counters[] = {
       {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
       {"jobs_requeued_missing", stats.jobs_requeued_missing},
@@ -201,6 +202,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"slow_reader", stats.slow_readers},
       {"seen_unmatched", stats.seen_unmatched},
       {"results_evicted", stats.results_evicted},
+      {"results_read", stats.results_read},
       {"dead_evicted", stats.dead_evicted},
       {"jobs_redriven", stats.jobs_redriven},
       {"orphans_cancelled", stats.orphans_cancelled},
@@ -209,6 +211,7 @@ void write_counters(DocumentWriter& out, const core::Stats& stats, const Transpo
       {"sends_undeliverable", transport.sends_undeliverable},
       {"sends_dropped_slow", transport.sends_dropped_slow},
       {"backlog_bytes", transport.backlog_bytes},
+      {"lent_bytes", broker.lent_bytes()},
       {"store_backlog_bytes", transport.store_backlog_bytes},
   };
   out.map(std::size(counters));
@@ -238,10 +241,13 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, core:
   write_upstreams(out, broker, now);
   out.text("paused");
   write_pauses(out, broker.pauses());
-  out.text("results").map(2).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));
+  out.text("results").map(5).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));
   out.text("dead").integer(signed_of(broker.dead_jobs()));
+  out.text("bytes").integer(signed_of(broker.kept_bytes()));
+  out.text("disk_bytes").integer(signed_of(broker.kept_stored_bytes()));
+  out.text("ids_good_ms").integer(core::to_ms(broker.ids_good_for(now)));
   out.text("counters");
-  write_counters(out, broker.stats(), transport);
+  write_counters(out, broker, transport);
   out.text("turn_ms").map(2);
   out.text("max").number(ms_of(transport.turns.longest()));
   out.text("last_minute").number(ms_of(transport.turns.longest_of_last_minute(now)));

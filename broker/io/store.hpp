@@ -26,10 +26,12 @@ enum class StoreCondition : std::uint8_t {
   failed,  ///< what is on disk and what is in memory may differ: nothing is committed any more, for good
 };
 
-/// The body of a job that was read back.
+/// The body of a job that was read back, or a result.
 struct StoredBody {
   std::uint64_t number = 0;
-  std::optional<Blob> body;  ///< none: the store has no such job
+  std::optional<Blob> body;  ///< none: the store has no such job, or no such result
+  bool of_result = false;
+  std::string record{};  ///< of a result
 };
 
 /// Who hears what a store holds. Views live for the call; an error ends the reading and is load()'s.
@@ -40,7 +42,9 @@ class StoreReader {
   /// `body`: null where it was left in the store, since it is large.
   virtual Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                            std::optional<std::string_view> body, std::size_t body_bytes) = 0;
-  virtual Result<void> result(std::uint64_t number, std::string_view record, Blob body) = 0;
+  /// Likewise.
+  virtual Result<void> result(std::uint64_t number, std::string_view record,
+                              std::optional<std::string_view> body, std::size_t body_bytes) = 0;
 };
 
 /// Where accepted jobs outlive the broker. A turn's writes are committed before anything that depends on them
@@ -68,7 +72,9 @@ class Store {
 
   /// Asks for the bodies of jobs as they are after what was submitted before.
   virtual void read(const std::vector<std::uint64_t>& numbers) = 0;
-  /// Appends those that have been read since the last call.
+  /// Asks for results likewise.
+  virtual void read_results(const std::vector<std::uint64_t>& numbers) = 0;
+  /// Appends what has been read since the last call.
   virtual void take_bodies(std::vector<StoredBody>& bodies) = 0;
 
   virtual StoreCondition condition() const = 0;

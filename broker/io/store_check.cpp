@@ -47,8 +47,10 @@ class Counter final : public StoreReader {
     if (!body) apart_.push_back(number);
     return {};
   }
-  Result<void> result(std::uint64_t, std::string_view record, Blob body) override {
-    add(summary_.results, record.size() + body.size());
+  Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
+                      std::size_t body_bytes) override {
+    add(summary_.results, record.size() + (body ? body_bytes : 0));
+    if (!body) results_apart_.push_back(number);
     return {};
   }
   static void add(StoreSummary::Rows& rows, std::size_t bytes) {
@@ -57,10 +59,12 @@ class Counter final : public StoreReader {
   }
   /// Jobs whose bodies are apart.
   const std::vector<std::uint64_t>& apart() const { return apart_; }
+  /// Likewise results.
+  const std::vector<std::uint64_t>& results_apart() const { return results_apart_; }
 
  private:
   StoreSummary& summary_;
-  std::vector<std::uint64_t> apart_;
+  std::vector<std::uint64_t> apart_, results_apart_;
 };
 
 Result<void> check_bodies(StoreRows& rows, const std::vector<std::uint64_t>& numbers, StoreSummary& summary) {
@@ -68,6 +72,16 @@ Result<void> check_bodies(StoreRows& rows, const std::vector<std::uint64_t>& num
     const auto body = rows.body(number);
     if (!body) return not_whole(summary.path, body.error().message);
     Counter::add(summary.bodies, (*body)->size());
+  }
+  return {};
+}
+
+Result<void> check_results(StoreRows& rows, const std::vector<std::uint64_t>& numbers,
+                           StoreSummary& summary) {
+  for (const std::uint64_t number : numbers) {
+    const auto result = rows.result(number);
+    if (!result) return not_whole(summary.path, result.error().message);
+    summary.results.bytes += (*result)->body.size();
   }
   return {};
 }
@@ -103,6 +117,13 @@ Result<StoreSummary> check_store(const StoreOptions& options) {
   if (const auto told = rows->tell(counter, *path); !told) return tl::unexpected(told.error());
   if (const auto checked = check_bodies(*rows, counter.apart(), summary); !checked)
     return tl::unexpected(checked.error());
+  if (const auto checked = check_results(*rows, counter.results_apart(), summary); !checked)
+    return tl::unexpected(checked.error());
+  const auto results = database->integer("SELECT count(*) FROM result_body");
+  if (!results) return not_whole(*path, results.error().message);
+  if (static_cast<std::uint64_t>(*results) != counter.results_apart().size())
+    return not_whole(*path, std::to_string(*results) + " bodies of results are there for " +
+                                std::to_string(counter.results_apart().size()) + " that have one");
   const auto bodies = database->integer("SELECT count(*) FROM body");
   if (!bodies) return not_whole(*path, bodies.error().message);
   if (static_cast<std::uint64_t>(*bodies) != summary.bodies.count)

@@ -165,7 +165,10 @@ class Counter final : public io::StoreReader {
     ++jobs;
     return {};
   }
-  Result<void> result(std::uint64_t, std::string_view, Blob) override { return {}; }
+  Result<void> result(std::uint64_t, std::string_view, std::optional<std::string_view>,
+                      std::size_t) override {
+    return {};
+  }
   std::size_t jobs = 0;
 };
 

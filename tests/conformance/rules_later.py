@@ -176,13 +176,25 @@ def jobs_of_clients_that_stay_are_no_orphans(room):
 # ---- gone ---------------------------------------------------------------------------------------------------
 
 
-@rule("Error codes", broker=("--set", "results_max=2"))
+@rule("Same id", broker=("--set", "results_max=2"))
+def what_made_way_does_not_run_again(room):
+    """A submit with the id of a job that succeeded, and whose answer made way before its time, is error gone, and
+    nothing runs."""
+    client, worker = room.client(), room.worker()
+    for number in range(3):
+        worker.echo(room.running(worker, client, id=room.id(str(number))))
+        client.get("result")
+    expect_error(client.ask("submit", {"service": room.service, "id": room.id("0")}), "gone")
+    expect([message for message in worker.fence() if message.op == "job"], [], "what the worker is given")
+
+
+@rule("Error codes")
 def gone_is_not_not_found(room):
     """gone: known once and no longer kept; not_found: never known. An id that is gone may be used for a new
     job."""
     client, worker = room.client(), room.worker()
-    for number in range(3):
-        worker.echo(room.running(worker, client, id=room.id(str(number))))
+    for number in range(2):
+        worker.echo(room.running(worker, client, id=room.id(str(number)), retain_ms=0))
         client.get("result")
     expect_error(client.fetch(room.id("never")), "not_found")
     worker.hand_in(room.running(worker, client, id=room.id("0"), body=b"other"), body=b"new answer")

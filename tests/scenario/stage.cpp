@@ -113,6 +113,10 @@ void Stage::set_option(Words words) {
     options_.stream_kept_bytes_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("results_max"))
     options_.results_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("results_bytes_max"))
+    options_.results_bytes_max = static_cast<std::size_t>(parse_number(*value));
+  if (const auto value = words.take("results_disk_max"))
+    options_.results_disk_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("dead_retain")) options_.dead_retain = parse_duration(*value);
   if (const auto value = words.take("dead_max"))
     options_.dead_max = static_cast<std::size_t>(parse_number(*value));
@@ -167,13 +171,20 @@ void Stage::set_commits(bool on) {
 /// The end of a turn as the adapter has it: what was written goes to the store.
 void Stage::write() {
   core::Outbox& outbox = broker_->outbox();
-  for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {}))
-    if (wanted.awaited) broker_->handle(core::BodyRead{wanted.number, written_.body(wanted.number)}, now_);
+  std::vector<std::uint64_t> results;
+  for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {})) {
+    if (wanted.of_result)
+      results.push_back(wanted.number);
+    else if (wanted.awaited)
+      broker_->handle(core::BodyRead{wanted.number, written_.body(wanted.number)}, now_);
+  }
   if (!outbox.writes.empty() || broker_->has_notes()) {
     notes_watched_ = broker_->write_notes() || notes_watched_;
     written_.apply(outbox.writes);
     uncommitted_ = true;
   }
+  for (const std::uint64_t number : results)
+    broker_->handle(written_.result(number), now_);
   if (!commits_ || !uncommitted_) return;
   commit();
 }

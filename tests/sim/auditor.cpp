@@ -109,7 +109,7 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
              job.retain.count() > 0;
   if (job.dead) job.retain = std::max(job.retain, options_.dead_retain);
   deadlines_.erase({job.deadline, &job});
-  drop_orphan(job);
+  drop_owners(job);
   ended_.push_back(&job);
 }
 
@@ -175,10 +175,17 @@ Auditor::Expires Auditor::expires(const ModelJob& job) const {
 /// lowered limit can never grant; then it hands out. Called before what it handed out is looked at.
 void Auditor::end_silently() {
   if (std::exchange(ended_silently_, true)) return;
-  for (auto place = orphans_.begin(); place != orphans_.end();) {
-    const Orphans& orphans = (place++)->second;
-    if (!is_due(orphans.cancel_at)) continue;
-    for (ModelJob* job : std::vector<ModelJob*>(orphans.jobs)) {
+  std::vector<std::string> gone;
+  for (const auto& [address, orphans] : orphans_)
+    if (is_due(orphans.cancel_at)) gone.push_back(address);
+  for (const std::string& address : gone) {
+    const auto place = orphans_.find(address);
+    if (place == orphans_.end()) continue;  // what it owned has ended just now
+    for (ModelJob* job : std::vector<ModelJob*>(place->second.jobs)) {
+      if (job->owners.size() > 1) {
+        drop_owner(*job, address);  // it goes on for the others
+        continue;
+      }
       const bool or_else = expires(*job) != Expires::no || !job->must_end.empty();
       if (!or_else || chosen_end(*job) == "cancelled") end(*job, "cancelled", {});
     }
@@ -318,13 +325,15 @@ void Auditor::make_way(Kept which, std::size_t left, std::vector<ModelJob*>& wen
     violated(std::to_string(surplus) + what + " of " + std::to_string(all.size()) +
              " are forgotten for no reason, " + all.front()->name() + " perhaps; there are " +
              std::to_string(bytes_kept(which).most) + " bytes of them at most");
-  // Which results go is not judged yet: those with a time of their own have a line of their own.
-  const TimePoint last = dead ? all[surplus - 1]->ended_at : now_;
-  const auto surely = [&](const ModelJob& job) { return dead && job.ended_at < last; };
+  // Of results of one millisecond, too.
+  const auto age_of = [&](const ModelJob& job) { return dead ? job.ended_at : acts_at(job.ended_at); };
+  const TimePoint last = age_of(*all[surplus - 1]);
+  const auto surely = [&](const ModelJob& job) { return age_of(job) < last; };
   const auto go = [&](const auto& goes) {
     for (ModelJob* job : all) {
-      if (surplus == 0 || job->ended_at > last || !goes(*job)) continue;
+      if (surplus == 0 || age_of(*job) > last || !goes(*job)) continue;
       --surplus;
+      job->made_way = true;
       went.push_back(job);
       std::erase(kept_, job);
     }

@@ -96,8 +96,12 @@ class Auditor final : public Watcher {
   void accept_pending();
   void take(ModelJob& job);
   ModelStream& stream_of(const ModelJob& job);
-  void set_orphan(ModelJob& job, const std::string& address);
-  void drop_orphan(ModelJob& job);
+  void add_owner(ModelJob& job, const std::string& address);
+  void drop_owner(ModelJob& job, const std::string& address);
+  void drop_owners(ModelJob& job);
+  void shows_itself(const std::string& address);
+  bool ran_before(std::string_view id) const;
+  void heard_no_room(ModelRequest& asked, std::uint64_t ref);
   bool may_be_orphaned(const ModelJob& job) const;
   ModelRequest& asked_with(const std::string& address, wire::Raw ref);
   void heard_accepted(ModelRequest& asked, const wire::Accepted& accepted);

@@ -51,8 +51,7 @@ ModelJob* Auditor::known(std::string_view id) {
 void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req) {
   ModelRequest& asked = request(address, "submit", submit.ref, submit.id);
   // Who speaks is there.
-  if (const auto orphans = orphans_.find(address); orphans != orphans_.end())
-    orphans->second.cancel_at = core::kNever;
+  shows_itself(address);
   unreachable_.erase(address);
   std::size_t lane = 0;
   for (lane = 0; lane < options_.lanes.size(); ++lane)
@@ -76,8 +75,11 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     }
     asked.job = job;
     asked.duplicate = true;
-    if (!job->ended() && !job->orphan_of.empty()) set_orphan(*job, address);
+    const bool owns = !job->ended() && !job->owners.empty() && !job->owners.contains(address);
+    if (!job->ended() && !job->owners.empty()) add_owner(*job, address);
     if (!asked.terminal_due) return;
+    asked.waits = !job->ended();
+    asked.owns = owns;
     const std::uint64_t ref = immediate_;
     const bool reads = submit.stream && (job->streams || job->ended());
     if (reads && chunk_gone(asked, *job, 0)) return;
@@ -85,6 +87,13 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     if (!job->ended()) return reads ? void() : add_waiter(*job, ref);
     job->waiters.push_back(ref);
     ended_.push_back(job);  // its end is due in this step again
+    return;
+  }
+  const std::vector<std::string> went =
+      ran_before(submit.id) ? known_once(submit.id) : std::vector<std::string>();
+  if (went == std::vector<std::string>{"gone"}) {
+    asked.refusals = went;
+    asked.must_refuse = asked.terminal_due = true;
     return;
   }
   asked.delay_ms = submit.delay_ms.value_or(0);
@@ -115,12 +124,13 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.stated_cost = submit.cost;
   job.id_told = job.named || asked.accepted_due;
   job.attempts_max = static_cast<int>(submit.attempts_max.value_or(options_.attempts_max));
-  if (submit.orphan == "cancel") job.orphan_of = address;
+  if (submit.orphan == "cancel") job.owners.insert(address);
   job.streams = submit.stream;
   if (asked.terminal_due && job.streams) add_reader(job, immediate_, 0);
   if (asked.terminal_due && !job.streams) job.submit_ref = immediate_;
   expect(job, submit.cost);
   may_be_refused(asked, job);
+  if (contains(went, "gone")) asked.refusals.emplace_back("gone");
   if (!asked.must_refuse && unsatisfiable(job)) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
@@ -216,7 +226,8 @@ void Auditor::take(ModelJob& job) {
   deadlines_.emplace(job.deadline, &job);
   ++waiting_[job.lane];
   ++clients_[job.client].waiting;
-  if (!job.orphan_of.empty()) orphans_[job.orphan_of].jobs.push_back(&job);
+  for (const std::string& address : job.owners)
+    orphans_[address].jobs.push_back(&job);
   stream_of(job).waiting.insert(&job);
 }
 
@@ -233,28 +244,47 @@ void Auditor::client_unreachable(const std::string& address, TimePoint now) {
     orphans->second.cancel_at = now + kOrphanPause;
 }
 
-/// Its client has shown itself at the address.
-void Auditor::set_orphan(ModelJob& job, const std::string& address) {
-  drop_orphan(job);
-  job.orphan_of = address;
-  Orphans& orphans = orphans_[address];
-  orphans.jobs.push_back(&job);
-  orphans.cancel_at = core::kNever;
-  unreachable_.erase(address);
+/// Whoever took it for gone was wrong.
+void Auditor::shows_itself(const std::string& address) {
+  if (const auto orphans = orphans_.find(address); orphans != orphans_.end())
+    orphans->second.cancel_at = core::kNever;
 }
 
-void Auditor::drop_orphan(ModelJob& job) {
-  const auto orphans = orphans_.find(job.orphan_of);
+/// Its client asks for it from the address: it goes on for that, too.
+void Auditor::add_owner(ModelJob& job, const std::string& address) {
+  shows_itself(address);
+  unreachable_.erase(address);
+  if (job.owners.insert(address).second) orphans_[address].jobs.push_back(&job);
+}
+
+void Auditor::drop_owner(ModelJob& job, const std::string& address) {
+  job.owners.erase(address);
+  const auto orphans = orphans_.find(address);
   if (orphans == orphans_.end()) return;
   std::erase(orphans->second.jobs, &job);
   if (orphans->second.jobs.empty()) orphans_.erase(orphans);
-  job.orphan_of.clear();
 }
 
-/// Its client has been gone for so long that it may be cancelled for that in this step.
+void Auditor::drop_owners(ModelJob& job) {
+  while (!job.owners.empty())
+    drop_owner(job, std::string(*job.owners.begin()));
+}
+
+/// All its clients have been gone for so long that it may be cancelled for that in this step.
 bool Auditor::may_be_orphaned(const ModelJob& job) const {
-  const auto orphans = orphans_.find(job.orphan_of);
-  return advancing_ && orphans != orphans_.end() && orphans->second.cancel_at <= now_;
+  return advancing_ && !job.owners.empty() &&
+         std::all_of(job.owners.begin(), job.owners.end(), [&](const std::string& address) {
+           const auto orphans = orphans_.find(address);
+           return orphans != orphans_.end() && orphans->second.cancel_at <= now_;
+         });
+}
+
+/// Whether the id's job succeeded, and its result made way before its time, which is not over.
+bool Auditor::ran_before(std::string_view id) const {
+  const auto place = by_id_.find(std::string(id));
+  if (id.empty() || place == by_id_.end()) return false;
+  const ModelJob& job = *place->second;
+  return job.made_way && job.code == "result" && now_ < acts_at(job.ended_at + job.retain);
 }
 
 ModelStream& Auditor::stream_of(const ModelJob& job) {
@@ -331,7 +361,9 @@ void Auditor::on(const std::string& address, const wire::Fetch& fetch, bool is_r
     ended_.push_back(job);
     return;
   }
-  if (!job->orphan_of.empty()) set_orphan(*job, address);
+  asked.owns = !job->owners.empty() && !job->owners.contains(address);
+  if (!job->owners.empty()) add_owner(*job, address);
+  asked.waits = fetch.wait_ms > 0;
   const bool reads = fetch.from_seq && job->streams;
   if (reads && chunk_gone(asked, *job, *fetch.from_seq)) return;
   asked.status_due = true;
@@ -382,6 +414,7 @@ void Auditor::sent_to_client(const std::string& address, const wire::ClientReply
     return heard_chunk(asked_with(address, chunk->ref), *ref_number(chunk->ref), *chunk, body);
   if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
     ModelRequest& asked = asked_with(address, error->ref);
+    if (asked.waits && error->code == "bytes_full") return heard_no_room(asked, *ref_number(error->ref));
     if (asked.job == nullptr && contains(asked.refusals, error->code))
       return heard_refusal(asked, error->code);
     if (error->code == "slow_reader") return heard_slow(asked, *ref_number(error->ref), error->chunks);
@@ -403,6 +436,20 @@ void Auditor::heard_refusal(ModelRequest& asked, std::string_view code) {
   if (asked.refused) violated("a " + asked.op + " was refused twice, with " + std::string(code));
   asked.refused = true;
   asked.accepted_due = asked.terminal_due = asked.status_due = false;
+}
+
+/// Who wanted to wait for a job was refused for want of memory: as if it had not asked.
+void Auditor::heard_no_room(ModelRequest& asked, std::uint64_t ref) {
+  // Results make way for it, dead jobs do not.
+  Bytes all = bytes_of_jobs();
+  all += bytes_kept(Kept::dead);
+  if (all.most <= options_.memory_max) violated("a " + asked.op + " may not wait, though there is room");
+  if (ModelJob* const job = asked.job) {
+    std::erase(job->waiters, ref);
+    drop_reader(*job, ref);
+    if (asked.owns) drop_owner(*job, asked.address);
+  }
+  heard_refusal(asked, "bytes_full");
 }
 
 void Auditor::heard_accepted(ModelRequest& asked, const wire::Accepted& accepted) {

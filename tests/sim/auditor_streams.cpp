@@ -135,10 +135,13 @@ void Auditor::on(ModelWorker& worker, const wire::Chunk& chunk, std::string_view
 /// A slow reader goes. Returns whether the job goes on.
 bool Auditor::let_go(ModelJob& job, std::uint64_t ref) {
   drop_reader(job, ref);
-  if (!job.orphan_of.empty() && job.orphan_of == requests_[ref].address && job.waiters.empty() &&
-      !has_live_reader(job)) {
-    must_end(job, {"cancelled"});
-    return false;
+  const std::string& address = requests_[ref].address;
+  if (job.owners.contains(address) && job.waiters.empty() && !has_live_reader(job)) {
+    if (job.owners.size() == 1) {
+      must_end(job, {"cancelled"});
+      return false;
+    }
+    drop_owner(job, address);
   }
   readers_changed(job);
   return true;
@@ -146,8 +149,7 @@ bool Auditor::let_go(ModelJob& job, std::uint64_t ref) {
 
 void Auditor::on(const std::string& address, const wire::Seen& seen) {
   unreachable_.erase(address);
-  if (const auto orphans = orphans_.find(address); orphans != orphans_.end())
-    orphans->second.cancel_at = core::kNever;
+  shows_itself(address);
   const std::uint64_t ref = ref_number(seen.ref).value_or(0);
   for (ModelJob* job : streaming_) {
     if (!seen.id.empty() && by_id_[std::string(seen.id)] != job) continue;

@@ -96,8 +96,12 @@ void CrashingHost::begin_turn() {
     broker_->handle(core::StoreFull{full_}, now);
     witness_.told_full(full_);
   }
-  for (const std::uint64_t job : std::exchange(read_, {}))
-    broker_->handle(core::BodyRead{job, store_.rows().body(job)}, now);
+  for (const Reading& read : std::exchange(read_, {})) {
+    if (read.of_result)
+      broker_->handle(store_.rows().result(read.number), now);
+    else
+      broker_->handle(core::BodyRead{read.number, store_.rows().body(read.number)}, now);
+  }
 }
 
 void CrashingHost::send_all() {
@@ -129,12 +133,17 @@ void CrashingHost::read_bodies() {
   core::Outbox& outbox = broker_->outbox();
   for (const core::BodyWanted& wanted : std::exchange(outbox.reads, {})) {
     if (!wanted.awaited) continue;
+    const std::uint64_t after = store_.submitted() + (outbox.writes.empty() ? 0 : 1);
+    if (wanted.of_result) {
+      reading_.push_back({wanted.number, after, true});
+      continue;
+    }
     witness_.awaits_body(wanted.number, scheduler_.now());
     const auto body = store_.rows().body(wanted.number);
     if (body && random_.percent(30))
       broker_->handle(core::BodyRead{wanted.number, body}, scheduler_.now());
     else
-      reading_.push_back({wanted.number, store_.submitted() + (outbox.writes.empty() ? 0 : 1)});
+      reading_.push_back({wanted.number, after});
   }
 }
 
@@ -147,9 +156,9 @@ void CrashingHost::begin_commit() {
   });
   for (auto reading = ready; reading != reading_.end(); ++reading)
     scheduler_.after(random_.between(core::Duration(0), crashes_.read_max),
-                     [this, job = reading->job, life = life_] {
+                     [this, read = *reading, life = life_] {
                        if (life != life_) return;
-                       read_.push_back(job);
+                       read_.push_back(read);
                        schedule_turn(scheduler_.now());
                      });
   reading_.erase(ready, reading_.end());

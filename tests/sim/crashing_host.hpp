@@ -66,10 +66,11 @@ class CrashingHost final : public BrokerHost {
   core::TimePoint noted_at_{};
   std::uint64_t watched_notes_ = 0;  // the commit of which the broker wants to hear; 0: none
   struct Reading {
-    std::uint64_t job, after;  ///< after: the turn that has to be committed first
+    std::uint64_t number, after;  ///< after: the turn that has to be committed first
+    bool of_result = false;
   };
   std::vector<Reading> reading_;
-  std::vector<std::uint64_t> read_;
+  std::vector<Reading> read_;
   bool committing_ = false, commits_ = true, full_ = false, tell_full_ = false;
 };
 

@@ -145,8 +145,8 @@ struct ModelJob {
   Duration retain_asked{};  ///< as stated, or the usual one: dead jobs are kept for longer
   std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
-  std::size_t texts = 0;  ///< bytes of what it was submitted with, besides its body
-  std::string orphan_of;  ///< the address whose going has it cancelled; empty: none
+  std::size_t texts = 0;         ///< bytes of what it was submitted with, besides its body
+  std::set<std::string> owners;  ///< addresses: when the last of them goes, it is cancelled; empty: never
 
   State state = State::queued;
   TimePoint due_min{}, due_max{};  ///< delayed: when it may, and when it must, be queued again
@@ -170,6 +170,7 @@ struct ModelJob {
   bool id_told = false;                ///< its client chose its id, or knows it
   bool kept = false;                   ///< it has ended, and who asks is told how
   bool dead = false;                   ///< it ended so that it can run again
+  bool made_way = false;               ///< its result went before its time
   bool purged = false;                 ///< an operator had it forgotten
   /// Where it is no longer kept: its place among all that went is above the one and at most the other.
   std::uint64_t went_after = 0, went_until = 0;
@@ -276,6 +277,8 @@ struct ModelRequest {
   TimePoint status_from = core::kNever;  ///< a fetch that waits: until then
   std::vector<std::string> refusals;     ///< codes it may be refused with
   bool must_refuse = false, refused = false;
+  bool owns = false;                 ///< it made who asks one of the job's clients
+  bool waits = false;                ///< for a job that was submitted before: there may be no room for that
   bool reads = false, told = false;  ///< the chunks of a stream; and got the first
   std::int64_t next_chunk = 0;
   std::string state;                                        ///< that a status must say; empty: any

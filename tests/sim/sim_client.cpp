@@ -180,14 +180,20 @@ void SimClient::fetch(const Task& task, std::int64_t from_seq) {
   say(message);
 }
 
-void SimClient::submit_again(bool with_other_body) {
+void SimClient::submit_again(bool conflicts) {
   if (stage_.recent_tasks.empty() || pending_.size() >= stage_.swarm.pending_max) return;
   Task task = stage_.recent_tasks[stage_.random.below(stage_.recent_tasks.size())];
   task.reply = stage_.random.one_of<const char*>({"", "both", "accepted"});
   // An id that was never taken, or is forgotten, makes it a job.
-  if (with_other_body && task.cost && !task.cost->output_tokens) task.cost->output_tokens = 0;
-  if (with_other_body) task.body = "q" + std::to_string(stage_.next_task++) + ".";
-  submit(task, !with_other_body);
+  // Any one of what makes it the same job differs.
+  const int differs = conflicts ? stage_.random.one_of({0, 0, 1, 2}) : -1;
+  if (differs == 0) {
+    if (task.cost && !task.cost->output_tokens) task.cost->output_tokens = 0;
+    task.body = "q" + std::to_string(stage_.next_task++) + ".";
+  }
+  if (differs == 1) task.model += task.model.size() < 8 ? "-other" : "";
+  if (differs == 2) task.service = stage_.random.pick(stage_.swarm.services);
+  submit(task, !conflicts);
 }
 
 std::string SimClient::some_id() {

@@ -41,7 +41,7 @@ class SimClient {
   void fetch(const Task& task);
   void fetch(const Task& task, std::int64_t from_seq);
   void ask_again(const Pending& asked);
-  void submit_again(bool with_other_body);
+  void submit_again(bool conflicts);
   void ask();
   void heard(const std::string& header, const std::string& body);
   void heard_one(const wire::ClientReply& reply, std::string_view body);

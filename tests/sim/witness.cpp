@@ -228,7 +228,9 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (code == "conflict" && job.contents.size() == 1)
     violated(quoted(asked.id) + " is said to be another one than was submitted");
   if (code == "gone" && asked.reads) return;  // the chunk that it wanted may be, though the job is not
-  if ((code == "gone" || code == "not_found" || (asked.submits && kRefusals.contains(code))) && is_known(job))
+  // Who wants to wait for a job that is known takes memory.
+  const bool refused = asked.submits && kRefusals.contains(code) && code != "bytes_full";
+  if ((code == "gone" || code == "not_found" || refused) && is_known(job))
     violated(quoted(asked.id) + " is known, but the answer is " + std::string(code));
   if (!code.empty() && !kEnds.contains(code)) return;
   if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))

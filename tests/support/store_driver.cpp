@@ -39,15 +39,19 @@ class Collector final : public io::StoreReader {
     content_.jobs[number] = {std::string(state), std::string(record), std::string(body.value_or(""))};
     return {};
   }
-  Result<void> result(std::uint64_t number, std::string_view record, Blob body) override {
-    content_.results[number] = {std::string(record), std::string(body.bytes())};
+  Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
+                      std::size_t body_bytes) override {
+    if (!body) results_apart_.push_back(number);
+    if (body && body->size() != body_bytes) return failure(ErrorCode::internal, "a body of another size");
+    content_.results[number] = {std::string(record), std::string(body.value_or(""))};
     return {};
   }
+  const std::vector<std::uint64_t>& results_apart() const { return results_apart_; }
   const std::vector<std::uint64_t>& apart() const { return apart_; }
 
  private:
   StoreContent& content_;
-  std::vector<std::uint64_t> apart_;
+  std::vector<std::uint64_t> apart_, results_apart_;
 };
 
 template <class Reached>
@@ -143,14 +147,22 @@ bool wait_for(io::Store& store, io::StoreCondition condition) {
   return wait_until(store, [&] { return store.condition() == condition; });
 }
 
-std::vector<io::StoredBody> read_bodies(io::Store& store, const std::vector<std::uint64_t>& numbers) {
+namespace {
+
+std::vector<io::StoredBody> take_bodies(io::Store& store, std::size_t count) {
   std::vector<io::StoredBody> bodies;
-  store.read(numbers);
   wait_until(store, [&] {
     store.take_bodies(bodies);
-    return bodies.size() >= numbers.size() || store.condition() == io::StoreCondition::failed;
+    return bodies.size() >= count || store.condition() == io::StoreCondition::failed;
   });
   return bodies;
+}
+
+}  // namespace
+
+std::vector<io::StoredBody> read_bodies(io::Store& store, const std::vector<std::uint64_t>& numbers) {
+  store.read(numbers);
+  return take_bodies(store, numbers.size());
 }
 
 Result<StoreContent> content_of(io::Store& store) {
@@ -160,6 +172,12 @@ Result<StoreContent> content_of(io::Store& store) {
   for (io::StoredBody& body : read_bodies(store, collector.apart())) {
     if (!body.body) return failure(ErrorCode::internal, "a job without its body");
     content.jobs[body.number].body = body.body->bytes();
+  }
+  store.read_results(collector.results_apart());
+  for (io::StoredBody& result : take_bodies(store, collector.results_apart().size())) {
+    if (!result.body || result.record != content.results[result.number].record)
+      return failure(ErrorCode::internal, "a result without its body, or of another record");
+    content.results[result.number].body = result.body->bytes();
   }
   if (store.condition() == io::StoreCondition::failed) return failure(ErrorCode::internal, store.trouble());
   return content;

@@ -62,7 +62,10 @@ core::Broker::Restored StoreModel::restore(core::Broker& broker, core::TimePoint
                                job.body.size(), now));
   }
   for (const auto& [number, result] : results_)
-    require(broker.restore_result(number, result.record, Blob::copy(result.body), now));
+    require(broker.restore_result(
+        number, result.record,
+        result.body.size() <= kBodyReadMax ? std::optional<std::string_view>(result.body) : std::nullopt,
+        result.body.size(), now));
   const auto restored = broker.restored(now);
   if (!restored) throw std::runtime_error(restored.error().message);
   return *restored;
@@ -72,6 +75,12 @@ std::optional<Blob> StoreModel::body(std::uint64_t number) const {
   const auto place = jobs_.find(number);
   if (place == jobs_.end()) return std::nullopt;
   return Blob::copy(place->second.body);
+}
+
+core::ResultRead StoreModel::result(std::uint64_t number) const {
+  const auto place = results_.find(number);
+  if (place == results_.end()) return {number, std::nullopt, {}};
+  return {number, std::string_view(place->second.record), Blob::copy(place->second.body)};
 }
 
 }  // namespace lanemq

@@ -30,6 +30,8 @@ class StoreModel {
   /// cannot read something.
   core::Broker::Restored restore(core::Broker& broker, core::TimePoint now) const;
   std::optional<Blob> body(std::uint64_t number) const;
+  /// What a broker hears that asks for a result. A view of the model.
+  core::ResultRead result(std::uint64_t number) const;
 
   const std::map<std::uint64_t, Job>& jobs() const { return jobs_; }
   const std::map<std::uint64_t, Result>& results() const { return results_; }

@@ -124,6 +124,61 @@ TEST(Broker, a_full_lane_names_itself_and_its_limit) {
   EXPECT_EQ(bench.last(), "") << "the other lane has room";
 }
 
+TEST(Broker, what_a_client_that_is_gone_leaves_is_cancelled_over_some_turns) {
+  constexpr std::size_t kJobs = 2500, kInATurn = 1000;
+  Options options = small_options();
+  options.lanes[1].depth_max = kJobs;
+  Bench bench(options);
+  wire::Submit fields;
+  fields.service = "s";
+  fields.orphan = "cancel";
+  fields.reply = "accepted";
+  for (std::size_t i = 0; i < kJobs; ++i)
+    bench.broker_.handle(Submitted{{.address = "c", .envelope = {}}, &fields, {}}, bench.now_);
+  bench.broker_.handle(ClientUnreachable{"c"}, bench.now_);
+  bench.turn();
+
+  bench.pass(seconds(5) - milliseconds(1));
+  EXPECT_EQ(bench.broker_.lanes()[1]->queued, kJobs);
+  std::size_t left = kJobs;
+  for (int turns = 0; left > 0; ++turns) {
+    ASSERT_LT(turns, 10);
+    bench.pass(milliseconds(1));
+    const std::size_t queued = bench.broker_.lanes()[1]->queued;
+    EXPECT_LE(left - queued, kInATurn);
+    left = queued;
+  }
+  EXPECT_EQ(bench.broker_.stats().orphans_cancelled, kJobs);
+}
+
+TEST(Broker, requests_of_one_connection_that_wait_are_bounded_and_counted) {
+  constexpr int kWaiters = 20'000, kPerJob = 64;
+  Options options = small_options();
+  options.lanes[1].depth_max = 1000;
+  Bench bench(options);
+  for (int job = 0; job <= kWaiters / kPerJob; ++job)
+    bench.submit("job-" + std::to_string(job));
+  const std::size_t before = bench.broker_.memory_bytes();
+  wire::Fetch fields;
+  fields.wait_ms = 1000;
+  const std::string envelope(500, 'e');
+  for (int i = 0; i < kWaiters; ++i) {
+    const std::string id = "job-" + std::to_string(i / kPerJob);
+    fields.id = id;
+    bench.broker_.handle(FetchAsked{{.address = "c", .envelope = envelope}, &fields}, bench.now_);
+  }
+  bench.turn();
+  EXPECT_EQ(bench.last(), "");
+  EXPECT_EQ(bench.broker_.memory_bytes() - before, kWaiters * (sizeof(Waiter) + envelope.size()));
+
+  bench.fetch("job-0", 1000);
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("client_full"), HasSubstr("connection_waiters_max")));
+  bench.fetch("job-0", 1000, "d");
+  EXPECT_EQ(bench.last(), "") << "another connection may";
+  bench.pass(milliseconds(1001));
+  EXPECT_EQ(bench.broker_.memory_bytes(), before);
+}
+
 TEST(Broker, a_lane_can_be_bounded_in_bytes) {
   Options options = small_options();
   options.lanes[1].bytes_max = 2000;
@@ -293,7 +348,7 @@ TEST(Broker, a_result_is_kept_for_as_long_as_the_client_said) {
     bench.pass(seconds(1));
   EXPECT_EQ(bench.broker_.jobs().find("long"), nullptr);
   EXPECT_NE(bench.broker_.jobs().find("usual"), nullptr);
-  bench.pass(minutes(5));
+  bench.pass(std::chrono::hours(24));
   EXPECT_EQ(bench.broker_.jobs().size(), 0u);
   EXPECT_EQ(bench.broker_.memory_bytes(), 0u);
 }

@@ -50,6 +50,77 @@ TEST(KeptResults, leave_in_their_order_or_by_themselves) {
   EXPECT_EQ(bench.results.bytes(), 0u);
 }
 
+TEST(KeptResults, the_oldest_of_all_is_the_one_whose_job_ended_first) {
+  ResultsBench bench;  // the usual time is 0
+  const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
+  KeptResult& first = bench.add("first", "1");
+  first.due = at(1);
+  KeptResult& apart = bench.add("apart", "A", true);
+  apart.extra->ended_at = at(2);
+  apart.due = at(1000);
+  KeptResult& last = bench.add("last", "2");
+  last.due = at(3);
+
+  for (KeptResult* const oldest : {&first, &apart, &last}) {
+    ASSERT_EQ(bench.results.oldest_of_all(), oldest);
+    bench.results.remove(*oldest);
+  }
+  EXPECT_EQ(bench.results.oldest_of_all(), nullptr);
+}
+
+TEST(KeptResults, those_restored_stand_in_the_order_in_which_their_jobs_ended) {
+  ResultsBench bench;
+  const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
+  const auto restore = [&](const std::string& id, int ended, int due) {
+    bench.results.restore(KeptResults::of(bench.job, 0), {.id = id, .body = {}}, nullptr,
+                          {.ended_at = at(ended), .due = at(due)});
+  };
+  restore("3", 3, 3);
+  restore("1", 1, 1);
+  restore("2", 2, 100);
+  std::string order;
+  bench.results.list_restored([&](const KeptResult& result) { order += result.id(); });
+  EXPECT_EQ(order, "123");
+  for (const std::string_view id : {"1", "2", "3"}) {
+    ASSERT_EQ(bench.results.oldest_of_all()->id(), id);
+    EXPECT_EQ(bench.results.oldest_of_all()->apart(), id == "2");
+    bench.results.remove(*bench.results.oldest_of_all());
+  }
+}
+
+TEST(KeptResults, leave_what_is_loose_of_them_to_the_store_the_oldest_first) {
+  ResultsBench bench;
+  const std::string large(1000, 'x');
+  bench.add("memory", large);
+  bench.job.durable = true;
+  KeptResult& first = bench.add("first", large);
+  KeptResult& small = bench.add("small", "s");
+  KeptResult& second = bench.add("second", large);
+  const std::size_t before = bench.results.bytes();
+  EXPECT_EQ(bench.results.loose_bytes(), 2 * large.size());
+  EXPECT_EQ(second.terminal().body.bytes(), large);
+
+  EXPECT_TRUE(bench.results.unload_oldest());
+  EXPECT_TRUE(first.body_stored);
+  EXPECT_FALSE(second.body_stored);
+  EXPECT_EQ(first.body_bytes, large.size());
+  EXPECT_EQ(bench.results.bytes(), before - large.size());
+  EXPECT_TRUE(bench.results.unload_oldest());
+  EXPECT_TRUE(second.body_stored);
+  EXPECT_FALSE(small.body_stored);
+  EXPECT_EQ(bench.results.loose_bytes(), 0u);
+  EXPECT_FALSE(bench.results.unload_oldest());
+
+  KeptResult& third = bench.add("third", large, true);
+  EXPECT_TRUE(bench.results.unload_oldest());
+  EXPECT_TRUE(third.body_stored);
+  bench.results.remove(third);
+  while (bench.results.oldest() != nullptr)
+    bench.results.remove(*bench.results.oldest());
+  EXPECT_EQ(bench.results.bytes(), 0u);
+  EXPECT_EQ(bench.results.stored_bytes(), 0u);
+}
+
 TEST(KeptResults, are_destroyed_with_their_holder) {
   ResultsBench bench;
   for (int i = 0; i < 1000; ++i)

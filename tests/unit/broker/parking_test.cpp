@@ -54,7 +54,7 @@ class ParkingTest : public testing::Test {
 
   Lane lane_{LaneOptions{.name = "normal"}, 0};
   Workers workers_{{LaneOptions{.name = "normal"}}};
-  Service &first_ = *workers_.service("first", 10), &second_ = *workers_.service("second", 10);
+  Service &first_ = workers_.service("first"), &second_ = workers_.service("second");
   Clients clients_{{}, 100};
   std::deque<Job> jobs_;
   Parking parking_{2, [this](const StreamGroup& group) {

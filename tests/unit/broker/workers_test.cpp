@@ -33,7 +33,7 @@ class House {
         workers_->free_place(away->job);
   }
 
-  Service& service(const std::string& name) { return *workers_->service(name, kServicesMax); }
+  Service& service(const std::string& name) { return workers_->service(name); }
   Worker& ready(const std::string& address, const std::vector<std::string>& services, std::uint32_t capacity,
                 LaneMask lanes = 0) {
     Worker* worker = workers_->find(address);
@@ -135,12 +135,25 @@ TEST(Workers, a_worker_that_offers_less_than_it_holds_gets_nothing_until_it_has_
   EXPECT_NE(house.take("s", 0), nullptr);
 }
 
-TEST(Workers, there_are_no_more_services_than_allowed) {
+TEST(Workers, the_service_that_has_been_unused_longest_leaves_first) {
   House house;
-  EXPECT_NE(house.workers().service("a", 2), nullptr);
-  EXPECT_NE(house.workers().service("b", 2), nullptr);
-  EXPECT_EQ(house.workers().service("c", 2), nullptr);
-  EXPECT_NE(house.workers().service("a", 2), nullptr);
+  Workers& workers = house.workers();
+  Service& a = workers.service("a");
+  Service& b = workers.service("b");
+  Service& c = workers.service("c");
+  EXPECT_EQ(workers.unused(), 3u);
+  house.ready("w", {"a", "b"}, 1);
+  EXPECT_EQ(workers.unused(), 1u);
+  house.ready("w", {"b"}, 1);
+  workers.use(b);
+  workers.release(b);
+
+  EXPECT_EQ(workers.take_unused(), &c);
+  EXPECT_EQ(workers.take_unused(), &a);
+  EXPECT_EQ(workers.take_unused(), nullptr);
+  workers.forget(a);
+  EXPECT_EQ(workers.find_service("a"), nullptr);
+  EXPECT_EQ(workers.find_service("b"), &b);
 }
 
 /// Free places of a service, counted by looking at every worker.
