@@ -10,6 +10,7 @@
 #include "tests/fuzz/frames.hpp"
 #include "tests/fuzz/heavy_shapes.hpp"
 #include "tests/fuzz/streams.hpp"
+#include "tests/http/shapes.hpp"
 
 namespace {
 
@@ -46,6 +47,10 @@ int main(int argc, char** argv) {
         seeds.push_back(std::move(shape.frame));
     if (!write_seeds(folder / name_of(direction), seeds)) return 3;
   }
+  std::vector<std::string> requests;
+  for (const lanemq::http::test::Shape& shape : lanemq::http::test::read_shapes(LANEMQ_HTTP_SHAPES))
+    if (shape.bytes.size() <= kFuzzerBytes) requests.push_back(shape.bytes);
+  if (!write_seeds(folder / "http", requests)) return 3;
   return write_seeds(folder / "events", event_seeds()) && write_seeds(folder / "request", request_seeds())
              ? 0
              : 3;
