@@ -87,7 +87,7 @@ void CallerLimits::refill(Bucket& bucket, std::int64_t limit, TimePoint now) {
   bucket.at = now;
 }
 
-std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) {
+std::optional<ApiError> CallerLimits::why_not(const Caller& caller, TimePoint now) {
   if (!caller.key) return std::nullopt;
   const KeySettings& key = *caller.key;
   State& state = state_of(key, now);
@@ -100,6 +100,13 @@ std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) 
   if (key.tokens_per_minute > 0 && state.tokens.level < 1)
     return over(caller, std::to_string(key.tokens_per_minute) + " tokens a minute (tokens_per_minute)",
                 "tenant_tpm", wait_for(state.tokens.level, 1, key.tokens_per_minute));
+  return std::nullopt;
+}
+
+std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) {
+  std::optional<ApiError> over = why_not(caller, now);
+  if (over || !caller.key) return over;
+  State& state = state_of(*caller.key, now);
   state.requests.level -= 1;
   ++state.running;
   return std::nullopt;

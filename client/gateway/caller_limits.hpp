@@ -20,6 +20,8 @@ class CallerLimits {
  public:
   using TimePoint = Loop::TimePoint;
 
+  /// Why a request would not be let in now; counts nothing.
+  std::optional<ApiError> why_not(const Caller& caller, TimePoint now);
   /// Counts a request in, or says why not. Each that is let in must be given back once.
   std::optional<ApiError> take(const Caller& caller, TimePoint now);
   void give_back(const Caller& caller);

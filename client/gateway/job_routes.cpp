@@ -77,6 +77,12 @@ json model_list(Api api, const json& entries) {
 
 }  // namespace
 
+ApiError draining() {
+  return {.name = "draining",
+          .message = "this gateway is stopping and takes no work; try again",
+          .retry_after = kDrainRetryAfter};
+}
+
 std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier) {
   // OpenAI's base URL ends in /v1, Anthropic's does not.
   std::string path = api == Api::openai ? request.path.substr(std::string_view("/v1").size()) : request.path;
@@ -123,9 +129,13 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
 
 void JobRoutes::add_to(Router& router) {
   const auto add = [&](const char* method, const char* pattern, Api api, Takes takes) {
-    router.add(method, pattern, [this, api, takes](HttpRequest request, const ResponderPtr& responder) {
-      post(std::move(request), responder, api, takes);
-    });
+    router.add(Route{.method = method,
+                     .pattern = pattern,
+                     .handler =
+                         [this, api, takes](HttpRequest request, const ResponderPtr& responder) {
+                           post(std::move(request), responder, api, takes);
+                         },
+                     .admit = [this, api](const HttpRequest& head) { return admit(head, api); }});
   };
   add("POST", "/v1/chat/completions", Api::openai, Takes::body_with_model);
   add("POST", "/v1/completions", Api::openai, Takes::body_with_model);
@@ -143,6 +153,34 @@ void JobRoutes::add_to(Router& router) {
     });
 }
 
+HttpAnswer JobRoutes::refusal_of(const Caller& caller, const HttpRequest& request, const ApiError& error) {
+  const std::string request_id = request_id_of(request);
+  HttpAnswer answer = error_answer(caller.api, error, request_id);
+  add_request_id(caller.api, request_id, answer.headers);
+  limits_.describe(caller, gateway_.loop.now(), answer.headers);
+  gateway_.metrics.answered(caller.api, answer.status, std::chrono::nanoseconds(0));
+  return answer;
+}
+
+/// What the head tells: a body of who may not, or not now, is not kept.
+std::optional<HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
+  tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
+  if (!caller) return refusal(head, caller.error());
+  caller->api = api;
+  if (gateway_.draining) return refusal_of(*caller, head, draining());
+  std::string_view lane = head.headers.get("x-lanemq-lane");
+  if (lane.empty()) lane = head.headers.get("x-priority");
+  const auto chosen =
+      choose_lane({.header = lane, .prefix = head.lane_prefix, .suffix = {}, .service_tier = {}},
+                  caller->lanes(), gateway_.settings.lanes);
+  if (!chosen) return refusal_of(*caller, head, chosen.error());
+  if (std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
+    ++gateway_.metrics.caller_limits_hit;
+    return refusal_of(*caller, head, *over);
+  }
+  return std::nullopt;
+}
+
 void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(request, caller.error()));
@@ -152,19 +190,9 @@ void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api
 
 void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
                     tl::expected<JobPlan, ApiError> plan, Caller caller) {
-  const std::string request_id = request_id_of(request);
-  const auto refuse = [&](const ApiError& error) {
-    HttpAnswer answer = error_answer(caller.api, error, request_id);
-    add_request_id(caller.api, request_id, answer.headers);
-    limits_.describe(caller, gateway_.loop.now(), answer.headers);
-    gateway_.metrics.answered(caller.api, answer.status, std::chrono::nanoseconds(0));
-    responder->answer(std::move(answer));
-  };
+  const auto refuse = [&](const ApiError& error) { responder->answer(refusal_of(caller, request, error)); };
   if (!plan) return refuse(plan.error());
-  if (gateway_.draining)
-    return refuse({.name = "draining",
-                   .message = "this gateway is stopping and takes no work; try again",
-                   .retry_after = kDrainRetryAfter});
+  if (gateway_.draining) return refuse(draining());
   if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);
@@ -174,7 +202,7 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
     limits_.give_back(caller);
     return refuse(boarded.error());
   }
-  const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id, responder);
+  const auto relay = std::make_shared<Relay>(gateway_, limits_, caller, request_id_of(request), responder);
   relay->follow(*boarded);
 }
 

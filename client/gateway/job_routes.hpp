@@ -26,6 +26,8 @@ class JobRoutes {
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
 
+  std::optional<HttpAnswer> admit(const HttpRequest& head, Api api);
+  HttpAnswer refusal_of(const Caller& caller, const HttpRequest& request, const ApiError& error);
   void post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes);
   void models(HttpRequest request, const ResponderPtr& responder);
   void run(const HttpRequest& request, const ResponderPtr& responder, tl::expected<JobPlan, ApiError> plan,
@@ -37,6 +39,9 @@ class JobRoutes {
   CallerLimits limits_;
   Flights flights_;
 };
+
+/// Why a gateway that stops takes no work.
+ApiError draining();
 
 /// Whether the body's `service_tier` reaches the upstream, which bills by it.
 enum class ServiceTier : unsigned char { stays, goes_on };

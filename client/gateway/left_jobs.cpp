@@ -395,20 +395,31 @@ void LeftJobRoutes::add_to(Router& router) {
       (this->*serve)(request, responder);
     });
   };
-  add("POST", "/v1/jobs", &LeftJobRoutes::leave);
+  router.add(Route{.method = "POST",
+                   .pattern = "/v1/jobs",
+                   .handler = [this](const HttpRequest& request,
+                                     const ResponderPtr& responder) { leave(request, responder); },
+                   .admit = [this](const HttpRequest& head) { return admit(head); }});
   add("GET", "/v1/jobs/{id}", &LeftJobRoutes::fetch);
   add("GET", "/v1/jobs/{id}/events", &LeftJobRoutes::events);
   add("DELETE", "/v1/jobs/{id}", &LeftJobRoutes::cancel);
 }
 
+std::optional<HttpAnswer> LeftJobRoutes::admit(const HttpRequest& head) {
+  const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
+  if (!caller) return refusal(head, caller.error());
+  if (gateway_.draining) return refusal(head, draining());
+  if (const std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
+    ++gateway_.metrics.caller_limits_hit;
+    return refusal(head, *over);
+  }
+  return std::nullopt;
+}
+
 void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
-  if (gateway_.draining)
-    return responder->answer(
-        refusal(request, {.name = "draining",
-                          .message = "this gateway is stopping and takes no work; try again",
-                          .retry_after = milliseconds(1'000)}));
+  if (gateway_.draining) return responder->answer(refusal(request, draining()));
   auto job = read_left_job(gateway_.settings, *caller, request);
   if (!job) return responder->answer(refusal(request, job.error()));
   if (const std::optional<ApiError> over = limits_.take(*caller, gateway_.loop.now())) {

@@ -40,6 +40,14 @@ std::string_view error_name(Refusal refusal) {
       return "bad_request";
     case Refusal::header_too_large:
       return "header_too_large";
+    case Refusal::target_too_long:
+      return "target_too_long";
+    case Refusal::expectation_failed:
+      return "expectation_failed";
+    case Refusal::not_implemented:
+      return "not_implemented";
+    case Refusal::version_not_supported:
+      return "version_not_supported";
     case Refusal::body_too_large:
       return "too_large";
     case Refusal::not_found:
@@ -181,7 +189,11 @@ int run(Settings settings, const Reload::Read& read) {
     job_routes.limits().keep_only(changed.keys);
     if (batches) batches->change(changed);
   });
-  server.run([&drain] { drain.begin(); }, reload);
+  server.run([&drain] { drain.begin(); }, reload,
+             [](std::string_view reason) {
+               log::event(log::Level::error, "gateway.failure",
+                          {{"reason", reason}, {"do", "the connection was closed; report it"}});
+             });
   gateway.broker.close();  // while there still is who waits for its answers
   return kExitDone;
 }

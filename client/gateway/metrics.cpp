@@ -78,6 +78,8 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   counter("lanemq_gateway_timeouts_total", "Connections closed for being slow.", server.timeouts);
   counter("lanemq_gateway_hang_ups_total", "Callers that left before their answer was over.",
           server.hang_ups);
+  counter("lanemq_gateway_failures_total", "Exceptions that were caught; each ended its connection.",
+          server.failures);
   gauge("lanemq_gateway_body_bytes", "Bytes of requests' bodies held.", server.body_bytes);
   gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
   counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway under callers that mean no good: requests cut and changed at random bytes, and connections that are idle or
+"""The gateway under callers that mean no good: requests changed at random bytes, cut and sent in pieces, and connections that are idle or
 drip while somebody asks for /healthz.
 
     tests/integration/bad_http.py [--requests 100000] [--callers 10000] [--seed 1] [--healthz-ms 10]
@@ -28,6 +28,8 @@ def seeds():
     head = f"POST {gateway.CHAT} HTTP/1.1\r\nhost: g\r\nx-lanemq-lane: batch\r\nx-lanemq-timeout-ms: 200\r\n".encode()
     yield head + b"content-length: %d\r\n\r\n" % len(body) + body
     yield head + b"transfer-encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
+    yield head + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    yield head + b"transfer-encoding: chunked\r\n\r\n1;a=b\r\n{\r\n0\r\nx: y\r\nz: " + b"y" * 70000 + b"\r\n\r\n"
     yield b"GET /v1/models/a%2Fb?after=x HTTP/1.1\r\nhost: g\r\n\r\n"
     yield b"DELETE /lane/low/anthropic/v1/responses/r HTTP/1.1\r\nhost: g\r\nanthropic-version: 1\r\n\r\n"
 
@@ -43,19 +45,45 @@ def spoilt(chance, whole):
     return bytes(noise)
 
 
-def send_noise(case, count, chance):
-    whole = list(seeds())
-    for number in range(count):
-        connection = socket.create_connection(case.address(), timeout=60)
+class Noise:
+    """One spoilt request, which comes in pieces that are cut at random places."""
+
+    def __init__(self, case, whole, chance):
+        data = spoilt(chance, chance.choice(whole))
+        cuts = sorted({chance.randrange(len(data) + 1) for _ in range(chance.choice((0, 1, 2, 5, 20)))})
+        self.pieces = [data[begin:end] for begin, end in zip([0] + cuts, cuts + [len(data)])][::-1]
+        self.connection = socket.create_connection(case.address(), timeout=60)
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def go_on(self):
+        """Sends the next piece; false: there is none, or nobody takes it."""
         try:
-            connection.sendall(spoilt(chance, chance.choice(whole)))
+            self.connection.sendall(self.pieces.pop())
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return bool(self.pieces)
+
+    def end(self, reads):
+        try:
             # Now and then somebody reads what comes of it, and some leave at once.
-            if number % 3 == 0 and select.select([connection], [], [], 0.002)[0]:
-                connection.recv(65536)
+            if reads and select.select([self.connection], [], [], 0.002)[0]:
+                self.connection.recv(65536)
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:
-            connection.close()
+            self.connection.close()
+
+
+def send_noise(case, count, chance):
+    """Some at once, a piece of each in turn: so the pieces of one come apart."""
+    whole, running = list(seeds()), []
+    for number in range(count):
+        running.append(Noise(case, whole, chance))
+        while len(running) >= (8 if number + 1 < count else 1):
+            for noise in list(running):
+                if not noise.go_on():
+                    running.remove(noise)
+                    noise.end(number % 3 == 0)
         if case.gateway.process.poll() is not None:
             raise AssertionError(f"the gateway ended at request {number}")
 

@@ -730,7 +730,7 @@ class Http(GatewayCase):
         self.assertEqual(self.answer_of(old).headers["connection"], "close")
 
     def test_what_is_no_http_is_refused(self):
-        for noise in (b"NONSENSE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"POST /v1/messages HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        for noise in (b"NONSENSE\r\n\r\n", b"GET / HTTP/1\r\n\r\n", b"POST /v1/messages HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
                       b"POST /v1/messages HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
                       b"GET / HTTP/1.1\r\nbroken header\r\n\r\n"):
             connection = self.raw()

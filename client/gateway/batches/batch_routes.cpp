@@ -208,7 +208,12 @@ void BatchRoutes::add_to(Router& router) {
             [this, api, takes, ask = std::move(ask)](HttpRequest request, const ResponderPtr& responder) {
               serve(std::move(request), responder, api, takes, ask);
             },
-        .body_bytes_max = body_bytes_max});
+        .body_bytes_max = body_bytes_max,
+        .admit = [this, api, takes](const HttpRequest& head) -> std::optional<HttpAnswer> {
+          const auto caller = caller_of(head, api, takes);
+          if (caller) return std::nullopt;
+          return refusal(head, caller.error());
+        }});
   };
   const auto add_file = [&](const char* pattern, Api api, std::string_view type, Open open) {
     router.add("GET", pattern,

@@ -70,7 +70,12 @@ class AsioWatch final : public Loop::Watch {
     state->descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                  [state](boost::system::error_code error) {
                                    if (error || state->over) return;
-                                   state->readable();
+                                   try {
+                                     state->readable();
+                                   } catch (...) {
+                                     if (!state->over) wait(state);  // who looks goes on looking
+                                     throw;
+                                   }
                                    if (!state->over) wait(state);
                                  });
   }

@@ -3,17 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
-#include <exception>
-#include <limits>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/read.hpp>
 #include <netinet/tcp.h>
 
 namespace lanemq::gateway {
@@ -21,8 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kReadBytes = 4096;  ///< what is read while nothing larger is expected
-constexpr std::size_t kBodyReadBytes = std::size_t{64} * 1024;
 constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read of what a caller sends ahead
 /// What a refused sender may still send until it has read why.
 constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
@@ -30,21 +22,30 @@ constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
 
-std::string_view view(beast::string_view text) {
-  return {text.data(), text.size()};
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 /// A value with a line end could forge headers.
 void append_clean(std::string& out, std::string_view value) {
   for (const char c : value)
     if (c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F)) out += c;
+}
+
+/// What a reader's refusal is here, by its status.
+Refusal refusal_of(int status) {
+  switch (status) {
+    case 413:
+      return Refusal::body_too_large;
+    case 414:
+      return Refusal::target_too_long;
+    case 417:
+      return Refusal::expectation_failed;
+    case 431:
+      return Refusal::header_too_large;
+    case 501:
+      return Refusal::not_implemented;
+    case 505:
+      return Refusal::version_not_supported;
+    default:
+      return Refusal::bad_request;
+  }
 }
 
 /// A body that gives its bytes back when nobody needs it any more.
@@ -83,7 +84,14 @@ class HttpServer::Core::Exchange final : public Responder {
  public:
   explicit Exchange(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
 
-  ~Exchange() override { fail("the gateway forgot the request"); }
+  ~Exchange() override {
+    try {
+      fail("the gateway forgot the request");
+    } catch (...) {
+      connection_->core_.note_failure("there is no answer for a request that was forgotten");
+      connection_->close();
+    }
+  }
 
   /// Ends what the handler left open.
   void fail(std::string_view detail) {
@@ -177,7 +185,7 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
       core_(core),
       socket_(std::move(socket)),
       address_(std::move(address)),
-      buffer_(core.options.header_bytes_max + kAheadBytesMax) {
+      reader_({.head_bytes_max = core.options.header_bytes_max}) {
   core_.connections.insert(this);
   core_.counters.connections = core_.connections.size();
   error_code ignored;
@@ -189,6 +197,7 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
 }
 
 HttpServer::Core::Connection::~Connection() {
+  if (exchanging_) --core_.busy;
   core_.connections.erase(this);
   core_.counters.connections = core_.connections.size();
   core_.body_bytes->fetch_sub(body_held_, std::memory_order_relaxed);
@@ -198,182 +207,180 @@ HttpServer::Core::Connection::~Connection() {
 
 void HttpServer::Core::Connection::start() {
   read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
-  read_ahead();
+  wait_to_read();
 }
 
-/// Reads whatever comes: the first bytes of a request, or, while one is worked on, what is sent ahead or the
-/// end of the connection.
-void HttpServer::Core::Connection::read_ahead() {
-  if (reading_ahead_ || closed_ || peer_closed_ || buffer_.size() >= kAheadBytesMax) return;
-  reading_ahead_ = true;
-  socket_.async_read_some(buffer_.prepare(kReadBytes),
-                          [self = shared_from_this()](error_code error, std::size_t bytes) {
-                            self->on_read_ahead(error, bytes);
-                          });
+/// Reads whatever comes: a request, or, while one is worked on, what is sent ahead or the end of the
+/// connection.
+void HttpServer::Core::Connection::wait_to_read() {
+  if (waiting_to_read_ || closed_ || peer_closed_ || ahead_.size() >= kAheadBytesMax) return;
+  waiting_to_read_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    self->waiting_to_read_ = false;
+    if (!error) self->guarded([&] { self->on_readable(); });
+  });
 }
 
-void HttpServer::Core::Connection::on_read_ahead(error_code error, std::size_t bytes) {
-  reading_ahead_ = false;
-  buffer_.commit(bytes);
+void HttpServer::Core::Connection::on_readable() {
   if (closed_) return;
-  if (closing_) return error ? close() : discard();
-  // Broken off by next_request(): what came before is there.
-  if (error == asio::error::operation_aborted) return read_header();
-  if (error) {
-    peer_closed_ = true;
-    if (!exchanging_) return close();
-    if (!answered_) caller_is_gone();
-    return;
+  const bool is_ahead = exchanging_ || !ahead_.empty();
+  const std::size_t room =
+      is_ahead ? std::min(kAheadBytesMax - ahead_.size(), core_.scratch.size()) : core_.scratch.size();
+  error_code error;
+  const std::size_t size = socket_.read_some(asio::buffer(core_.scratch.data(), room), error);
+  if (error && error != asio::error::would_block) return on_end_of_input();
+  const std::string_view bytes(core_.scratch.data(), size);
+  if (closing_) {
+    discarded_ += size;
+    if (discarded_ >= kDiscardBytesMax) return close();
+  } else if (is_ahead) {
+    ahead_ += bytes;
+  } else if (size > 0) {
+    feed(bytes);
   }
-  if (exchanging_) return read_ahead();
-  read_header();
+  wait_to_read();
 }
 
-void HttpServer::Core::Connection::read_header() {
-  parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(core_.options.header_bytes_max));
-  // What a route allows is known when the header is.
-  parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
-  request_ = HttpRequest{};
-  request_.peer = address_;
-  route_ = nullptr;
-  keep_alive_ = true;
-  body_unread_ = http_1_0_ = head_only_ = false;
-  read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](error_code error, std::size_t) { self->on_header(error); });
+void HttpServer::Core::Connection::on_end_of_input() {
+  peer_closed_ = true;
+  if (closing_ || !exchanging_) return close();
+  if (!answered_) caller_is_gone();
 }
 
-HttpRequest HttpServer::Core::Connection::parsed_request() const {
-  const auto& message = parser_->get();
-  HttpRequest request;
-  request.method = view(message.method_string());
-  request.peer = address_;
-  std::string_view target = view(message.target());
-  if (target.starts_with("http://") || target.starts_with("https://")) {
-    target.remove_prefix(target.find("//") + 2);
-    const std::size_t path = target.find('/');
-    target = path == std::string_view::npos ? std::string_view("/") : target.substr(path);
+/// What came while another request was worked on.
+void HttpServer::Core::Connection::feed_ahead() {
+  if (closed_ || exchanging_) return;
+  const std::string bytes = std::exchange(ahead_, {});
+  feed(bytes);
+  if (peer_closed_ && !exchanging_) return close();
+  wait_to_read();
+}
+
+void HttpServer::Core::Connection::feed(std::string_view bytes) {
+  using Event = http::RequestReader::Event;
+  if (reader_.idle()) read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
+  while (!closed_ && !exchanging_) {
+    const http::RequestReader::Taken taken = reader_.take(bytes);
+    bytes.remove_prefix(taken.bytes);
+    switch (taken.event) {
+      case Event::more:
+        return;
+      case Event::head:
+        on_head(!bytes.empty());
+        break;
+      case Event::body:
+        read_due_ = std::chrono::steady_clock::now() + core_.options.body_idle_timeout;
+        if (!take_body(taken.piece))
+          refuse(Refusal::out_of_memory, "the gateway holds " +
+                                             std::to_string(core_.options.bodies_bytes_max) +
+                                             " bytes of requests (bodies_bytes_max); try again later");
+        break;
+      case Event::end:
+        body_unread_ = false;
+        ahead_ = bytes;  // before the handler, which may answer at once
+        return dispatch();
+      case Event::refusal:
+        return refuse_unreadable();
+    }
   }
-  const std::size_t mark = std::min(target.find('?'), target.size());
-  request.path = target.substr(0, mark);
-  request.query = target.substr(std::min(target.size(), mark + 1));
-  for (const auto& field : message)
-    request.headers.add(lower(view(field.name_string())), std::string(view(field.value())));
-  return request;
+  if (keep_alive_) ahead_ = bytes;
 }
 
-void HttpServer::Core::Connection::on_header(error_code error) {
-  if (closed_) return;
-  if (error) return on_unreadable(error);
+/// All that can be decided without the body is decided before it: of one that is not wanted nothing is kept.
+void HttpServer::Core::Connection::on_head(bool body_has_come) {
   ++core_.counters.requests;
-  request_ = parsed_request();
-  http_1_0_ = parser_->get().version() < 11;
-  head_only_ = request_.method == "HEAD";
-  keep_alive_ = parser_->get().keep_alive() && !core_.draining;
-  body_unread_ = !parser_->is_done();
+  http::RequestHead head = reader_.take_head();
+  http_1_0_ = head.http_1_0;
+  head_only_ = head.method == "HEAD";
+  keep_alive_ = head.keep_alive && !core_.draining;
+  body_unread_ = head.has_body();
+  content_length_ = head.content_length;
+  request_ = HttpRequest{};
+  request_.method = std::move(head.method);
+  request_.path = std::move(head.path);
+  request_.query = std::move(head.query);
+  request_.peer = address_;
+  for (auto& [name, value] : head.fields)
+    request_.headers.add(std::move(name), std::move(value));
   const Router::Found found = core_.router.find(request_);
   route_ = found.route;
   if (!route_) {
-    if (request_.method == "OPTIONS" && (!found.allowed.empty() || request_.path == "*")) {
-      const auto exchange = std::make_shared<Exchange>(shared_from_this());
-      exchange_ = exchange;
-      exchanging_ = true;
-      ++core_.busy;
-      if (body_unread_) keep_alive_ = false;
-      exchange->answer({.status = 204, .headers = {{"allow", found.allowed + ", OPTIONS"}}, .body = {}});
-      return;
-    }
+    if (request_.method == "OPTIONS" && (!found.allowed.empty() || request_.path == "*"))
+      return answer_options(found.allowed);
     if (found.allowed.empty())
       return refuse(Refusal::not_found, "there is nothing at " + request_.method + " " + request_.path);
     return refuse(Refusal::method_not_allowed,
                   request_.path + " takes " + found.allowed + ", not " + request_.method);
   }
+  if (!body_unread_) return;
+  if (route_->admit)
+    if (std::optional<HttpAnswer> refusal = route_->admit(request_)) return refuse_with(std::move(*refusal));
   const std::size_t limit = route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
-  const auto length = parser_->content_length();
-  if (length && *length > limit)
-    return refuse(Refusal::body_too_large, "the body has " + std::to_string(*length) +
+  if (content_length_ && *content_length_ > limit)
+    return refuse(Refusal::body_too_large, "the body has " + std::to_string(*content_length_) +
                                                " bytes, the limit is " + std::to_string(limit) +
                                                " (body_bytes_max)");
-  parser_->body_limit(limit);
-  if (parser_->is_done()) return dispatch();
+  reader_.limit_body(limit);
   const auto now = std::chrono::steady_clock::now();
   read_due_ = now + core_.options.body_idle_timeout;
   body_due_ = now + core_.options.body_timeout;
-  if (lower(request_.headers.get("expect")) != "100-continue") return read_body();
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this()](error_code failed, std::size_t) {
-                      failed ? self->close() : self->read_body();
-                    });
+  // Who sends already waits for nothing.
+  if (head.expects_continue && !body_has_come) send({.head = "HTTP/1.1 100 Continue\r\n\r\n"});
 }
 
-void HttpServer::Core::Connection::read_body() {
-  const auto length = parser_->content_length();
-  buffer_.reserve(length ? std::min<std::size_t>(*length + kReadBytes, kBodyReadBytes) : kBodyReadBytes);
-  http::async_read_some(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](error_code error, std::size_t) { self->on_body_part(error); });
+void HttpServer::Core::Connection::answer_options(const std::string& allowed) {
+  if (body_unread_) keep_alive_ = false;
+  begin_exchange();
+  const auto exchange = std::make_shared<Exchange>(shared_from_this());
+  exchange_ = exchange;
+  exchange->answer({.status = 204, .headers = {{"allow", allowed + ", OPTIONS"}}, .body = {}});
 }
 
-/// Counts what was read of the body; false: there is no room for it.
-bool HttpServer::Core::Connection::count_body() {
-  const std::size_t bytes = parser_->get().body().size();
-  if (bytes <= body_held_) return true;
-  const std::size_t more = bytes - body_held_;
-  const std::size_t before = core_.body_bytes->fetch_add(more, std::memory_order_relaxed);
-  body_held_ = bytes;
-  return before + more <= core_.options.bodies_bytes_max;
-}
-
-void HttpServer::Core::Connection::on_body_part(error_code error) {
-  if (closed_) return;
-  if (error) return on_unreadable(error);
-  if (!count_body())
-    return refuse(Refusal::out_of_memory, "the gateway holds " +
-                                              std::to_string(core_.options.bodies_bytes_max) +
-                                              " bytes of requests (bodies_bytes_max); try again later");
-  if (parser_->is_done()) {
-    body_unread_ = false;
-    return dispatch();
+/// Keeps a piece of the body; false: there is no room for it. Room is made as bytes come: what is only
+/// announced costs nothing.
+bool HttpServer::Core::Connection::take_body(std::string_view piece) {
+  const std::size_t before = core_.body_bytes->fetch_add(piece.size(), std::memory_order_relaxed);
+  body_held_ += piece.size();
+  if (before + piece.size() > core_.options.bodies_bytes_max) return false;
+  if (body_held_ > body_.capacity()) {
+    std::size_t room = std::max(body_held_, 2 * body_.capacity());
+    if (content_length_) room = std::min(room, static_cast<std::size_t>(*content_length_));
+    body_.reserve(room);
   }
-  read_due_ = std::chrono::steady_clock::now() + core_.options.body_idle_timeout;
-  read_body();
+  body_ += piece;
+  return true;
 }
 
-void HttpServer::Core::Connection::on_unreadable(error_code error) {
-  if (error == http::error::header_limit)
-    return refuse(Refusal::header_too_large, "the header has over " +
-                                                 std::to_string(core_.options.header_bytes_max) +
-                                                 " bytes (header_bytes_max)");
-  if (error == http::error::body_limit) {
-    const std::size_t limit =
-        route_ && route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
-    body_unread_ = true;
-    return refuse(Refusal::body_too_large,
-                  "the body has over " + std::to_string(limit) + " bytes (body_bytes_max)");
-  }
-  const bool left = error.category() != make_error_code(http::error::bad_method).category() ||
-                    error == http::error::end_of_stream || error == http::error::partial_message;
-  if (left) return close();
-  ++core_.counters.bad_requests;
-  refuse(Refusal::bad_request, "this is no HTTP request that can be read: " + error.message());
+void HttpServer::Core::Connection::drop_body() {
+  body_ = std::string();
+  core_.body_bytes->fetch_sub(std::exchange(body_held_, 0), std::memory_order_relaxed);
 }
 
-void HttpServer::Core::Connection::dispatch() {
+void HttpServer::Core::Connection::refuse_unreadable() {
+  const http::ReaderRefusal& why = reader_.refusal();
+  const Refusal kind = refusal_of(why.status);
+  if (kind != Refusal::body_too_large && kind != Refusal::header_too_large) ++core_.counters.bad_requests;
+  keep_alive_ = false;  // where a request ends that cannot be read, nobody knows
+  if (kind == Refusal::bad_request)
+    return refuse(kind, "this is no HTTP request that can be read: " + why.why);
+  refuse(kind, why.why + (kind == Refusal::body_too_large ? " (body_bytes_max)" : ""));
+}
+
+void HttpServer::Core::Connection::begin_exchange() {
   read_due_ = body_due_ = TimePoint::max();
-  std::string text = std::move(parser_->get().body());
-  if (!text.empty()) {
-    count_body();
-    auto held = std::make_shared<HeldBody>(std::move(text), core_.body_bytes, std::exchange(body_held_, 0));
-    const std::string_view bytes = held->text;
-    request_.body = Blob::own(std::move(held), bytes);
-  }
-  parser_.reset();
   exchanging_ = true;
   answered_ = chunked_ = false;
   ++core_.busy;
+}
+
+void HttpServer::Core::Connection::dispatch() {
+  if (!body_.empty()) {
+    auto held =
+        std::make_shared<HeldBody>(std::exchange(body_, {}), core_.body_bytes, std::exchange(body_held_, 0));
+    const std::string_view bytes = held->text;
+    request_.body = Blob::own(std::move(held), bytes);
+  }
+  begin_exchange();
   const auto exchange = std::make_shared<Exchange>(shared_from_this());
   exchange_ = exchange;
   // What a refusal needs is kept: the handler has the rest.
@@ -387,23 +394,32 @@ void HttpServer::Core::Connection::dispatch() {
   try {
     route_->handler(std::move(request), exchange);
   } catch (const std::exception& error) {
+    core_.note_failure(error.what());
     exchange->fail(error.what());
   }
-  if (buffer_.size() == 0 && buffer_.capacity() > 2 * kReadBytes) buffer_.shrink_to_fit();
-  read_ahead();
 }
 
 void HttpServer::Core::Connection::refuse(Refusal refusal, std::string_view detail) {
-  read_due_ = body_due_ = TimePoint::max();
-  // Where a request ends that cannot be read, nobody knows.
-  if (body_unread_ || refusal == Refusal::header_too_large || refusal == Refusal::bad_request)
-    keep_alive_ = false;
-  exchanging_ = true;
-  answered_ = chunked_ = false;
-  ++core_.busy;
+  refuse_with(core_.refusal_answer(refusal, request_, detail));
+}
+
+void HttpServer::Core::Connection::refuse_with(HttpAnswer answer) {
+  if (body_unread_) keep_alive_ = false;
+  drop_body();
+  begin_exchange();
   const auto exchange = std::make_shared<Exchange>(shared_from_this());
   exchange_ = exchange;
-  exchange->answer(core_.refusal_answer(refusal, request_, detail));
+  exchange->answer(std::move(answer));
+}
+
+/// Something threw: nobody knows how far this connection is.
+void HttpServer::Core::Connection::broken(std::string_view reason) {
+  core_.note_failure(reason);
+  try {
+    caller_is_gone();
+  } catch (...) {
+    close();
+  }
 }
 
 // ---- answering ----------------------------------------------------------------------------------------
@@ -467,7 +483,7 @@ void HttpServer::Core::Connection::write_some() {
 void HttpServer::Core::Connection::wait_to_write() {
   write_due_ = std::chrono::steady_clock::now() + core_.options.write_timeout;
   socket_.async_wait(tcp::socket::wait_write,
-                     [self = shared_from_this()](error_code) { self->write_some(); });
+                     [self = shared_from_this()](error_code) { self->guarded([&] { self->write_some(); }); });
 }
 
 void HttpServer::Core::Connection::note_written(std::size_t bytes) {
@@ -492,17 +508,17 @@ void HttpServer::Core::Connection::next_request() {
   --core_.busy;
   if (cut_) return close();
   if (!keep_alive_) return close_after_reading();
+  reader_.next();
+  request_ = HttpRequest{};
+  request_.peer = address_;
+  body_unread_ = head_only_ = http_1_0_ = false;
   read_due_ = std::chrono::steady_clock::now() + core_.options.idle_timeout;
-  if (buffer_.size() > 0) {
-    if (reading_ahead_) return socket_.cancel();
-    // Not from inside this call: a caller that sends much ahead would make the stack grow.
-    asio::post(core_.context, [self = shared_from_this()] {
-      if (!self->closed_) self->read_header();
-    });
-    return;
-  }
+  // Not from inside this call: a caller that sends much ahead would make the stack grow.
+  if (!ahead_.empty())
+    return asio::post(core_.context,
+                      [self = shared_from_this()] { self->guarded([&] { self->feed_ahead(); }); });
   if (peer_closed_) return close();
-  read_ahead();
+  wait_to_read();
 }
 
 void HttpServer::Core::Connection::caller_is_gone() {
@@ -527,21 +543,10 @@ void HttpServer::Core::Connection::close_after_reading() {
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   read_due_ = std::chrono::steady_clock::now() + kDiscardTime;
-  parser_.reset();
+  ahead_ = std::string();
   closing_ = true;
   if (peer_closed_) return close();
-  if (!reading_ahead_) discard();
-}
-
-void HttpServer::Core::Connection::discard() {
-  buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(kBodyReadBytes),
-                          [self = shared_from_this()](error_code error, std::size_t bytes) {
-                            self->discarded_ += bytes;
-                            if (error || self->closed_ || self->discarded_ >= kDiscardBytesMax)
-                              return self->close();
-                            self->discard();
-                          });
+  wait_to_read();
 }
 
 void HttpServer::Core::Connection::sweep(TimePoint now) {

@@ -2,24 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
-
 #include "client/gateway/http/responder.hpp"
 #include "client/gateway/http/server_core.hpp"
+#include "http/request_reader.hpp"
 
 namespace lanemq::gateway {
-
-namespace beast = boost::beast;
-namespace http = beast::http;
 
 /// A piece on its way out: what is around it, and whom to tell.
 struct Piece {
@@ -32,38 +28,44 @@ struct Piece {
 };
 
 /// One connection: reads a request, lets it be answered, reads the next. Kept alive by what is pending on it
-/// and by the exchange.
+/// and by the exchange. What is thrown on its behalf closes it, and nothing else.
 class HttpServer::Core::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Core& core, tcp::socket socket, std::string address);
   ~Connection();
 
   void start();
+  /// Does something for this connection, on its way in from the loop.
+  template <class Work>
+  void guarded(Work work);
+  void write_some();
   void sweep(TimePoint now);
   void end() { caller_is_gone(); }
 
  private:
   friend class Exchange;
   friend class Core;
-  using Parser = http::request_parser<http::string_body>;
 
   // Reading.
-  void read_ahead();
-  void on_read_ahead(error_code error, std::size_t bytes);
-  void read_header();
-  void on_header(error_code error);
-  void read_body();
-  void on_body_part(error_code error);
-  bool count_body();
-  HttpRequest parsed_request() const;
+  void wait_to_read();
+  void on_readable();
+  void on_end_of_input();
+  void feed(std::string_view bytes);
+  void feed_ahead();
+  void on_head(bool body_has_come);
+  bool take_body(std::string_view piece);
+  void drop_body();
   void dispatch();
+  void answer_options(const std::string& allowed);
   void refuse(Refusal refusal, std::string_view detail);
-  void on_unreadable(error_code error);
+  void refuse_with(HttpAnswer answer);
+  void refuse_unreadable();
+  void begin_exchange();
+  void broken(std::string_view reason);
 
   // Answering.
   void send_head(int status, const Headers& headers, std::optional<std::size_t> length);
   void send(Piece piece);
-  void write_some();
   void wait_to_write();
   void note_written(std::size_t bytes);
   void exchange_over();
@@ -71,21 +73,22 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void caller_is_gone();
   void close();
   void close_after_reading();
-  void discard();
 
   const std::shared_ptr<Core> owner_;
   Core& core_;
   tcp::socket socket_;
   const std::string address_;
-  beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;
+  http::RequestReader reader_;
+  std::string ahead_;  ///< what came behind the request that is worked on
+  std::string body_;
   HttpRequest request_;
   const Route* route_ = nullptr;
   std::weak_ptr<Exchange> exchange_;
-  std::size_t body_held_ = 0;
+  std::size_t body_held_ = 0;  ///< counted in Core::body_bytes
   std::size_t discarded_ = 0;
 
-  bool reading_ahead_ = false;
+  std::optional<std::uint64_t> content_length_;
+  bool waiting_to_read_ = false;
   bool exchanging_ = false;  ///< a request is with its handler, or its answer on its way
   bool answered_ = false;    ///< its answer is all in out_
   bool keep_alive_ = true;
@@ -103,5 +106,16 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
 
   TimePoint read_due_ = TimePoint::max(), write_due_ = TimePoint::max(), body_due_ = TimePoint::max();
 };
+
+template <class Work>
+void HttpServer::Core::Connection::guarded(Work work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    broken(error.what());
+  } catch (...) {
+    broken("something that is no std::exception");
+  }
+}
 
 }  // namespace lanemq::gateway

@@ -34,7 +34,9 @@ constexpr StatusPhrase kPhrases[] = {
     {410, "Gone"},
     {411, "Length Required"},
     {413, "Payload Too Large"},
+    {414, "URI Too Long"},
     {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
     {422, "Unprocessable Entity"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
@@ -44,6 +46,7 @@ constexpr StatusPhrase kPhrases[] = {
     {502, "Bad Gateway"},
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
     {529, "Overloaded"},
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ struct Route {
   RequestHandler handler{};
   /// A longer body is refused before it is read; 0: the server's own limit.
   std::size_t body_bytes_max = 0;
+  /// Refuses a request that has a body when its head is there, so that nothing is kept of who may not send
+  /// one; may be empty. On the loop's thread.
+  std::function<std::optional<HttpAnswer>(const HttpRequest& head)> admit{};
 };
 
 /// Finds the route of a request. Of two patterns that match, the one with more fixed pieces wins.

@@ -85,11 +85,34 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
   const std::string address = error ? std::string() : peer.address().to_string();
   if (connections.size() < options.connections_max && take_address(address)) {
     ++counters.accepted;
-    std::make_shared<Connection>(*this, std::move(socket), address)->start();
+    try {
+      std::make_shared<Connection>(*this, std::move(socket), address)->start();
+    } catch (const std::exception& failed) {
+      note_failure(failed.what());
+    }
   } else {
     ++counters.refused;
   }
   accept();
+}
+
+/// What is thrown where no connection is at work, by a timer or by the broker's answer, ends that call alone.
+void HttpServer::Core::run() {
+  while (true) {
+    try {
+      context.run();
+      return;
+    } catch (const std::exception& error) {
+      note_failure(error.what());
+    } catch (...) {
+      note_failure("something that is no std::exception");
+    }
+  }
+}
+
+void HttpServer::Core::note_failure(std::string_view reason) {
+  ++counters.failures;
+  if (on_failure) on_failure(reason);
 }
 
 void HttpServer::Core::write_soon(std::shared_ptr<Connection> connection) {
@@ -100,7 +123,7 @@ void HttpServer::Core::write_soon(std::shared_ptr<Connection> connection) {
 void HttpServer::Core::write_all() {
   written_.swap(writing_);  // what comes meanwhile is for the next turn
   for (const std::shared_ptr<Connection>& connection : written_)
-    connection->write_some();
+    connection->guarded([&] { connection->write_some(); });
   written_.clear();
 }
 
@@ -108,19 +131,19 @@ void HttpServer::Core::sweep_later() {
   sweep_timer_.expires_after(kSweepEvery);
   sweep_timer_.async_wait([this](error_code error) {
     if (error) return;
+    sweep_later();
     date = http_date();
     const TimePoint now = std::chrono::steady_clock::now();
     for (const std::shared_ptr<Connection>& connection : held_connections())
-      connection->sweep(now);
-    sweep_later();
+      connection->guarded([&] { connection->sweep(now); });
   });
 }
 
 void HttpServer::Core::await_signal() {
   signals_.async_wait([this](error_code error, int number) {
     if (error) return;
-    number == SIGHUP ? on_reload() : on_stop();
     await_signal();
+    number == SIGHUP ? on_reload() : on_stop();
   });
 }
 
@@ -133,7 +156,7 @@ void HttpServer::Core::close_all() {
   sweep_timer_.cancel();
   accept_pause_.cancel();
   for (const std::shared_ptr<Connection>& connection : held_connections())
-    connection->end();
+    connection->guarded([&] { connection->end(); });
   context.restart();
   context.poll();
 }
@@ -175,13 +198,15 @@ std::uint16_t HttpServer::port() const {
   return core_->acceptor.local_endpoint().port();
 }
 
-void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload) {
+void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload,
+                     std::function<void(std::string_view)> on_failure) {
+  core_->on_failure = std::move(on_failure);
   core_->on_stop = std::move(on_stop);
   core_->on_reload = std::move(on_reload);
   core_->await_signal();
   core_->sweep_later();
   core_->accept();
-  core_->context.run();
+  core_->run();
   core_->close_all();
 }
 

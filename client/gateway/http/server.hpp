@@ -44,6 +44,10 @@ std::size_t reserve_connections(std::size_t wanted);
 enum class Refusal : unsigned char {
   bad_request,  ///< no HTTP that can be read
   header_too_large,
+  target_too_long,
+  expectation_failed,
+  not_implemented,  ///< a method or a coding
+  version_not_supported,
   body_too_large,
   not_found,
   method_not_allowed,
@@ -58,6 +62,7 @@ using RefusalAnswer =
 struct ServerCounters {
   std::uint64_t connections = 0;  ///< now
   std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
+  std::uint64_t failures = 0;    ///< exceptions that were caught, each of which ended what it came from
   std::uint64_t body_bytes = 0;  ///< of requests, now
 };
 
@@ -73,8 +78,10 @@ class HttpServer : public Loop {
   ~HttpServer() override;
 
   std::uint16_t port() const;
-  /// Serves until stop(). `on_stop` is called at SIGTERM and SIGINT, `on_reload` at SIGHUP.
-  void run(std::function<void()> on_stop, std::function<void()> on_reload);
+  /// Serves until stop(). `on_stop` is called at SIGTERM and SIGINT, `on_reload` at SIGHUP, `on_failure` with
+  /// the reason when something threw: that ends its connection, not the server.
+  void run(std::function<void()> on_stop, std::function<void()> on_reload,
+           std::function<void(std::string_view)> on_failure = {});
   /// Takes no more connections, and answers those that are kept with `connection: close`.
   void drain();
   /// Requests that are being read or worked on.

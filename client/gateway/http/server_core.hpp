@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstddef>
@@ -40,12 +41,15 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
 
   void listen();
+  void run();
   void accept();
   /// Has what the connection has to say written soon, together with what others have.
   void write_soon(std::shared_ptr<Connection> connection);
   void sweep_later();
   void await_signal();
   void close_all();
+  /// Something threw, and what it was done for was ended.
+  void note_failure(std::string_view reason);
 
   const ServerOptions options;
   const Router& router;
@@ -53,6 +57,9 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;
   std::function<void()> on_stop, on_reload;
+  std::function<void(std::string_view)> on_failure;
+  /// Where bytes are read to: nothing stays here from one turn to the next.
+  std::array<char, std::size_t{64} * 1024> scratch;
   BodyBytes body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
   ServerCounters counters;
   std::size_t busy = 0;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server by itself, over real sockets: what is thrown, and what a head alone decides.
+#include "client/gateway/http/server.hpp"
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace lanemq::gateway {
+namespace {
+
+/// A connection that waits for what it asks for.
+class Caller {
+ public:
+  explicit Caller(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      throw std::runtime_error("cannot connect");
+  }
+  ~Caller() { ::close(fd_); }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+  /// Until the text is there, or the connection is closed.
+  std::string read_until(std::string_view text) {
+    while (seen_.find(text) == std::string::npos) {
+      char bytes[4096];
+      const ssize_t size = ::recv(fd_, bytes, sizeof bytes, 0);
+      if (size <= 0) break;
+      seen_.append(bytes, static_cast<std::size_t>(size));
+    }
+    return seen_;
+  }
+  std::string read_all() { return read_until(std::string_view("\0nobody sends this", 18)); }
+
+ private:
+  int fd_;
+  std::string seen_;
+};
+
+struct Odd {};  ///< thrown, and no std::exception
+
+class Server : public testing::Test {
+ protected:
+  Server() {
+    add("/ok", [](HttpRequest request, const ResponderPtr& responder) {
+      responder->answer({.status = 200, .headers = {}, .body = request.body});
+    });
+    add("/throws", [](const HttpRequest&, const ResponderPtr&) { throw std::length_error("too long"); });
+    add("/throws-odd", [](const HttpRequest&, const ResponderPtr&) { throw Odd(); });
+    add("/throws-later", [this](const HttpRequest&, const ResponderPtr& responder) {
+      server_->post([responder] {
+        responder->answer({.status = 200, .headers = {}, .body = {}});
+        throw std::bad_alloc();
+      });
+    });
+    add("/throws-when-written", [](const HttpRequest&, const ResponderPtr& responder) {
+      responder->begin(200, {});
+      responder->write(Blob::borrow("piece"), [] { throw Odd(); });
+    });
+    add("/throws-when-gone", [](const HttpRequest&, const ResponderPtr& responder) {
+      responder->on_gone([responder] { throw Odd(); });
+    });
+    router_.add(Route{
+        .method = "POST",
+        .pattern = "/refused",
+        .handler = [](const HttpRequest&, const ResponderPtr& responder) { responder->cut(); },
+        .admit = [](const HttpRequest&) { return HttpAnswer{.status = 403, .headers = {}, .body = {}}; }});
+    server_ = std::make_unique<HttpServer>(
+        ServerOptions{.bodies_bytes_max = 1'000'000}, router_,
+        [](Refusal, const HttpRequest& request, std::string_view detail) {
+          if (request.path == "/nowhere") throw std::runtime_error("no words for it");
+          return HttpAnswer{.status = 400, .headers = {}, .body = blob_of(std::string(detail))};
+        });
+    thread_ = std::thread([this] { server_->run([] {}, [] {}, [this](std::string_view) { ++failures_; }); });
+  }
+  ~Server() override {
+    server_->post([this] { server_->stop(); });
+    thread_.join();
+  }
+
+  void add(const char* path, RequestHandler handler) {
+    router_.add("GET", path, handler);
+    router_.add("POST", path, std::move(handler));
+  }
+  std::string answer_to(const std::string& path) {
+    Caller caller(server_->port());
+    caller.send("GET " + path + " HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
+    return caller.read_all();
+  }
+  ServerCounters counters() {
+    std::promise<ServerCounters> told;
+    server_->post([&] { told.set_value(server_->counters()); });
+    return told.get_future().get();
+  }
+  std::size_t busy() {
+    std::promise<std::size_t> told;
+    server_->post([&] { told.set_value(server_->busy()); });
+    return told.get_future().get();
+  }
+  void when_connections(std::uint64_t count) {
+    while (counters().connections != count)
+      std::this_thread::yield();
+  }
+
+  Router router_;
+  std::unique_ptr<HttpServer> server_;
+  std::atomic<int> failures_{0};
+  std::thread thread_;
+};
+
+TEST_F(Server, closes_the_connection_that_something_threw_for_and_serves_the_others) {
+  Caller other(server_->port());
+  other.send("GET /ok HTTP/1.1\r\nHost: g\r\n\r\n");
+  EXPECT_TRUE(other.read_until("\r\n\r\n").starts_with("HTTP/1.1 200")) << other.read_all();
+
+  EXPECT_TRUE(answer_to("/throws").starts_with("HTTP/1.1 400"));
+  EXPECT_EQ(answer_to("/throws-odd"), "");
+  EXPECT_TRUE(answer_to("/throws-later").starts_with("HTTP/1.1 200"));
+  answer_to("/throws-when-written");
+  EXPECT_EQ(answer_to("/nowhere"), "");
+  {
+    Caller leaver(server_->port());
+    leaver.send("GET /throws-when-gone HTTP/1.1\r\nHost: g\r\n\r\n");
+    while (busy() == 0)
+      std::this_thread::yield();
+  }
+  when_connections(1);
+
+  EXPECT_EQ(counters().failures, 6u);
+  EXPECT_EQ(failures_, 6);
+  EXPECT_EQ(busy(), 0u);
+  EXPECT_EQ(counters().body_bytes, 0u);
+  other.send("GET /ok HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(other.read_all().find("connection: close"), std::string::npos);
+}
+
+TEST_F(Server, decides_by_the_head_who_may_send_a_body) {
+  Caller waits(server_->port());
+  waits.send("POST /refused HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\nExpect: 100-continue\r\n\r\n");
+
+  const std::string answer = waits.read_all();
+
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 403")) << answer;
+  EXPECT_EQ(answer.find("100 Continue"), std::string::npos);
+  EXPECT_EQ(counters().body_bytes, 0u);
+}
+
+TEST_F(Server, keeps_nothing_for_what_is_only_announced) {
+  Caller announces(server_->port());
+  announces.send("POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\nExpect: 100-continue\r\n\r\n");
+
+  EXPECT_EQ(announces.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  EXPECT_EQ(counters().body_bytes, 0u);
+  announces.send(std::string(900'000, 'x'));
+  const std::string answer = announces.read_until(std::string(900'000, 'x'));
+  EXPECT_NE(answer.find("HTTP/1.1 200"), std::string::npos);
+}
+
+TEST_F(Server, sends_no_continue_to_who_has_sent_already) {
+  Caller caller(server_->port());
+  caller.send(
+      "POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\nExpect: 100-continue\r\nConnection: "
+      "close\r\n\r\nhi");
+
+  EXPECT_TRUE(caller.read_all().starts_with("HTTP/1.1 200"));
+}
+
+TEST_F(Server, answers_what_is_sent_ahead_in_its_order) {
+  Caller caller(server_->port());
+  std::string all;
+  for (int i = 0; i < 300; ++i)
+    all += "POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 4\r\n\r\n" + std::to_string(1000 + i);
+  caller.send(all + "GET /ok HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
+
+  const std::string answers = caller.read_all();
+
+  std::size_t at = 0;
+  for (int i = 0; i < 300; ++i) {
+    at = answers.find("\r\n\r\n" + std::to_string(1000 + i), at);
+    ASSERT_NE(at, std::string::npos) << i;
+  }
+}
+
+}  // namespace
+}  // namespace lanemq::gateway
