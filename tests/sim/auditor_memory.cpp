@@ -106,6 +106,9 @@ bool Auditor::may_make_way(Kept which, std::size_t count, const std::vector<Mode
   all += bytes_kept(dead ? Kept::result : Kept::dead);
   for (const ModelJob& job : pending_)
     all += bytes_of(job);
+  // What ended in this step did so one by one, and most of it took more before.
+  for (const ModelJob* job : ended_)
+    all.most += kRecordMost + job->texts + job->body.size();
   all.most += incoming_ + kAttemptMost;
   return of_kind.most > bytes_max || all.most > options_.memory_max;
 }
