@@ -186,8 +186,9 @@ std::vector<std::string> client_replies() {
 
 std::vector<std::string> worker_reports() {
   Seeds seeds;
-  seeds.add(wire::Ready{{"echo"}, 4, {}, {}, {}, 0, {}});
-  seeds.add(wire::Ready{{"echo", "http"}, 1024, {"critical"}, "w1", "1", 64, {kMeta}});
+  seeds.add(wire::Ready{{"echo"}, 4, {}, {}, {}, 0, false, {}, {}, {}});
+  seeds.add(wire::Ready{
+      {"echo", "http"}, 1024, {"critical"}, "w1", "1", 64, true, "0123456789abcdef", "host/1/2", {kMeta}});
   seeds.add(wire::Chunk{1, 2, 3});
   seeds.add(wire::Outcome{1, 1, {}, {}});
   seeds.add(wire::Outcome{1ull << 62, 2, some_usage(), some_limits()});
