@@ -202,8 +202,10 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
 }
 
 /// Whether whoever is next in the stream was boosted from below to the same level as the job, and came before
-/// it: of those the oldest goes first.
+/// it: of those the oldest goes first. Not judged of those that have budgets: in line for one they stand by
+/// when they came to ask.
 bool Auditor::boosted_before(const ModelStream& stream, const ModelJob& job, std::size_t level) const {
+  if (stream.budgets != 0) return false;
   if (level >= job.lane || level >= stream.lane || level_of(job) != level) return false;
   bool before = true;
   for_next_of(stream, [&](const ModelJob& next) {
