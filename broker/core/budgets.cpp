@@ -15,6 +15,13 @@ bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
+/// The limit of which that much can never be had; null when there is none.
+const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
+  for (const RateLimit& rate : quota.rates())
+    if (amounts.of(rate.resource()) > rate.limit()) return &rate;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string_view name_of(Key::State state) {
@@ -108,18 +115,14 @@ void Budgets::describe(Set& set) const {
 }
 
 Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
-  const auto too_small = [&](const Quota& quota) -> const RateLimit* {
-    for (const RateLimit& rate : quota.rates())
-      if (amounts.of(rate.resource()) > rate.limit()) return &rate;
-    return nullptr;
-  };
   for (const std::size_t i : sets_[set].budgets)
-    if (const RateLimit* rate = too_small(budgets_[i].quota)) return {.budget = &budgets_[i], .rate = rate};
+    if (const RateLimit* rate = too_small(budgets_[i].quota, amounts))
+      return {.budget = &budgets_[i], .rate = rate};
   const Budget* const pool = pool_of(set);
   if (pool == nullptr) return {};
   Obstacle obstacle;
   for (const Account& account : pool->accounts) {
-    const RateLimit* const rate = too_small(account.quota);
+    const RateLimit* const rate = too_small(account.quota, amounts);
     if (rate == nullptr) return {};
     obstacle = {.budget = pool, .account = &account, .rate = rate};
   }
@@ -191,14 +194,14 @@ std::vector<std::size_t> Budgets::take_eased() {
 }
 
 /// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
-/// are spent, draining or saved by others.
+/// are spent, draining, saved by others or never have as much.
 Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now) {
   Account* first = nullptr;
   TimePoint soonest{};
   for (const Key& key : pool.keys) {
     if (key.state != Key::State::active) continue;
     Account& account = pool.accounts[key.account];
-    if (is_saved(account, claim)) continue;
+    if (is_saved(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
     first = &account;

@@ -230,6 +230,7 @@ std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
 }
 
 bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
+  if (amount > limit_) return false;
   advance(now);
   if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
   return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) || may_try(amount);
