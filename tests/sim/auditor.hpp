@@ -44,6 +44,8 @@ class Auditor final : public Watcher {
   void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
   /// The configuration was read again.
   void reloaded(const core::Options& options, TimePoint now) override;
+  void stands_still(TimePoint until) override { stands_until_ = std::max(stands_until_, until); }
+  void stood_still(Duration how_long, TimePoint now) override;
   void running_given_up(TimePoint now) override;
   void advancing(TimePoint now) override;
 
@@ -288,7 +290,7 @@ class Auditor final : public Watcher {
   core::Options options_;
   const core::OptionEditor edit_;
   const core::Broker& broker_;
-  TimePoint now_{}, last_turn_{};
+  TimePoint now_{}, last_turn_{}, stands_until_{};
   bool advancing_ = false, draining_ = false, ended_silently_ = false;
 
   std::vector<ModelBudget> budgets_;

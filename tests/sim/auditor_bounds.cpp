@@ -41,9 +41,15 @@ void Auditor::check_bounds() const {
 }
 
 void Auditor::check_all_restored(core::Budgets& budgets) {
-  // Long enough for every debt, and for what refusals took.
-  constexpr Duration kLongAfter = std::chrono::hours(1);
-  const TimePoint then = now_ + kLongAfter, later = then + kLongAfter;
+  // Long enough for every debt, and for what refusals took: of a limit of a day it takes days.
+  TimePoint from = now_;
+  Duration long_after = std::chrono::hours(1);
+  for (const ModelBudget& budget : budgets_) {
+    from = std::max(from, budget.paused_until);
+    for (const core::RateOptions& rate : budget.options.rates)
+      long_after = std::max<Duration>(long_after, 3 * rate.period);
+  }
+  const TimePoint then = from + long_after, later = then + long_after;
   for (core::Budget& budget : budgets.all()) {
     for (core::RateLimit& rate : budget.quota.rates()) {
       const auto all_fits = [&](TimePoint when) { return rate.affordable(rate.limit(), 0, when); };

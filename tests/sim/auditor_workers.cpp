@@ -268,6 +268,20 @@ void Auditor::worker_disconnected(const std::string& address, core::WorkerDiscon
   if (process == Process::unknown) worker->lost_at = now_ + options_.worker_grace;
 }
 
+/// Nobody's silence in that time counts, nor does its own.
+void Auditor::stood_still(Duration how_long, TimePoint now) {
+  now_ = now;
+  for (auto& [address, worker] : workers_) {
+    worker.heard_at += how_long;
+    if (worker.lost_at != core::kNever) worker.lost_at += how_long;
+    for (auto& [lease, owed_since] : worker.acks_owed)
+      owed_since += how_long;
+    for (ModelJob* job : worker.held)
+      for (ModelReader& reader : job->readers)
+        reader.silent_since += how_long;
+  }
+}
+
 void Auditor::lose(ModelWorker& worker) {
   while (!worker.held.empty()) {
     ModelJob& job = **worker.held.begin();
@@ -307,6 +321,8 @@ void Auditor::noticed(const core::Notice& notice) {
     ModelUpstream& upstream = upstreams_[notice.service];
     return opened ? upstream.open(milliseconds(notice.retry_ms), now_) : upstream.close(now_);
   }
+  // The others are about what is judged where it counts.
+  if (notice.kind != Kind::worker_lost && notice.kind != Kind::worker_left) return;
   if (std::find(gone_.begin(), gone_.end(), notice.session) != gone_.end()) return;
   for (auto& [address, worker] : workers_) {
     if (worker.session != notice.session) continue;

@@ -37,26 +37,38 @@ void Trace::add(core::TimePoint when, const std::string& line) {
 }
 
 BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace)
-    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace) {
+    : swarm_(swarm),
+      scheduler_(scheduler),
+      random_(random),
+      trace_(trace),
+      options_(swarm.options),
+      file_(swarm.options) {
   check_allowed(swarm.options);
   start();
 }
 
 BrokerHost::BrokerHost(const Swarm& swarm, Scheduler& scheduler, Random& random, Trace* trace,
                        Watcher& watcher)
-    : swarm_(swarm), scheduler_(scheduler), random_(random), trace_(trace), watcher_(&watcher) {
+    : swarm_(swarm),
+      scheduler_(scheduler),
+      random_(random),
+      trace_(trace),
+      options_(swarm.options),
+      file_(swarm.options),
+      watcher_(&watcher) {
   check_allowed(swarm.options);
 }
 
 void BrokerHost::start() {
+  options_ = file_;
   make_broker();
-  auditor_ = std::make_unique<Auditor>(swarm_.options, edited, *broker_);
+  auditor_ = std::make_unique<Auditor>(options_, edited, *broker_);
   watcher_ = auditor_.get();
 }
 
 void BrokerHost::make_broker() {
   const InCore counted;
-  broker_ = std::make_unique<core::Broker>(swarm_.options, random_.next());
+  broker_ = std::make_unique<core::Broker>(options_, random_.next());
 }
 
 void BrokerHost::restart() {
@@ -66,6 +78,9 @@ void BrokerHost::restart() {
   lose_broker();
   start();
   change_addresses();
+  if (upstreams_ == nullptr) return;
+  upstreams_->configured(options_, true, scheduler_.now());
+  upstreams_->memory_is_void();
 }
 
 void BrokerHost::lose_broker() {
@@ -74,6 +89,8 @@ void BrokerHost::lose_broker() {
   inbox_.clear();
   unreachable_.clear();
   turn_at_ = core::kNever;
+  last_turn_at_ = core::kNever;
+  stands_until_ = {};
 }
 
 void BrokerHost::change_addresses() {
@@ -150,7 +167,7 @@ void BrokerHost::send(const Link& link, std::string_view header, std::string_vie
 // ---- the loop -----------------------------------------------------------------------------------------
 
 void BrokerHost::schedule_turn(core::TimePoint when) {
-  when = std::max(when, scheduler_.now());
+  when = std::max({when, scheduler_.now(), stands_until_});
   if (when >= turn_at_) return;
   turn_at_ = when;
   scheduler_.at(when, [this, when, life = life_] {
@@ -159,8 +176,38 @@ void BrokerHost::schedule_turn(core::TimePoint when) {
   });
 }
 
+void BrokerHost::stand_still(Duration time) {
+  if (is_down()) return;
+  if (trace_ != nullptr)
+    trace_->add(scheduler_.now(), "the broker stands still for " + std::to_string(core::to_ms(time)) + "ms");
+  stands_until_ = std::max(stands_until_, scheduler_.now() + time);
+  watcher_->stands_still(stands_until_);
+  if (std::exchange(turn_at_, core::kNever) != core::kNever) schedule_turn(stands_until_);
+}
+
+void BrokerHost::go_on() {
+  if (!stands_still()) return;
+  stands_until_ = scheduler_.now();
+  schedule_turn(stands_until_);
+}
+
+/// As the loop does: what is missing since the last turn, beyond what was expected, it was not there.
+void BrokerHost::note_standstill() {
+  constexpr Duration kStandstill = std::chrono::milliseconds(500);
+  const core::TimePoint now = scheduler_.now(), before = std::exchange(last_turn_at_, now);
+  if (before == core::kNever || now - before < kStandstill || now - before - kStandstill < idle_max_) return;
+  const Duration how_long = now - before - idle_max_;
+  if (trace_ != nullptr)
+    trace_->add(now,
+                "the broker knows that it stood still for " + std::to_string(core::to_ms(how_long)) + "ms");
+  watcher_->stood_still(how_long, now);
+  calling().handle(core::StoodStill{how_long}, now);
+  report();
+}
+
 void BrokerHost::turn() {
   turn_at_ = core::kNever;
+  note_standstill();
   begin_turn();
   for (const Packet& packet : std::exchange(inbox_, {}))
     take(packet);
@@ -190,10 +237,12 @@ void BrokerHost::turn() {
 
 void BrokerHost::plan_wakeup() {
   const auto wakeup = broker_->next_wakeup();
+  idle_max_ = Duration::max();
   if (!wakeup) return;
   // As a poll with a timeout in milliseconds does.
   const auto wait =
       std::chrono::ceil<std::chrono::milliseconds>(std::max(*wakeup - scheduler_.now(), Duration(0)));
+  idle_max_ = wait;
   schedule_turn(scheduler_.now() + wait);
 }
 
@@ -253,6 +302,13 @@ void BrokerHost::take_worker_report(const std::string& address, const wire::Work
                                     std::string_view body) {
   const core::TimePoint now = scheduler_.now();
   watcher_->worker_says(address, report, body, now);
+  if (upstreams_ != nullptr) {
+    if (const auto* outcome = std::get_if<wire::Outcome>(&report))
+      upstreams_->told({outcome->job, outcome->attempt}, outcome->usage, false, now);
+    if (const auto* failure = std::get_if<wire::Failure>(&report))
+      upstreams_->told({failure->job, failure->attempt}, failure->usage, failure->error_class == "quota",
+                       now);
+  }
   if (const auto* ready = std::get_if<wire::Ready>(&report))
     calling().handle(core::WorkerReady{address, ready}, now);
   else if (const auto* chunk = std::get_if<wire::Chunk>(&report))
@@ -286,6 +342,7 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
     violated("not decoded: " + error->message);
   const auto& asked = std::get<wire::AdminQuery>(requests[0]);
   watcher_->operator_asks(asked, now);
+  if ((asked.verb == "limit" || asked.verb == "lane") && !asked.dry_run) set(asked);
   const core::Origin from{.address = "operator", .envelope = {}, .peer = core::Peer::admin};
   static const core::OptionEditor kEdit = edited;
   calling().handle(core::AdminAsked{from, &asked, &kEdit}, now);
@@ -293,11 +350,38 @@ void BrokerHost::operate(const wire::AdminQuery& query) {
   schedule_turn(now);
 }
 
+/// What an operator sets counts for the upstreams too, where the configuration could say it.
+void BrokerHost::set(const wire::AdminQuery& asked) {
+  const bool of_lane = asked.verb == "lane";
+  const auto named = [&](const auto& things) {
+    return std::any_of(things.begin(), things.end(), [&](const auto& of) { return of.name == asked.name; });
+  };
+  if (!(of_lane ? named(options_.lanes) : named(options_.budgets))) return;
+  const Result<core::Options> wanted =
+      edited(options_, {.of = of_lane ? core::OptionEdit::Of::lane : core::OptionEdit::Of::budget,
+                        .name = asked.name,
+                        .key = asked.key,
+                        .setting = asked.setting,
+                        .value = asked.value});
+  if (!wanted) return;
+  options_ = *wanted;
+  if (upstreams_ != nullptr) upstreams_->configured(options_, false, scheduler_.now());
+}
+
 void BrokerHost::reload() {
+  reload(swarm_.options);
+}
+
+void BrokerHost::reload(const core::Options& options) {
   if (is_down()) return;
-  if (trace_ != nullptr) trace_->add(scheduler_.now(), "the configuration is read again");
-  watcher_->reloaded(swarm_.options, scheduler_.now());
-  calling().handle(core::OptionsChanged{&swarm_.options}, scheduler_.now());
+  if (trace_ != nullptr)
+    trace_->add(scheduler_.now(), "the configuration is read again\n" + describe_limits(options));
+  const std::int64_t wall_ms = options_.wall_ms;
+  file_ = options_ = options;
+  options_.wall_ms = wall_ms;
+  watcher_->reloaded(options_, scheduler_.now());
+  if (upstreams_ != nullptr) upstreams_->configured(options_, true, scheduler_.now());
+  calling().handle(core::OptionsChanged{&options_}, scheduler_.now());
   report();
   schedule_turn(scheduler_.now());
 }
@@ -365,6 +449,10 @@ void BrokerHost::report_item(const core::Outbox& outbox, const core::Send& send,
     const std::string_view body = decode(commands);
     watcher_->sent_to_worker(address, commands[item], body);
     if (const auto* offer = std::get_if<wire::JobOffer>(&commands[item])) note_offer(*offer);
+    if (const auto* acked = std::get_if<wire::Acked>(&commands[item]);
+        acked != nullptr && upstreams_ != nullptr)
+      for (const wire::Lease& lease : acked->jobs)
+        upstreams_->acknowledged(lease);
   }
 }
 
@@ -372,6 +460,8 @@ void BrokerHost::note_offer(const wire::JobOffer& offer) {
   const auto [place, fresh] = life_of_number_.try_emplace(offer.job, life_);
   if (auditor_ && !fresh && place->second != life_)
     violated("a job has the number of another one before the restart");
+  if (upstreams_ != nullptr)
+    upstreams_->offered(offer, is_durable(), decided_at(offer.job), scheduler_.now());
   recent_leases_.push_back({offer.job, offer.attempt});
   if (recent_leases_.size() > kRecentLeasesMax) recent_leases_.pop_front();
 }

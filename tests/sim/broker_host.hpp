@@ -17,6 +17,7 @@
 #include "tests/sim/random.hpp"
 #include "tests/sim/scheduler.hpp"
 #include "tests/sim/swarm.hpp"
+#include "tests/sim/upstream_world.hpp"
 
 namespace lanemq::sim {
 
@@ -68,13 +69,21 @@ class BrokerHost {
   void drain();
   /// An operator asks, and is heard at once.
   void operate(const wire::AdminQuery& query);
-  /// The configuration is read again, as it was at the start.
+  /// The configuration is read again: as it was at the start, or with what is said now.
   void reload();
+  void reload(const core::Options& options);
+  /// The broker is stopped for so long, with all that it does; and goes on.
+  void stand_still(Duration time);
+  void go_on();
+  bool stands_still() const { return scheduler_.now() < stands_until_; }
   bool drained() const { return broker_->drained(); }
   void give_up_running();
 
   /// Nothing is left of what any job took of a budget. No more turns after this.
   void check_all_restored() { auditor_->check_all_restored(broker_->budgets()); }
+
+  /// Who is told what leaves the broker and comes to it. Requires: it outlives this.
+  void tell(UpstreamWorld& upstreams) { upstreams_ = &upstreams; }
 
   const Auditor& auditor() const { return *auditor_; }
   const core::Broker& broker() const { return *broker_; }
@@ -109,6 +118,10 @@ class BrokerHost {
   Trace* trace_;
   std::unique_ptr<core::Broker> broker_;  ///< null while it is down
   int life_ = 0;
+  core::Options options_;  ///< of the broker, as they are now
+  core::Options file_;     ///< as its configuration was read last
+  core::TimePoint stands_until_{};
+  UpstreamWorld* upstreams_ = nullptr;
 
  private:
   struct Packet {
@@ -140,6 +153,11 @@ class BrokerHost {
   void take_worker_report(const std::string& address, const wire::WorkerReport& report,
                           std::string_view body);
   void note_offer(const wire::JobOffer& offer);
+  void note_standstill();
+  void set(const wire::AdminQuery& asked);
+  /// When what is sent now was decided, and whether it waited for the disk.
+  virtual core::TimePoint decided_at(std::uint64_t /*job*/) { return scheduler_.now(); }
+  virtual bool is_durable() const { return false; }
   void note_gone(core::Peer kind, const std::string& address);
   void plan_wakeup();
 
@@ -151,7 +169,9 @@ class BrokerHost {
   std::vector<std::pair<core::Peer, std::string>> unreachable_;
   std::set<std::string> ended_;  // addresses whose processes have
   core::TimePoint turn_at_ = core::kNever;
-  std::vector<std::size_t> reported_;  // by message of the turn: its items that the auditor has seen
+  core::TimePoint last_turn_at_ = core::kNever;
+  Duration idle_max_ = Duration::max();  // that the loop expected at its last turn
+  std::vector<std::size_t> reported_;    // by message of the turn: its items that the auditor has seen
   std::size_t reported_notices_ = 0;
   std::size_t turn_bytes_ = 0;  // that the last turn sent
   std::deque<wire::Lease> recent_leases_;

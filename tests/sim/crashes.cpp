@@ -19,10 +19,13 @@ Crashes draw_crashes(Random& random, Swarm& swarm) {
   crashes.commit_min = microseconds(50);
   crashes.commit_max =
       random.one_of<Duration>({microseconds(300), milliseconds(3), milliseconds(30), milliseconds(400)});
-  crashes.read_max = random.one_of<Duration>({microseconds(100), milliseconds(2), milliseconds(50)});
+  crashes.read_max =
+      random.one_of<Duration>({microseconds(100), milliseconds(2), milliseconds(50), seconds(5)});
   crashes.splits = random.percent(50);
   crashes.every_min = milliseconds(1);
-  crashes.every_max = random.one_of<Duration>({milliseconds(300), seconds(3), seconds(20)});
+  // Some hardly ever die.
+  crashes.every_max =
+      random.one_of<Duration>({milliseconds(300), seconds(3), seconds(20), std::chrono::hours(1)});
   crashes.down_max = random.one_of<Duration>({milliseconds(1), milliseconds(500), seconds(10)});
   crashes.again = random.one_of({0, 10, 40});
   crashes.drains = random.one_of({0, 0, 20, 60});
@@ -62,9 +65,12 @@ Crashes draw_crashes(Random& random, Swarm& swarm) {
               rate.period == std::chrono::seconds(1) ? random.between(2, 20) : random.between(10, 60);
           rate.capacity = rate.limit / 2;
         }
-  // Of limits that changed the witness does not know which counts.
-  swarm.settings = false;
-  swarm.said_limits = 0;
+  // Nobody follows what the broker decides here, so that it may be anything.
+  if (random.percent(50)) draw_keys(random, options);
+  swarm.limit_changes = random.percent(30);
+  if (swarm.limit_changes) swarm.states_costs = true;
+  // But deadlines are known.
+  swarm.lane_settings = false;
   swarm.durables = random.percent(40) ? 200 : 0;
   swarm.restarts = swarm.drains = false;
   swarm.pending_max = std::min<std::size_t>(swarm.pending_max, 50);

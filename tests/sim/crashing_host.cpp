@@ -26,10 +26,7 @@ void strictly(Use use) {
 
 CrashingHost::CrashingHost(const Swarm& swarm, const Crashes& crashes, Scheduler& scheduler, Random& random,
                            Trace* trace)
-    : BrokerHost(swarm, scheduler, random, trace, witness_),
-      crashes_(crashes),
-      witness_(swarm, crashes),
-      options_(swarm.options) {
+    : BrokerHost(swarm, scheduler, random, trace, witness_), crashes_(crashes), witness_(swarm, crashes) {
   start_again({}, false);
 }
 
@@ -46,7 +43,10 @@ void CrashingHost::crash() {
   watched_notes_ = 0;
   while (!notes_.empty() && notes_.back().first > store_.committed())
     notes_.pop_back();
-  witness_.crashed(notes_.empty() ? core::TimePoint{} : notes_.back().second);
+  const core::TimePoint noted_at = notes_.empty() ? core::TimePoint{} : notes_.back().second;
+  witness_.crashed(noted_at);
+  if (upstreams_ != nullptr) upstreams_->broker_died(noted_at);
+  awaits_body_since_.clear();
   change_addresses();
 }
 
@@ -56,12 +56,17 @@ void CrashingHost::start_again(const ClockChange& change, bool in_vain) {
     trace_->add(now, std::string(in_vain ? "the broker starts in vain" : "the broker starts") +
                          ", the wall clock was set by " + std::to_string(core::to_ms(change.wall)) + "ms" +
                          (change.rebooted ? ", the machine was started anew" : ""));
-  options_.wall_ms += core::to_ms(change.wall);
+  // What an operator changed is not in the configuration, and gone.
+  const std::int64_t wall_ms = options_.wall_ms + core::to_ms(change.wall);
+  options_ = file_;
+  options_.wall_ms = wall_ms;
+  if (upstreams_ != nullptr) upstreams_->configured(options_, false, now);
   clock_set_ += change.wall;
   if (change.rebooted) {
     // The store's clock goes on from what was noted, by the wall clock, and never goes back behind it.
     clock_set_ -= std::max(change.wall, -change.noted);
     witness_.time_is_void(now);
+    if (upstreams_ != nullptr) upstreams_->memory_is_void();
   }
   broker_ = std::make_unique<core::Broker>(options_, random_.next());
   broker_->restore_clock(clock_set_);
@@ -139,6 +144,7 @@ void CrashingHost::read_bodies() {
       continue;
     }
     witness_.awaits_body(wanted.number, scheduler_.now());
+    awaits_body_since_[wanted.number] = scheduler_.now();
     const auto body = store_.rows().body(wanted.number);
     if (body && random_.percent(30))
       broker_->handle(core::BodyRead{wanted.number, body}, scheduler_.now());
@@ -167,8 +173,14 @@ void CrashingHost::begin_commit() {
   committing_ = true;
   std::uint64_t number = store_.submitted();
   if (crashes_.splits) number = store_.committed() + 1 + random_.below(number - store_.committed());
-  scheduler_.after(random_.between(crashes_.commit_min, crashes_.commit_max), [this, number, life = life_] {
+  commit_at(scheduler_.now() + random_.between(crashes_.commit_min, crashes_.commit_max), number);
+}
+
+/// In a process that may be stopped.
+void CrashingHost::commit_at(core::TimePoint when, std::uint64_t number) {
+  scheduler_.at(when, [this, number, life = life_] {
     if (life != life_) return;
+    if (stands_still()) return commit_at(stands_until_, number);
     committing_ = false;
     commit(number);
     begin_commit();
@@ -194,6 +206,11 @@ void CrashingHost::commit_all() {
   if (store_.submitted() > store_.committed()) commit(store_.submitted());
 }
 
+core::TimePoint CrashingHost::decided_at(std::uint64_t job) {
+  const auto awaited = awaits_body_since_.extract(job);
+  return awaited.empty() ? releasing_decided_at_ : awaited.mapped();
+}
+
 void CrashingHost::release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at) {
   // The witness is shown the order of the decisions, which is that of the messages to all peers together.
   struct Item {
@@ -210,6 +227,8 @@ void CrashingHost::release(const core::Outbox& outbox, bool waiting, core::TimeP
   }
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.order < b.order; });
   witness_.releasing(decided_at, scheduler_.now(), waiting);
+  releasing_decided_at_ = decided_at;
+  releasing_waited_ = waiting;
   for (const Item& one : items)
     report_item(outbox, *one.send, one.item);
   for (const core::Send& send : outbox.sends)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -43,16 +44,19 @@ class CrashingHost final : public BrokerHost {
   /// What was decided is looked at when it is sent.
   void report() override {}
   void send_all() override;
+  core::TimePoint decided_at(std::uint64_t job) override;
+  /// What it takes of budgets outlives the broker, but where the disk is full.
+  bool is_durable() const override { return releasing_waited_ || !(full_ || tell_full_); }
   void read_bodies();
   void release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at);
   void release_committed();
   void begin_commit();
+  void commit_at(core::TimePoint when, std::uint64_t number);
   void commit(std::uint64_t number);
 
   const Crashes& crashes_;
   Witness witness_;
   CrashingStore store_;
-  core::Options options_;
   core::Duration clock_set_{};  // of the wall clock, by which the store's does not go
   /// The sends of a turn that wait for its writes.
   struct Waiting {
@@ -71,6 +75,10 @@ class CrashingHost final : public BrokerHost {
   };
   std::vector<Reading> reading_;
   std::vector<Reading> read_;
+  /// What is released was decided then, unless its body had to be read.
+  core::TimePoint releasing_decided_at_{};
+  bool releasing_waited_ = false;
+  std::map<std::uint64_t, core::TimePoint> awaits_body_since_;
   bool committing_ = false, commits_ = true, full_ = false, tell_full_ = false;
 };
 

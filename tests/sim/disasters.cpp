@@ -37,6 +37,8 @@ void Disasters::plan_end() {
 
 void Disasters::end() {
   Random& random = stage_.random;
+  if (host_.stands_still() && random.percent(50)) host_.go_on();
+  if (host_.stands_still()) return die();
   if (!random.percent(static_cast<std::uint64_t>(crashes_.drains))) return die();
   host_.drain();
   // Some are in a hurry while it drains.

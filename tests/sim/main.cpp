@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] [--verbose]: runs the
-// broker's core in a simulated world; with --crashes one in which it has a store on disk, and dies; with
+// lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] [--verbose] [--all]:
+// runs the broker's core in a simulated world; with --crashes one in which it has a store on disk, and dies;
+// with
 // --neighbour one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds
-// give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that happened.
+// give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that happened; with
+// --all it goes on, says a line of each that does, and exits 1 at the end.
 
 namespace lanemq::sim {
 namespace {
@@ -20,7 +26,7 @@ namespace {
 struct Arguments {
   std::uint64_t first = 1, last = 1;
   std::size_t events = 5000;
-  bool verbose = false;
+  bool verbose = false, all = false;
   enum class Mode { forgetful, crashing, neighbour } mode = Mode::forgetful;
   bool open = false;  ///< of a neighbour, with what is not bounded yet
 };
@@ -54,6 +60,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
     };
     if (name == "--verbose") {
       arguments.verbose = true;
+    } else if (name == "--all") {
+      arguments.all = true;
     } else if (name == "--crashes") {
       arguments.mode = Arguments::Mode::crashing;
     } else if (name == "--neighbour") {
@@ -70,6 +78,19 @@ std::optional<Arguments> parse(int argc, char** argv) {
     }
   }
   return arguments;
+}
+
+/// The seed under way, for the last word of a process that aborts, and what happened in it, if that is known.
+std::uint64_t running_seed = 0;
+const Trace* running_trace = nullptr;
+
+/// A check of the core has failed. The process ends in any case, so that more is done here than is safe.
+void say_seed(int) {
+  if (running_trace != nullptr)
+    for (const std::string& line : running_trace->lines())
+      std::printf("%s\n", line.c_str());
+  std::printf("seed %llu: aborted\n", static_cast<unsigned long long>(running_seed));
+  std::fflush(stdout);
 }
 
 /// Runs a seed. `kind`: what the run is like, in a few lines; also where it fails.
@@ -93,6 +114,7 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
   std::string what = "it does not fail a second time: the run hangs on something besides its seed";
   std::string kind;
   try {
+    running_trace = &trace;
     run_seed(seed, arguments, &trace, &kind);
   } catch (const Violation& violation) {
     what = violation.what();
@@ -111,11 +133,40 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
   return 1;
 }
 
+/// Each in a process of its own, so that one that aborts is only one.
+int run_all(const Arguments& arguments) {
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      running_seed = seed;
+      try {
+        run_seed(seed, arguments, nullptr, nullptr);
+      } catch (const Violation& violation) {
+        std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), violation.what());
+        std::fflush(stdout);
+        _exit(1);
+      }
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    failed += status == 0 ? 0 : 1;
+  }
+  std::printf("%llu of %llu seeds failed\n", static_cast<unsigned long long>(failed),
+              static_cast<unsigned long long>(arguments.last - arguments.first + 1));
+  return failed == 0 ? 0 : 1;
+}
+
 int run(const Arguments& arguments) {
+  std::signal(SIGABRT, say_seed);
+  if (arguments.all) return run_all(arguments);
   const auto begun = std::chrono::steady_clock::now();
   RunReport total;
   std::uint64_t seeds = 0;
   for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    running_seed = seed;
     if (arguments.verbose) {
       Trace trace(kLinesShown, true);
       try {
@@ -161,7 +212,7 @@ int main(int argc, char** argv) {
   if (!arguments) {
     std::fprintf(stderr,
                  "usage: lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] "
-                 "[--verbose]\n");
+                 "[--verbose] [--all]\n");
     return 2;
   }
   return lanemq::sim::run(*arguments);

@@ -51,17 +51,23 @@ void ModelBudget::learn(const wire::UpstreamLimits& said, TimePoint now) {
     if (rates[i].resource() == core::Resource::input_tokens) limit = said.limit_input_tokens;
     if (rates[i].resource() == core::Resource::output_tokens) limit = said.limit_output_tokens;
     if (limit) rates[i].learn(*limit, now);
+    std::optional<std::int64_t> rest = said.remaining_requests;
+    if (rates[i].resource() == core::Resource::tokens) rest = said.remaining_tokens;
+    if (rates[i].resource() == core::Resource::input_tokens) rest = said.remaining_input_tokens;
+    if (rates[i].resource() == core::Resource::output_tokens) rest = said.remaining_output_tokens;
+    if (rest) rates[i].doubt(*rest, now);
   }
 }
 
 void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
-  if (cut)
-    for (ModelRate& rate : rates)
-      rate.cut(now);
+  // What is counted over a day is not what a refusal is about, nor what a pause empties.
+  const auto may_be_meant = [&](std::size_t i) { return options.rates[i].period <= std::chrono::minutes(1); };
+  for (std::size_t i = 0; cut && i < rates.size(); ++i)
+    if (may_be_meant(i)) rates[i].cut(now);
   if (until <= paused_until) return;
   paused_until = until;
-  for (ModelRate& rate : rates)
-    rate.pause(until, now);
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    if (may_be_meant(i)) rates[i].pause(until, now);
 }
 
 void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {

@@ -131,7 +131,7 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
   }
   const core::Int128 taken = static_cast<core::Int128>(amount) * options_.period.count();
   if (window_ == core::WindowKind::bucket) {
-    if (high_ < level_for(amount, hold) && !may_try(amount, high_, now))
+    if (amount > options_.limit || (high_ < level_for(amount, hold) && !may_try(amount, high_, now)))
       violated("budget " + budget + ": " + std::to_string(amount) + " is more than " + options_.name +
                " and its capacity allow");
     high_ -= taken;
@@ -228,6 +228,17 @@ void ModelRate::lift(TimePoint now) {
   trial_ = false;
 }
 
+void ModelRate::doubt(std::int64_t remaining, TimePoint now) {
+  advance(now);
+  if (window_ == core::WindowKind::sliding) {
+    lower_low(ceiling_);
+    empty_at_ = std::max(empty_at_, now + options_.period * kPeriodPercent / 100);
+  } else {
+    low_ = std::min<core::Int128>(
+        low_, static_cast<core::Int128>(std::max<std::int64_t>(remaining, 0)) * options_.period.count());
+  }
+}
+
 core::Int128 ModelRate::without_fraction(core::Int128 level) const {
   const core::Int128 one = options_.period.count(), rest = level % one;
   return level - (rest < 0 ? rest + one : rest);
@@ -250,6 +261,7 @@ void ModelRate::configure(const core::RateOptions& options, TimePoint now) {
 
 bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
+  if (amount > options_.limit) return false;
   if (window_ == core::WindowKind::sliding && (share_then_ < 1000 || now < empty_at_)) return false;
   return low_ >= level_for(amount, hold) ||
          (window_ == core::WindowKind::bucket && may_try(amount, low_, now));
@@ -257,7 +269,7 @@ bool ModelRate::surely_affordable(std::int64_t amount, int hold, TimePoint now) 
 
 TimePoint ModelRate::affordable_at(std::int64_t amount, int hold, TimePoint now) {
   if (surely_affordable(amount, hold, now)) return now;
-  if (window_ == core::WindowKind::sliding) return core::kNever;
+  if (window_ == core::WindowKind::sliding || amount > options_.limit) return core::kNever;
   const std::int64_t pace = left();
   const core::Int128 wanted = level_for(amount, hold);
   core::Int128 level = low_;

@@ -53,6 +53,8 @@ class ModelRate {
   void correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now);
   /// The upstream says that its limit is so much.
   void learn(std::int64_t limit, TimePoint now);
+  /// It says that so much is left: others may have used the rest, or not.
+  void doubt(std::int64_t remaining, TimePoint now);
   /// The upstream refused.
   void cut(TimePoint now);
   /// It asks to be left alone until then. Requires: no earlier pause lasts longer.

@@ -92,8 +92,11 @@ Task SimClient::new_task() {
   task.client = random.pick(swarm.names);
   task.body = "q" + serial + ".";
   if (swarm.states_costs) {
-    task.cost = {.input_tokens = random.between(0, swarm.input_max),
-                 .output_tokens = random.between(0, swarm.output_max)};
+    const std::int64_t input = random.between(0, swarm.input_max);
+    const std::int64_t output = random.between(0, swarm.output_max);
+    task.cost = {.input_tokens = input, .output_tokens = output};
+    if (random.per_mille(static_cast<std::uint64_t>(swarm.free_jobs)))
+      task.cost = {.input_tokens = 0, .output_tokens = 0};
     if (swarm.states_bounds && random.percent(70)) {
       task.body = R"({"max_tokens":)" + std::to_string(*task.cost->output_tokens) + R"(,"q":)" + serial + "}";
       task.cost->output_tokens.reset();

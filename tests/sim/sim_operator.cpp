@@ -11,7 +11,7 @@ void SimOperator::think() {
   stage_.scheduler.after(stage_.random.between(std::chrono::milliseconds(1), stage_.swarm.operator_max),
                          [this] {
                            if (stage_.healing) return;
-                           if (!stage_.host.is_down()) act();
+                           if (!stage_.host.is_down() && !stage_.host.stands_still()) act();
                            think();
                          });
 }
@@ -19,6 +19,8 @@ void SimOperator::think() {
 void SimOperator::act() {
   const Swarm& swarm = stage_.swarm;
   if (!paused_.empty() && stage_.random.percent(25)) return resume(stage_.random.below(paused_.size()));
+  if (swarm.limit_changes && stage_.random.percent(10))
+    return stage_.host.reload(draw_other_limits(stage_.random, swarm.options));
   switch (stage_.random.below(6)) {
     case 0:
       if (swarm.redrives) look_at_dead();
@@ -35,14 +37,14 @@ void SimOperator::act() {
     default:
       if (!swarm.settings) return;
       if (stage_.random.percent(10)) return stage_.host.reload();
-      stage_.random.percent(50) ? set_lane() : set_limit();
+      swarm.lane_settings&& stage_.random.percent(50) ? set_lane() : set_limit();
   }
 }
 
 void SimOperator::settle() {
   while (!paused_.empty())
     resume(0);
-  if (stage_.swarm.settings) stage_.host.reload();
+  if (stage_.swarm.settings || stage_.swarm.limit_changes) stage_.host.reload();
 }
 
 void SimOperator::pause_something() {

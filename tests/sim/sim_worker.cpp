@@ -2,10 +2,22 @@
 #include "tests/sim/sim_worker.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace lanemq::sim {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+/// What a request allows its answer, as the bodies of runs say it; nothing when they do not.
+std::int64_t bound_in(const std::string& body) {
+  constexpr std::string_view kName = "\"max_tokens\":";
+  const std::size_t place = body.find(kName);
+  return place == std::string::npos ? 0 : std::strtoll(body.c_str() + place + kName.size(), nullptr, 10);
+}
+
+}  // namespace
 
 // Some have a name in common, as those do that are started with the same configuration.
 SimWorker::SimWorker(Stage& stage, int number)
@@ -23,6 +35,7 @@ void SimWorker::start() {
   for (const std::string& service : stage_.swarm.services)
     if (random.percent(70)) options.services.push_back(service);
   if (options.services.empty()) options.services = stage_.swarm.services;
+  session_services_ = options.services;
   if (random.percent(30))
     for (const core::LaneOptions& lane : stage_.swarm.options.lanes)
       if (random.percent(40)) options.lanes.push_back(lane.name);
@@ -94,12 +107,62 @@ void SimWorker::heard(const std::string& header, const std::string& body) {
   for (std::size_t i = 0; i < commands.size() && session_; ++i) {
     if (commands.error(i) != nullptr) violated("a worker cannot read: " + commands.error(i)->message);
     if (const auto* offer = std::get_if<wire::JobOffer>(&commands[i]))
-      questions_[{offer->job, offer->attempt}] = {body.empty() ? std::string(commands.body(i)) : body,
-                                                  offer->cost};
+      take(*offer, body.empty() ? std::string(commands.body(i)) : body);
     worker::Effects effects;
     session().receive(commands[i], now(), effects);
     act_on(effects, i + 1 == commands.size());
   }
+}
+
+void SimWorker::take(const wire::JobOffer& offer, const std::string& body) {
+  const Swarm& swarm = stage_.swarm;
+  Question question{.body = body, .cost = offer.cost};
+  UpstreamCall& call = question.call;
+  call.job = offer.job;
+  call.attempt = offer.attempt;
+  call.service = offer.service.empty() ? session_services_.front() : std::string(offer.service);
+  call.model = offer.model;
+  call.client = offer.client;
+  call.key = offer.key;
+  call.lane = offer.lane;
+  for (const core::LaneOptions& lane : swarm.options.lanes)
+    if (offer.lane.empty() && lane.is_default) call.lane = lane.name;
+  if (offer.cost) {
+    call.input_expected = offer.cost->input_tokens.value_or(0);
+    call.output_expected = offer.cost->output_tokens.value_or(bound_in(body));
+  }
+  questions_[{offer.job, offer.attempt}] = std::move(question);
+}
+
+/// Asks the upstream: from now on it works, and counts. What is handed back untouched never gets there, nor
+/// does what finds no connection.
+void SimWorker::begin(Question& question) {
+  const Swarm& swarm = stage_.swarm;
+  Random& random = stage_.random;
+  question.released = random.per_mille(static_cast<std::uint64_t>(swarm.released));
+  if (question.released || (is_out() && swarm.outages_refuse)) return;
+  UpstreamCall& call = question.call;
+  call.input_used = call.input_expected;
+  call.output_used = call.output_expected;
+  question.misestimated = random.per_mille(static_cast<std::uint64_t>(swarm.misestimates));
+  if (question.misestimated) {
+    if (random.percent(80)) call.input_used = random.between(0, swarm.input_max * 3 / 2);
+    if (random.percent(80)) {
+      const std::int64_t times = random.between(1, 3);
+      call.output_used = random.between(0, swarm.output_max * times);
+    }
+  }
+  question.begun = true;
+  question.verdict = stage_.upstreams.begin(call, stage_.scheduler.now());
+  // A stream that is refused has no pieces.
+  if (!question.verdict.served) question.chunks_left = 0;
+}
+
+/// Every upstream fails for a while.
+bool SimWorker::is_out() const {
+  const Swarm& swarm = stage_.swarm;
+  const core::Duration since = stage_.scheduler.now().time_since_epoch();
+  return swarm.outage.count() > 0 && !stage_.healing && since / swarm.outage % 3 == 2;
 }
 
 /// What is said in answer to a batch leaves with its last item.
@@ -110,6 +173,7 @@ void SimWorker::act_on(worker::Effects& effects, bool last) {
       Question& question = questions_[{start_job->lease.job, start_job->lease.attempt}];
       question.gate = start_job->gate;
       if (question.gate) question.chunks_left = stage_.random.between(0, swarm.stream_chunks_max);
+      begin(question);
       stage_.scheduler.after(stage_.random.between(swarm.work_min, swarm.work_max),
                              [this, life = life_, lease = start_job->lease] {
                                if (life == life_) go_on(lease);
@@ -173,27 +237,40 @@ void SimWorker::finish(wire::Lease lease) {
   act_on(effects);
 }
 
-/// What the upstream says of an attempt: nothing, what was expected, more, less, or only a part of it.
-std::optional<wire::Usage> SimWorker::draw_usage(const std::optional<wire::Cost>& cost) {
+/// What the upstream says of an attempt: nothing, what it used, or only a part of it; some say nonsense.
+std::optional<wire::Usage> SimWorker::draw_usage(const Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
+  if (!question.begun || !question.verdict.served) return std::nullopt;
   if (!random.per_mille(static_cast<std::uint64_t>(swarm.usages))) return std::nullopt;
   wire::Usage usage;
-  if (cost) {
-    usage.input_tokens = cost->input_tokens;
-    usage.output_tokens = cost->output_tokens;
+  if (question.cost) {
+    usage.input_tokens = question.cost->input_tokens;
+    usage.output_tokens = question.cost->output_tokens;
   }
-  if (!random.per_mille(static_cast<std::uint64_t>(swarm.misestimates))) return usage;
-  if (random.percent(80)) usage.input_tokens = random.between(0, swarm.input_max * 3 / 2);
-  if (random.percent(80)) usage.output_tokens = random.between(0, swarm.output_max * random.between(1, 3));
-  if (random.percent(5)) usage.requests = random.between(0, 3);
+  if (question.misestimated) {
+    usage.input_tokens = question.call.input_used;
+    usage.output_tokens = question.call.output_used;
+    if (random.percent(5)) usage.requests = random.between(0, 3);
+  }
+  if (random.per_mille(static_cast<std::uint64_t>(swarm.upstream.absurd_usages))) {
+    usage.input_tokens = draw_absurd();
+    usage.output_tokens = draw_absurd();
+    if (random.percent(20)) usage.requests = draw_absurd();
+  }
   return usage;
 }
 
-/// What the upstream says that it allows: of one of the limits that there are, less or more than is
-/// configured.
-std::optional<wire::UpstreamLimits> SimWorker::draw_limits() {
+std::int64_t SimWorker::draw_absurd() {
+  return stage_.random.one_of<std::int64_t>(
+      {INT64_MAX, INT64_MAX / 2, std::int64_t{1} << 53, 200'000'000'000, 1'000'000'001, 150'000'000, 0});
+}
+
+/// What the upstream says that it allows: as it is, or of one of the limits that there are, less or more than
+/// is configured.
+std::optional<wire::UpstreamLimits> SimWorker::draw_limits(const Question& question) {
   Random& random = stage_.random;
+  if (question.begun && question.verdict.limits) return question.verdict.limits;
   if (!random.per_mille(static_cast<std::uint64_t>(stage_.swarm.said_limits))) return std::nullopt;
   const auto& budgets = stage_.swarm.options.budgets;
   if (budgets.empty()) return std::nullopt;
@@ -212,15 +289,26 @@ std::optional<wire::UpstreamLimits> SimWorker::draw_limits() {
 worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
-  int dice = static_cast<int>(random.below(1000));
-  const auto chosen = [&](int weight) { return (dice -= weight) < 0; };
   JobFailure failure{.code = "failed", .message = "as drawn"};
-  const core::Duration since = stage_.scheduler.now().time_since_epoch();
-  if (swarm.outage.count() > 0 && !stage_.healing && since / swarm.outage % 3 == 2) {
-    failure.error_class = ErrorClass::retry;
-    if (swarm.outages_refuse) failure.code = "connect";
+  if (question.released) {
+    failure.error_class = ErrorClass::released;
     return worker::JobOutcome::failure(std::move(failure));
   }
+  if (!question.begun || is_out()) {
+    failure.error_class = ErrorClass::retry;
+    if (!question.begun) failure.code = "connect";
+    return worker::JobOutcome::failure(std::move(failure));
+  }
+  if (!question.verdict.served) {
+    failure.error_class = question.verdict.key_refused ? ErrorClass::quota : ErrorClass::limited;
+    failure.message = "as the upstream said";
+    if (question.verdict.retry_after)
+      failure.retry_after = std::chrono::ceil<milliseconds>(*question.verdict.retry_after);
+    failure.limits = draw_limits(question);
+    return worker::JobOutcome::failure(std::move(failure));
+  }
+  int dice = static_cast<int>(random.below(1000));
+  const auto chosen = [&](int weight) { return (dice -= weight) < 0; };
   if (chosen(swarm.retries)) {
     failure.error_class = random.percent(80) ? ErrorClass::retry : ErrorClass::overloaded;
     if (random.percent(30)) failure.retry_after = milliseconds(random.between(0, 300));
@@ -230,15 +318,12 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   } else if (chosen(swarm.permanents)) {
     failure.error_class = random.percent(80) ? ErrorClass::permanent : ErrorClass::quota;
     failure.body = Blob::copy("why");
-  } else if (chosen(swarm.released)) {
-    failure.error_class = ErrorClass::released;
   } else {
-    // One draw after the other: as two arguments their order would be the compiler's.
-    std::optional<wire::Usage> usage = draw_usage(question.cost);
-    return worker::JobOutcome::success(Blob::copy("A:" + question.body), std::move(usage), draw_limits());
+    const auto usage = draw_usage(question);
+    return worker::JobOutcome::success(Blob::copy("A:" + question.body), usage, draw_limits(question));
   }
-  failure.usage = draw_usage(question.cost);
-  failure.limits = draw_limits();
+  failure.usage = draw_usage(question);
+  failure.limits = draw_limits(question);
   return worker::JobOutcome::failure(std::move(failure));
 }
 

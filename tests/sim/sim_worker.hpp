@@ -38,14 +38,23 @@ class SimWorker {
   struct Question {
     std::string body;
     std::optional<wire::Cost> cost;
+    UpstreamCall call{};        ///< what it asks of the upstream
+    UpstreamVerdict verdict{};  ///< what that said when it began
+    bool begun = false;         ///< the upstream was asked
+    bool misestimated = false;
+    bool released = false;                       ///< it is to be handed back untouched
     std::shared_ptr<worker::StreamGate> gate{};  ///< of a streamed answer
     std::int64_t chunks = 0, chunks_left = 0;    ///< handed in, and to come
     bool waits = false;                          ///< for its reader
   };
   void go_on(wire::Lease lease);
-  std::optional<wire::UpstreamLimits> draw_limits();
+  void take(const wire::JobOffer& offer, const std::string& body);
+  void begin(Question& question);
+  bool is_out() const;
+  std::int64_t draw_absurd();
+  std::optional<wire::UpstreamLimits> draw_limits(const Question& question);
   worker::JobOutcome draw_outcome(const Question& question);
-  std::optional<wire::Usage> draw_usage(const std::optional<wire::Cost>& cost);
+  std::optional<wire::Usage> draw_usage(const Question& question);
   void act_on(worker::Effects& effects, bool last = true);
   void flush();
   void lie();
@@ -56,6 +65,7 @@ class SimWorker {
   Stage& stage_;
   const std::string name_;
   std::unique_ptr<worker::Session> session_;
+  std::vector<std::string> session_services_;
   std::uint64_t life_ = 0;  // what was planned in an earlier one is void
   Link link_;
   Decoder decoder_;

@@ -116,7 +116,8 @@ void draw_clients(Random& random, Swarm& swarm) {
 }
 
 void draw_options(Random& random, core::Options& options) {
-  options.heartbeat = random.one_of<Duration>({milliseconds(100), milliseconds(300), seconds(1)});
+  options.heartbeat =
+      random.one_of<Duration>({milliseconds(100), milliseconds(300), seconds(1), seconds(1), seconds(10)});
   options.attempts_max = static_cast<int>(random.between(1, 4));
   options.crash_max = static_cast<int>(random.between(1, 3));
   options.backoff_base = random.one_of<Duration>({milliseconds(1), milliseconds(50), milliseconds(500)});
@@ -175,6 +176,90 @@ void draw_streams(Random& random, Swarm& swarm) {
 
 }  // namespace
 
+void draw_upstream(Random& random, Swarm& swarm) {
+  using Upstream = Swarm::Upstream;
+  using Fit = Upstream::Fit;
+  using Says = Upstream::Says;
+  Upstream& upstream = swarm.upstream;
+  upstream.fit =
+      random.one_of({Fit::matches, Fit::matches, Fit::matches, Fit::wider, Fit::tighter, Fit::shared});
+  if (upstream.fit == Fit::wider) upstream.fit_percent = static_cast<int>(random.between(101, 300));
+  if (upstream.fit == Fit::tighter) upstream.fit_percent = static_cast<int>(random.between(30, 95));
+  upstream.retry_after = random.one_of({Says::nothing, Says::truth, Says::truth, Says::late, Says::absurd});
+  if (random.percent(30))
+    upstream.headers = random.one_of({Says::truth, Says::truth, Says::late, Says::absurd});
+  upstream.says_remaining = random.percent(60);
+  upstream.absurd_usages = maybe(random, 15, 50);
+  upstream.dead_keys = random.percent(30) ? 400 : 0;
+  swarm.free_jobs = maybe(random, 20, 500);
+}
+
+/// Limits that are felt: so narrow that they are used up in a run that is this short, and traffic so slow
+/// that it lasts for some minutes.
+void draw_scarcity(Random& random, Swarm& swarm) {
+  if (!random.percent(50)) return;
+  const bool slow = random.percent(60);
+  std::int64_t least = 0;
+  for (core::BudgetOptions& budget : swarm.options.budgets) {
+    for (core::RateOptions& rate : budget.rates) {
+      for (const core::RateKind& kind : core::rate_kinds())
+        if (kind.resource == rate.resource &&
+            kind.period == (slow ? Duration(minutes(1)) : Duration(seconds(1)))) {
+          rate.name = kind.name;
+          rate.period = kind.period;
+        }
+      if (rate.resource == core::Resource::requests) {
+        rate.limit = slow ? random.between(3, 30) : random.between(1, 8);
+        rate.capacity = random.percent(50) ? 0 : std::max<std::int64_t>(rate.limit / 2, 1);
+      } else {
+        least = least == 0 ? rate.limit : std::min(least, rate.limit);
+      }
+    }
+    if (budget.rates.size() == 2 && budget.rates[0].name == budget.rates[1].name) budget.rates.pop_back();
+  }
+  if (least > 0) {
+    swarm.input_max = std::max<std::int64_t>(least / random.one_of<std::int64_t>({2, 6, 20}), 1);
+    swarm.output_max = std::max<std::int64_t>(least / random.one_of<std::int64_t>({2, 6, 20}), 1);
+  }
+  core::Options& options = swarm.options;
+  options.heartbeat = random.one_of<Duration>({seconds(1), seconds(1), seconds(10)});
+  swarm.workers = static_cast<int>(random.between(1, 3));
+  swarm.worker_capacity_max = random.one_of<std::size_t>({2, 8, 40});
+  swarm.pending_max = 200;
+  swarm.think_max = random.one_of<Duration>({milliseconds(50), milliseconds(200), milliseconds(500)});
+  swarm.work_max = random.one_of<Duration>({milliseconds(5), milliseconds(300), seconds(2)});
+  swarm.trouble_max = random.one_of<Duration>({seconds(1), seconds(5)});
+  swarm.operator_max = seconds(2);
+  if (slow) {
+    swarm.clients = static_cast<int>(random.between(1, 2));
+    swarm.think_max = random.one_of<Duration>({seconds(2), seconds(4)});
+    swarm.work_max = random.one_of<Duration>({milliseconds(300), seconds(5), seconds(20)});
+    swarm.trouble_max = seconds(20);
+    swarm.operator_max = seconds(10);
+  }
+  swarm.leaves = swarm.leaves || random.percent(40);
+  for (core::LaneOptions& lane : options.lanes)
+    lane.timeout = random.one_of<Duration>({seconds(10), seconds(60)});
+}
+
+/// Some limits are of a day: so wide that they are hardly felt, or so narrow that little is done in a run.
+void draw_days(Random& random, core::Options& options) {
+  for (core::BudgetOptions& budget : options.budgets) {
+    for (core::RateOptions& rate : budget.rates) {
+      if (!random.percent(8)) continue;
+      for (const core::RateKind& kind : core::rate_kinds())
+        if (kind.resource == rate.resource && kind.period == std::chrono::hours(24)) {
+          rate.name = kind.name;
+          rate.period = kind.period;
+        }
+      rate.limit = random.one_of<std::int64_t>({rate.limit, rate.limit * 5, 1'000'000'000});
+      rate.limit = std::min<std::int64_t>(rate.limit, 1'000'000'000);
+      rate.capacity = 0;
+    }
+    if (budget.rates.size() == 2 && budget.rates[0].name == budget.rates[1].name) budget.rates.pop_back();
+  }
+}
+
 Swarm draw_swarm(Random& random) {
   Swarm swarm;
   for (std::int64_t i = random.between(1, 3); i > 0; --i)
@@ -225,19 +310,75 @@ Swarm draw_swarm(Random& random) {
   draw_streams(random, swarm);
   swarm.options.worker_grace =
       random.one_of<Duration>({milliseconds(1), milliseconds(50), milliseconds(500)});
+  draw_upstream(random, swarm);
+  draw_scarcity(random, swarm);
+  draw_days(random, swarm.options);
+  if (random.percent(15))
+    swarm.stand_still_max = random.one_of<Duration>({seconds(1), seconds(8), seconds(60)});
   return swarm;
 }
 
-std::string describe(const Swarm& swarm) {
-  const auto ms = [](Duration time) { return std::to_string(core::to_ms(time)) + "ms"; };
+/// Pools of keys, of one account or of several, for some of the budgets.
+void draw_keys(Random& random, core::Options& options) {
+  for (core::BudgetOptions& budget : options.budgets) {
+    if (!random.percent(40)) continue;
+    const std::int64_t count = random.between(1, 5);
+    const std::int64_t accounts = random.between(1, count);
+    const bool grouped = random.percent(50), limited = random.percent(80);
+    for (std::int64_t i = 0; i < count; ++i) {
+      core::KeyOptions key;
+      key.name = budget.name + "-key-" + std::to_string(i);
+      if (grouped) key.quota_group = budget.name + "-account-" + std::to_string(i % accounts);
+      key.weight = static_cast<std::uint32_t>(random.between(1, 10));
+      key.draining = random.percent(5);
+      const auto same = std::find_if(
+          budget.keys.begin(), budget.keys.end(),
+          [&](const core::KeyOptions& other) { return grouped && other.quota_group == key.quota_group; });
+      if (same != budget.keys.end()) {
+        key.rates = same->rates;
+        key.concurrency = same->concurrency;
+      } else if (limited) {
+        const bool tokens = random.percent(40);
+        key.rates.push_back(draw_rate(random, budget.window, tokens));
+        if (random.percent(20)) key.concurrency = random.between(1, 10);
+      }
+      budget.keys.push_back(key);
+    }
+  }
+}
+
+core::Options draw_other_limits(Random& random, const core::Options& options) {
+  core::Options other = options;
+  const auto change = [&](std::vector<core::RateOptions>& rates, core::WindowKind window) {
+    if (!rates.empty() && random.percent(20)) rates.erase(rates.begin());
+    if (rates.size() < 2 && random.percent(30)) {
+      const bool tokens = random.percent(70);
+      const core::RateOptions rate = draw_rate(random, window, tokens);
+      if (rates.empty() || rates.front().name != rate.name) rates.push_back(rate);
+    }
+    for (core::RateOptions& rate : rates) {
+      if (!random.percent(20)) continue;
+      rate.limit = std::clamp<std::int64_t>(rate.limit * random.between(20, 300) / 100, 1, 1'000'000'000);
+      rate.capacity = 0;
+    }
+  };
+  for (core::BudgetOptions& budget : other.budgets) {
+    change(budget.rates, budget.window);
+    if (random.percent(20)) budget.concurrency = random.between(0, 20);
+    for (core::KeyOptions& key : budget.keys) {
+      if (random.percent(20)) key.draining = !key.draining;
+      if (random.percent(20)) key.weight = static_cast<std::uint32_t>(random.between(1, 10));
+      if (key.quota_group.empty()) change(key.rates, budget.window);
+    }
+    if (budget.keys.size() > 1 && random.percent(15)) budget.keys.pop_back();
+    if (budget.rates.empty() && budget.keys.empty() && budget.concurrency == 0) budget.concurrency = 5;
+  }
+  return other;
+}
+
+std::string describe_limits(const core::Options& options) {
   std::string text;
-  for (const core::LaneOptions& lane : swarm.options.lanes)
-    text += "lane " + lane.name + " timeout=" + ms(lane.timeout) +
-            " depth_max=" + std::to_string(lane.depth_max) + " bytes_max=" + std::to_string(lane.bytes_max) +
-            " reserved_slots=" + std::to_string(lane.reserved_slots) +
-            " reserve=" + std::to_string(lane.reserve) + " share_min=" + std::to_string(lane.share_min) +
-            " boost_after=" + ms(lane.boost_after) + "\n";
-  for (const core::BudgetOptions& budget : swarm.options.budgets) {
+  for (const core::BudgetOptions& budget : options.budgets) {
     text += "budget " + budget.name + " service=" + budget.service + " model=" + budget.model +
             " client=" + budget.client + " lane=" + budget.lane +
             " concurrency=" + std::to_string(budget.concurrency) +
@@ -248,6 +389,44 @@ std::string describe(const Swarm& swarm) {
           " " + rate.name + "=" + std::to_string(rate.limit) + " capacity=" + std::to_string(rate.capacity);
     text += "\n";
   }
+  for (const core::BudgetOptions& budget : options.budgets)
+    for (const core::KeyOptions& key : budget.keys) {
+      text += "key " + key.name + " group=" + key.quota_group + " weight=" + std::to_string(key.weight) +
+              " concurrency=" + std::to_string(key.concurrency) + (key.draining ? " draining" : "");
+      for (const core::RateOptions& rate : key.rates)
+        text +=
+            " " + rate.name + "=" + std::to_string(rate.limit) + " capacity=" + std::to_string(rate.capacity);
+      text += "\n";
+    }
+  return text;
+}
+
+namespace {
+
+std::string describe(const Swarm::Upstream& upstream) {
+  static const char* const kFits[] = {"matches", "wider", "tighter", "shared"};
+  static const char* const kSays[] = {"nothing", "truth", "late", "absurd"};
+  return std::string(kFits[static_cast<std::size_t>(upstream.fit)]) + " " +
+         std::to_string(upstream.fit_percent) + "%" +
+         " retry_after=" + kSays[static_cast<std::size_t>(upstream.retry_after)] +
+         " headers=" + kSays[static_cast<std::size_t>(upstream.headers)] +
+         (upstream.says_remaining ? " and remaining" : "") +
+         " absurd_usages=" + std::to_string(upstream.absurd_usages) +
+         " dead_keys=" + std::to_string(upstream.dead_keys);
+}
+
+}  // namespace
+
+std::string describe(const Swarm& swarm) {
+  const auto ms = [](Duration time) { return std::to_string(core::to_ms(time)) + "ms"; };
+  std::string text;
+  for (const core::LaneOptions& lane : swarm.options.lanes)
+    text += "lane " + lane.name + " timeout=" + ms(lane.timeout) +
+            " depth_max=" + std::to_string(lane.depth_max) + " bytes_max=" + std::to_string(lane.bytes_max) +
+            " reserved_slots=" + std::to_string(lane.reserved_slots) +
+            " reserve=" + std::to_string(lane.reserve) + " share_min=" + std::to_string(lane.share_min) +
+            " boost_after=" + ms(lane.boost_after) + "\n";
+  text += describe_limits(swarm.options);
   const core::Options& options = swarm.options;
   for (const core::ClientOptions& client : options.clients)
     text += "client " + client.name + " weight=" + std::to_string(client.weight) +
@@ -265,7 +444,10 @@ std::string describe(const Swarm& swarm) {
          " misestimates=" + std::to_string(swarm.misestimates) + " streams=" + std::to_string(swarm.streams) +
          " stream_chunks_max=" + std::to_string(swarm.stream_chunks_max) +
          " chunk_bytes_max=" + std::to_string(swarm.chunk_bytes_max) +
-         " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max);
+         " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max) + "\nupstream " +
+         describe(swarm.upstream) + " free_jobs=" + std::to_string(swarm.free_jobs) +
+         " limit_changes=" + (swarm.limit_changes ? "yes" : "no") +
+         " stand_still_max=" + ms(swarm.stand_still_max);
 }
 
 }  // namespace lanemq::sim

@@ -53,6 +53,29 @@ struct Swarm {
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
 
+  /// What the upstreams are like that workers call.
+  struct Upstream {
+    /// How what they allow compares with what is configured.
+    enum class Fit : std::uint8_t {
+      matches,
+      wider,    ///< they allow more
+      tighter,  ///< they allow less, and refuse
+      shared,   ///< somebody else uses the accounts
+    };
+    /// What they say of their limits, and of the time that a refusal holds.
+    enum class Says : std::uint8_t { nothing, truth, late, absurd };
+    Fit fit = Fit::matches;
+    int fit_percent = 100;
+    Says retry_after = Says::truth, headers = Says::nothing;
+    bool says_remaining = false;
+    int absurd_usages = 0;  ///< per mille of attempts that say so
+    int dead_keys = 0;      ///< per mille of keys that are refused from some time on
+  };
+  Upstream upstream;
+  int free_jobs = 0;           ///< per mille of jobs that say that they cost nothing
+  bool limit_changes = false;  ///< the configuration is read again with limits and keys that come and go
+  core::Duration stand_still_max{};  ///< of a broker that is stopped now and then; 0: none is
+
   // Which faults there are.
   bool crashes = false, stalls = false, reconnects = false, leaves = false, vanishing_clients = false;
   bool restarts = false;               ///< of the broker, which forgets everything
@@ -62,13 +85,20 @@ struct Swarm {
   bool outages_refuse = false;         ///< there is no connection at all then
   bool redrives = false;               ///< an operator runs dead jobs again, and forgets some
   bool pauses = false, moves = false;  ///< or pauses and resumes, or moves jobs to other lanes
+  bool lane_settings = true;           ///< lanes too, where settings are changed
   bool settings = false, drained_workers = false;  ///< or changes limits and lanes, or drains workers
   core::Duration operator_max{};                   ///< between two things that an operator does
   bool drains = false;                             ///< the run ends with a drain instead of in peace
 };
 
 Swarm draw_swarm(Random& random);
+/// Gives budgets pools of keys.
+void draw_keys(Random& random, core::Options& options);
+/// Other limits and keys than these, which the configuration may say just as well; budgets stay those that
+/// they are.
+core::Options draw_other_limits(Random& random, const core::Options& options);
 /// In a few lines, for whoever reads a trace.
 std::string describe(const Swarm& swarm);
+std::string describe_limits(const core::Options& options);
 
 }  // namespace lanemq::sim

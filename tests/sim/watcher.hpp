@@ -30,6 +30,10 @@ class Watcher {
   virtual void operator_asks(const wire::AdminQuery&, core::TimePoint) {}
   /// The configuration was read again.
   virtual void reloaded(const core::Options&, core::TimePoint) {}
+  /// The broker is stopped until then at most.
+  virtual void stands_still(core::TimePoint /*until*/) {}
+  /// It was, and knows it.
+  virtual void stood_still(core::Duration /*how_long*/, core::TimePoint) {}
   virtual void running_given_up(core::TimePoint) {}
   virtual void advancing(core::TimePoint) {}
 

@@ -145,10 +145,22 @@ void Witness::operator_asks(const wire::AdminQuery& query, TimePoint now) {
   if (query.dry_run) return;
   if (query.verb == "redrive" || query.verb == "purge") cleared_at_.push_back(now);
   if (query.verb == "redrive") failed_.clear(), paid_.clear();  // they begin anew
+  if (query.verb == "limit") limits_change(now);
   if (query.verb != "move") return;
   followed(std::string(query.id)).moved = true;
   for (auto& [stream, ids] : first_in_line_)
     ids.erase(std::string(query.id));
+}
+
+void Witness::reloaded(const core::Options&, TimePoint now) {
+  limits_change(now);
+}
+
+/// What waits may be more than a limit ever grants now.
+void Witness::limits_change(TimePoint now) {
+  limits_changed_ = true;
+  for (auto& [id, job] : jobs_)
+    may_end(job, now);
 }
 
 // ---- what clients hear --------------------------------------------------------------------------------
@@ -229,7 +241,8 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
     violated(quoted(asked.id) + " is said to be another one than was submitted");
   if (code == "gone" && asked.reads) return;  // the chunk that it wanted may be, though the job is not
   // Who wants to wait for a job that is known takes memory.
-  const bool refused = asked.submits && kRefusals.contains(code) && code != "bytes_full";
+  const bool refused = asked.submits && kRefusals.contains(code) && code != "bytes_full" &&
+                       !(code == "unsatisfiable" && limits_changed_);
   if ((code == "gone" || code == "not_found" || refused) && is_known(job))
     violated(quoted(asked.id) + " is known, but the answer is " + std::string(code));
   if (!code.empty() && !kEnds.contains(code)) return;
@@ -366,7 +379,7 @@ void Witness::take_from_budgets(const wire::JobOffer& offer, const std::string& 
 
 void Witness::check_windows() {
   // A body that is read back comes after what it takes was taken.
-  if (crashes_.spills) return;
+  if (crashes_.spills || limits_changed_) return;
   for (std::size_t i = 0; i < taken_.size(); ++i) {
     const core::BudgetOptions& budget = swarm_.options.budgets[i];
     if (budget.window != core::WindowKind::sliding) continue;

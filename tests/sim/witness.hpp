@@ -29,6 +29,7 @@ class Witness final : public Watcher {
   void worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
                            TimePoint now) override;
   void operator_asks(const wire::AdminQuery& query, TimePoint now) override;
+  void reloaded(const core::Options& options, TimePoint now) override;
 
   // What it says, when that leaves. `waited`: for the disk.
   void releasing(TimePoint decided_at, TimePoint now, bool waited);
@@ -99,6 +100,7 @@ class Witness final : public Watcher {
   Followed& followed(const std::string& id) { return jobs_[id]; }
   TimePoint may_be_gone_at(const Followed& job) const;
   bool is_known(const Followed& job) const { return job.promised && decided_at_ < may_be_gone_at(job); }
+  void limits_change(TimePoint now);
   void may_end(Followed& job, TimePoint at);
   void may_end(std::uint64_t number, TimePoint at);
   void on(const wire::Submit& submit, std::string_view body, TimePoint now);
@@ -118,7 +120,7 @@ class Witness final : public Watcher {
   const Swarm& swarm_;
   const Crashes& crashes_;
   TimePoint now_{}, decided_at_{}, started_at_{};
-  bool waited_ = false;
+  bool waited_ = false, limits_changed_ = false;
   bool full_ = false;  // the broker was told that its disk is
 
   std::vector<TimePoint> cleared_at_;  // when operators ran dead jobs again, or forgot them

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/world.hpp"
 
+#include <algorithm>
+
 #include "tests/sim/sim_client.hpp"
 #include "tests/sim/sim_operator.hpp"
 #include "tests/sim/sim_worker.hpp"
@@ -13,6 +15,7 @@ using std::chrono::seconds;
 
 /// No timeout and no retention of a run is longer than a minute, nor is a silence in a stream.
 constexpr Duration kSettledAfter = minutes(4);
+constexpr Duration kAnsweredFor = seconds(10);
 constexpr Duration kForgottenAfter = minutes(2);
 /// A run ends after so much virtual time even if little happens.
 constexpr Duration kRunMax = minutes(30);
@@ -28,7 +31,10 @@ World::World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace
                                        : nullptr),
       host_(crashing_ != nullptr ? std::unique_ptr<BrokerHost>(crashing_)
                                  : std::make_unique<BrokerHost>(swarm_, scheduler_, random_, trace)),
-      stage_{swarm_, scheduler_, random_, *host_, 1, 1, {}, false} {}
+      upstreams_(swarm_, random_, trace),
+      stage_{swarm_, scheduler_, random_, *host_, upstreams_, 1, 1, {}, false} {
+  host_->tell(upstreams_);
+}
 
 World::~World() = default;
 
@@ -44,6 +50,7 @@ RunReport World::run() {
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(kRunMax))) {
   }
   stage_.healing = true;
+  host_->go_on();
   if (disasters_) disasters_->settle();
   operator_->settle();
   if (crashing_ != nullptr)
@@ -79,6 +86,8 @@ void World::make_trouble() {
   SimWorker& worker = *workers_[random_.below(workers_.size())];
   SimClient& client = *clients_[random_.below(clients_.size())];
   if (swarm_.orphans > 0 && swarm_.tells_unreachable && random_.percent(30)) return client.seem_gone();
+  if (swarm_.stand_still_max.count() > 0 && random_.percent(10))
+    return host_->stand_still(random_.between(Duration(0), swarm_.stand_still_max));
   switch (random_.below(8)) {
     case 0:
       if (swarm_.crashes) worker.crash();
@@ -117,11 +126,25 @@ void World::clients_find_out() {
 
 // ---- the end ------------------------------------------------------------------------------------------
 
+/// Somebody waits for an answer, or a job for its end.
+bool World::is_busy() const {
+  for (const auto& client : clients_)
+    if (client->pending() > 0) return true;
+  if (crashing_ == nullptr) return host_->auditor().open_jobs() > 0;
+  const StoreModel& rows = crashing_->rows();
+  return std::any_of(rows.jobs().begin(), rows.jobs().end(),
+                     [&](const auto& job) { return !rows.results().contains(job.first); });
+}
+
 /// Whoever waits for an answer gets it.
 void World::answer_everybody() {
   for (const auto& client : clients_)
     client->settle();
-  run_until(scheduler_.now() + kSettledAfter);
+  const core::TimePoint end = scheduler_.now() + kSettledAfter;
+  while (scheduler_.now() < end && is_busy())
+    run_until(scheduler_.now() + seconds(1));
+  // An answer too many may still come.
+  run_until(scheduler_.now() + kAnsweredFor);
   for (const auto& client : clients_)
     if (client->pending() > 0)
       violated("a client still waits for " + std::to_string(client->pending()) + " answers");
@@ -166,7 +189,7 @@ void World::finish_on_disk() {
 }
 
 std::string World::describe() const {
-  const std::string swarm = sim::describe(swarm_);
+  const std::string swarm = sim::describe(swarm_) + "\n" + upstreams_.describe();
   return crashing_ != nullptr ? swarm + "\n" + sim::describe(crashes_) : swarm;
 }
 

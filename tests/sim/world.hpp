@@ -27,6 +27,7 @@ struct Stage {
   Scheduler& scheduler;
   Random& random;
   BrokerHost& host;
+  UpstreamWorld& upstreams;
   std::uint64_t next_ref = 1, next_task = 1;
   std::deque<Task> recent_tasks;  ///< with ids, of all clients
   bool healing = false;           ///< no new work and no new trouble
@@ -60,6 +61,7 @@ class World {
   void start_trouble();
   void make_trouble();
   void run_until(core::TimePoint end);
+  bool is_busy() const;
   void answer_everybody();
   void finish_in_peace();
   void finish_by_drain();
@@ -73,6 +75,7 @@ class World {
   Scheduler scheduler_;
   CrashingHost* crashing_ = nullptr;  // host_, where it is one
   std::unique_ptr<BrokerHost> host_;
+  UpstreamWorld upstreams_;
   Stage stage_;
   std::vector<std::unique_ptr<SimClient>> clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
