@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <sys/wait.h>
@@ -18,13 +19,14 @@
 // with
 // --neighbour one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds
 // give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that happened; with
-// --all it goes on, says a line of each that does, and exits 1 at the end.
+// --all it goes on, says a line of each that does, and exits 1 at the end. --except A,B leaves seeds out.
 
 namespace lanemq::sim {
 namespace {
 
 struct Arguments {
   std::uint64_t first = 1, last = 1;
+  std::set<std::uint64_t> except;
   std::size_t events = 5000;
   bool verbose = false, all = false;
   enum class Mode { forgetful, crashing, neighbour } mode = Mode::forgetful;
@@ -46,6 +48,17 @@ bool parse_range(const std::string& text, Arguments& arguments) {
   if (dots == std::string::npos) return false;
   return parse_number(text.substr(0, dots).c_str(), arguments.first) &&
          parse_number(text.substr(dots + 2).c_str(), arguments.last) && arguments.first <= arguments.last;
+}
+
+bool parse_list(std::string text, std::set<std::uint64_t>& numbers) {
+  for (std::size_t end = 0; end != std::string::npos; text.erase(0, end + 1)) {
+    end = text.find(',');
+    std::uint64_t number = 0;
+    if (!parse_number(text.substr(0, end).c_str(), number)) return false;
+    numbers.insert(number);
+    if (end == std::string::npos) break;
+  }
+  return true;
 }
 
 std::optional<Arguments> parse(int argc, char** argv) {
@@ -70,6 +83,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.open = true;
     } else if (name == "--seeds") {
       if (!parse_range(value(), arguments)) return std::nullopt;
+    } else if (name == "--except") {
+      if (!parse_list(value(), arguments.except)) return std::nullopt;
     } else if (name == "--events") {
       if (!parse_number(value().c_str(), arguments.events)) return std::nullopt;
     } else {
@@ -137,6 +152,7 @@ int show_failure(std::uint64_t seed, const Arguments& arguments) {
 int run_all(const Arguments& arguments) {
   std::uint64_t failed = 0;
   for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    if (arguments.except.contains(seed)) continue;
     std::fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
@@ -166,6 +182,7 @@ int run(const Arguments& arguments) {
   RunReport total;
   std::uint64_t seeds = 0;
   for (std::uint64_t seed = arguments.first; seed <= arguments.last; ++seed) {
+    if (arguments.except.contains(seed)) continue;
     running_seed = seed;
     if (arguments.verbose) {
       Trace trace(kLinesShown, true);
@@ -211,7 +228,7 @@ int main(int argc, char** argv) {
   const auto arguments = lanemq::sim::parse(argc, argv);
   if (!arguments) {
     std::fprintf(stderr,
-                 "usage: lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] "
+                 "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] [--events N] "
                  "[--verbose] [--all]\n");
     return 2;
   }
