@@ -23,11 +23,12 @@ struct Field {
   std::string value;
 };
 
-/// Sets the lowest level that is written: `debug`, `info`, `warning` (or `warn`), `error` or `off`; `info` until then.
-/// False for another name, which changes nothing.
+/// Sets the lowest level that is written: `debug`, `info`, `warning` (or `warn`), `error` or `off`; `info`
+/// until then. False for another name, which changes nothing.
 bool set_level(std::string_view name);
 
-/// Writes a line to stderr, behind its time and level. It is the caller's to have its texts escaped. Thread-safe.
+/// Writes a line to stderr, behind its time and level. It is the caller's to have its texts escaped.
+/// Thread-safe.
 void write(Level level, std::string_view line);
 /// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
 void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});

@@ -34,8 +34,8 @@ class RateLimit {
   /// limit.
   std::int64_t held(int hold) const;
   /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
-  /// of the burst may be taken when the bucket is full; what is more than the whole limit, never. In a `bucket`
-  /// it leaves debt. In debt nothing may be taken: nor what says that it costs nothing.
+  /// of the burst may be taken when the bucket is full; what is more than the whole limit, never. In a
+  /// `bucket` it leaves debt. In debt nothing may be taken: nor what says that it costs nothing.
   bool affordable(std::int64_t amount, int hold, TimePoint now);
   /// Whether `amount` may ever be taken so that `hold` thousandths of the burst are left.
   bool leaves(std::int64_t amount, int hold) const;

@@ -228,7 +228,8 @@ int main(int argc, char** argv) {
   const auto arguments = lanemq::sim::parse(argc, argv);
   if (!arguments) {
     std::fprintf(stderr,
-                 "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] [--events N] "
+                 "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] "
+                 "[--events N] "
                  "[--verbose] [--all]\n");
     return 2;
   }
