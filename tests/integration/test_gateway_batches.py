@@ -283,7 +283,8 @@ class Jobs(BatchCase):
 
 
 class DurableLane(BatchCase):
-    settings = ("lane.batch.durable=true",)
+    # What a killed broker had committed and not sent yet waits four heartbeats for a worker that has it.
+    settings = ("lane.batch.durable=true", "heartbeat=2s")
 
     def setUp(self):
         store = tempfile.TemporaryDirectory()
