@@ -15,8 +15,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr std::array<const char*, kNuisances> kNuisanceNames = {
-    "floods",  "delays",  "cancels", "deadlines", "costs", "uses",    "waits", "asks",      "keeps",
-    "streams", "rubbish", "lanes",   "releases",  "fails", "limited", "lies",  "crowds_out"};
+    "floods",  "delays",  "cancels",  "deadlines", "costs", "uses",    "waits", "asks",      "keeps",
+    "streams", "rubbish", "releases", "lanes",     "fails", "limited", "lies",  "crowds_out"};
 
 constexpr const char* kNoisy = "noisy";
 /// The upstream's limits: ten times what the three others want.

@@ -22,15 +22,15 @@ enum class Nuisance : std::uint8_t {
   keeps,      ///< results that are to be kept for ever
   streams,    ///< streams that it does not read
   rubbish,    ///< batches of requests that are refused, and conflicts
-  lanes,      ///< everything in the highest lane
   releases,   ///< its workers hand its jobs back
   // What is not bounded yet, and why (docs/testing.md, "A noisy neighbour"). Drawn with --open.
+  lanes,       ///< everything in the highest lane: those below it get their share_min
   fails,       ///< its calls fail: the breaker of the service opens for all
   limited,     ///< its calls are refused for a day: the budget pauses for all
   lies,        ///< its calls use a whole window each: that is a debt of all
   crowds_out,  ///< it has so many results that those of the others make way
 };
-inline constexpr Nuisance kFirstOpen = Nuisance::fails;
+inline constexpr Nuisance kFirstOpen = Nuisance::lanes;
 inline constexpr int kNuisances = static_cast<int>(Nuisance::crowds_out) + 1;
 
 /// A run with three ordinary clients, three workers, and one client that does the worst it may. Judged from
