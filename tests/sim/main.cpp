@@ -14,12 +14,13 @@
 #include "tests/sim/neighbour.hpp"
 #include "tests/sim/world.hpp"
 
-// lanemq-sim [SEED] [--seeds A..B] [--crashes | --neighbour [--open]] [--events N] [--verbose] [--all]:
-// runs the broker's core in a simulated world; with --crashes one in which it has a store on disk, and dies;
-// with
-// --neighbour one in which a client does the worst it may, --open: also what is not bounded yet. Equal seeds
-// give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that happened; with
-// --all it goes on, says a line of each that does, and exits 1 at the end. --except A,B leaves seeds out.
+// lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] [--events N]
+// [--verbose] [--all]: runs the broker's core in a simulated world; with --crashes one in which it has a
+// store on disk, and dies;
+// with --neighbour one in which a client does the worst it may, --open: also what is not bounded yet.
+// Equal seeds give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that
+// happened; with --all it goes on, says a line of each that does, and exits 1 at the end. --except leaves
+// seeds out.
 
 namespace lanemq::sim {
 namespace {
