@@ -24,6 +24,11 @@ std::string_view secret_of(const HttpRequest& request) {
   return bearer ? value.substr(kBearer.size()) : request.headers.get("x-api-key");
 }
 
+bool matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return glob_match(pattern, name); });
+}
+
 }  // namespace
 
 const LaneRules& Caller::lanes() const {
@@ -32,9 +37,17 @@ const LaneRules& Caller::lanes() const {
 }
 
 bool Caller::may_use_model(std::string_view model) const {
-  if (!key || key->models.empty()) return true;
-  return std::any_of(key->models.begin(), key->models.end(),
-                     [&](const std::string& pattern) { return glob_match(pattern, model); });
+  return !key || key->models.empty() || matches(key->models, model);
+}
+
+bool Caller::may_use_service(std::string_view service) const {
+  return !key || matches(key->services, service);
+}
+
+ApiError forbidden_service(std::string_view service) {
+  return {.name = "forbidden",
+          .message = "service \"" + printable(service, 64) + "\" is not allowed with this key (services)",
+          .param = "service"};
 }
 
 Api api_of(const HttpRequest& request) {

@@ -19,14 +19,20 @@
 
 namespace lanemq::gateway {
 
+/// How far ahead a key may leave work, and how long answers are kept for it, where nobody says.
+inline constexpr std::chrono::milliseconds kWeek{std::chrono::hours(7 * 24)};
+
 /// One key that callers may show, as configured.
 struct KeySettings {
   std::string name{};
   std::string sha256{};  ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
   std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
   LaneRules lanes{};
-  std::vector<std::string> models{};           ///< allowed, with * and ?; empty: all
-  std::optional<bool> forward_service_tier{};  ///< Settings::forward_service_tier where it says nothing
+  std::vector<std::string> models{};            ///< allowed, with * and ?; empty: all
+  std::vector<std::string> services{};          ///< allowed, with * and ?; parse() puts in those of the APIs
+  std::chrono::milliseconds delay_max{kWeek};   ///< of a job that is left
+  std::chrono::milliseconds retain_max{kWeek};  ///< of its answer, where the job says how long
+  std::optional<bool> forward_service_tier{};   ///< Settings::forward_service_tier where it says nothing
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
 };
 
@@ -41,11 +47,17 @@ struct Caller {
   /// What the caller may use of lanes; the same for all where there are no keys.
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
+  /// Whether it may name that service, or the API whose service that is; what a [[model]] leads to is a
+  /// matter of models.
+  bool may_use_service(std::string_view service) const;
   /// Whether its `service_tier` goes on to the upstream. `otherwise`: where its key does not say.
   bool forwards_service_tier(bool otherwise) const {
     return key != nullptr ? key->forward_service_tier.value_or(otherwise) : otherwise;
   }
 };
+
+/// That a key may not use a service.
+ApiError forbidden_service(std::string_view service);
 
 /// The API that a request speaks: Anthropic's where it says `anthropic-version`, has the prefix or comes with
 /// an `x-api-key` and no `authorization`.

@@ -249,8 +249,11 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (!patience) return tl::unexpected(patience.error());
 
   JobPlan plan{.caller = caller, .lane = std::move(*lane), .stream = fields.stream};
-  plan.steps = steps_of(route, model,
-                        caller.api == Api::openai ? settings.openai_service : settings.anthropic_service);
+  const std::string& service =
+      caller.api == Api::openai ? settings.openai_service : settings.anthropic_service;
+  if (!(route && !route->steps.front().service.empty()) && !caller.may_use_service(service))
+    return tl::unexpected(forbidden_service(service));
+  plan.steps = steps_of(route, model, service);
   if (route) plan.route = std::make_shared<const ModelSettings>(*route);  // the file may be read again
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
   plan.meta = upstream_meta(

@@ -143,10 +143,12 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
                  .message = "model \"" + printable(step.model, 64) + "\" is not allowed with this key",
                  .param = "request.body.model"});
   const ModelSettings* const route = find_route(settings.models, step.model);
-  if (route != nullptr && route->api == endpoint->api) {
-    step.model = route->steps.front().model;
-    if (!route->steps.front().service.empty()) step.service = route->steps.front().service;
-  }
+  const bool has_route = route != nullptr && route->api == endpoint->api;
+  if (has_route) step.model = route->steps.front().model;
+  if (has_route && !route->steps.front().service.empty())
+    step.service = route->steps.front().service;
+  else if (!caller.may_use_service(step.service))
+    return tl::unexpected(forbidden_service(step.service));
   const bool forwards_tier = caller.forwards_service_tier(settings.forward_service_tier);
   std::vector<JsonEdit> edits;
   if (!forwards_tier) edits.push_back({.key = "service_tier"});
@@ -301,6 +303,9 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
 
   LeftJob job{.request = {.id = posted["id"].text, .client = caller.client}};
   std::string_view suffix;
+  if (const std::string& service = posted["service"].text;
+      !service.empty() && !caller.may_use_service(service))
+    return tl::unexpected(forbidden_service(service));
   if (posted["request"].present()) {
     const auto lane = read_request(settings, caller, http, member_bytes(text, "request"), job);
     if (!lane) return tl::unexpected(lane.error());
@@ -325,13 +330,22 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
                           caller.lanes(), settings.lanes);
   if (!lane) return tl::unexpected(lane.error());
   job.request.lane = *std::move(lane);
-
   for (const auto& [key, to] :
        {std::pair("timeout_ms", &job.request.timeout), std::pair("delay_ms", &job.request.delay),
         std::pair("retain_ms", &job.request.retain)}) {
     const auto duration = duration_of(posted, key);
     if (!duration) return tl::unexpected(duration.error());
     *to = *duration;
+  }
+  if (caller.key != nullptr) {
+    if (job.request.delay > caller.key->delay_max)
+      return wrong("`delay_ms` is at most " + std::to_string(caller.key->delay_max.count()) +
+                       " with this key (delay_max_ms)",
+                   "delay_ms");
+    if (job.request.retain > caller.key->retain_max)
+      return wrong("`retain_ms` is at most " + std::to_string(caller.key->retain_max.count()) +
+                       " with this key (retain_max_ms)",
+                   "retain_ms");
   }
   if (const JsonMember& attempts = posted["attempts_max"]; attempts.kind == Kind::number)
     job.request.attempts_max = static_cast<int>(std::clamp<std::uint64_t>(attempts.number, 1, 1'000));

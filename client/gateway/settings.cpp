@@ -248,6 +248,9 @@ KeySettings read_key(const std::string& path, const toml::node& node, const Envi
   key.lanes.fallback = table.text("lane").value_or("");
   key.lanes.allowed = table.texts("lanes");
   key.models = table.texts("models");
+  key.services = table.texts("services");
+  if (table.get("delay_max_ms")) key.delay_max = milliseconds(table.whole("delay_max_ms"));
+  if (table.get("retain_max_ms")) key.retain_max = milliseconds(table.whole("retain_max_ms"));
   key.forward_service_tier = table.truth("forward_service_tier");
   key.requests_per_minute = table.whole("requests_per_minute");
   key.tokens_per_minute = table.whole("tokens_per_minute");
@@ -403,6 +406,9 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   if (printed) return {.kind = Request::Kind::print, .text = *printed};
   BatchSettings& batches = request.settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, request.settings.broker);
+  for (KeySettings& key : request.settings.keys)
+    if (key.services.empty())
+      key.services = {request.settings.openai_service, request.settings.anthropic_service};
   check(request.settings);
   return request;
 }

@@ -412,6 +412,10 @@ tokens_per_minute = 10
 name = "payer"
 sha256 = "{hashlib.sha256(b"payer-secret").hexdigest()}"
 forward_service_tier = true
+[[key]]
+name = "tools"
+sha256 = "{hashlib.sha256(b"tools-secret").hexdigest()}"
+services = ["admin", "anthropic"]
 '''
 
 
@@ -440,6 +444,17 @@ class Keys(GatewayCase):
         self.assertEqual(refused.headers["x-should-retry"], "true")
         self.assertGreater(int(refused.headers["retry-after-ms"]), 1000)
         self.assertEqual(len(self.when_called(3)), 3)
+
+    def test_a_key_reaches_the_services_of_the_apis_alone(self):
+        leave = lambda service, key: self.ask("POST", "/v1/jobs", json.dumps({"service": service, "body": {}}),
+                                              {"authorization": f"Bearer {key}"})
+        refused = leave("admin", "payer-secret")
+        self.assertEqual((refused.status, refused.json()["error"]["param"]), (403, "service"), refused.body)
+        self.assertEqual(leave("openai", "payer-secret").status, 202)
+        self.assertEqual(leave("admin", "tools-secret").status, 202)
+        for path, body in ((CHAT, chat()), ("/v1/batches", "{}")):
+            refused = self.ask("POST", path, body, {"authorization": "Bearer tools-secret"})
+            self.assertEqual((refused.status, refused.json()["error"]["param"]), (403, "service"), refused.body)
 
     def test_the_tier_goes_on_for_keys_that_may(self):
         for key in (CALLER_KEY, "payer-secret"):

@@ -133,6 +133,9 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
       return tl::unexpected(ApiError{.name = "draining",
                                      .message = "this gateway is stopping and takes no work; try again",
                                      .retry_after = kDrainRetryAfter});
+    const std::string& api_service =
+        api == Api::openai ? settings.openai_service : settings.anthropic_service;
+    if (!caller->may_use_service(api_service)) return tl::unexpected(forbidden_service(api_service));
     const std::vector<std::string>& allowed = caller->lanes().allowed;
     if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), settings.batches.lane) == allowed.end())
       return tl::unexpected(ApiError{.name = "forbidden",

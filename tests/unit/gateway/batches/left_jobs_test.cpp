@@ -73,7 +73,7 @@ TEST_F(ReadLeftJob, names_what_nothing_would_come_of) {
 }
 
 TEST_F(ReadLeftJob, lets_the_tier_of_a_key_go_on) {
-  const KeySettings key{.name = "acme", .forward_service_tier = true};
+  const KeySettings key{.name = "acme", .services = {"anthropic"}, .forward_service_tier = true};
   caller_.key = &key;
   const auto job =
       read(R"({"request":{"endpoint":"/v1/messages","body":{"model":"x","service_tier":"auto"}}})");
@@ -84,13 +84,40 @@ TEST_F(ReadLeftJob, lets_the_tier_of_a_key_go_on) {
 }
 
 TEST_F(ReadLeftJob, keeps_to_the_models_of_a_key) {
-  const KeySettings key{.name = "acme", .models = {"gpt-*"}};
+  const KeySettings key{.name = "acme", .models = {"gpt-*"}, .services = {"openai"}};
   caller_.key = &key;
 
   EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/messages","body":{"model":"claude-x"}}})"),
             "forbidden request.body.model");
   EXPECT_EQ(refusal_of(R"({"service":"openai","model":"gpt-x","body":{"model":"other"}})"), "forbidden body");
   EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/embeddings","body":{"model":"gpt-x"}}})"), "");
+}
+
+TEST_F(ReadLeftJob, keeps_to_the_services_of_a_key) {
+  settings_.models = {{.name = "led", .steps = {{.service = "elsewhere", .model = "led"}}}};
+  const KeySettings key{.name = "acme", .services = {"openai", "image-*"}};
+  caller_.key = &key;
+
+  EXPECT_EQ(refusal_of(R"({"service":"admin","body":1})"), "forbidden service");
+  EXPECT_EQ(refusal_of(R"({"service":"image-small","body":1})"), "");
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/messages","body":{"model":"x"}}})"),
+            "forbidden service");
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/embeddings","body":{"model":"x"}}})"), "");
+  EXPECT_EQ(refusal_of(R"({"service":"admin","request":{"endpoint":"/v1/embeddings","body":{"model":"x"}}})"),
+            "forbidden service");
+  // Where a model leads to is for whoever configured it.
+  EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/embeddings","body":{"model":"led"}}})"), "");
+}
+
+TEST_F(ReadLeftJob, bounds_how_far_ahead_a_key_leaves_work) {
+  const KeySettings key{.name = "acme", .services = {"echo"}, .retain_max = std::chrono::milliseconds(9)};
+  caller_.key = &key;
+
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"delay_ms":604800001})"), "bad_request delay_ms");
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"retain_ms":10})"), "bad_request retain_ms");
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"delay_ms":604800000,"retain_ms":9})"), "");
+  caller_.key = nullptr;
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"delay_ms":604800001})"), "");
 }
 
 TEST(JobDocument, says_how_a_job_ended) {
