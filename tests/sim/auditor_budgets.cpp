@@ -9,6 +9,10 @@
 namespace lanemq::sim {
 namespace {
 
+/// No answer is believed to have used more, of each resource; nor is its client's turn moved back by more
+/// tokens than models take, unless it was expected to take more.
+constexpr std::int64_t kBelievedMax = 1'000'000'000, kTurnTokensMax = 1'000'000;
+
 /// What a request allows its answer, as the bodies of runs say it; nothing when they do not.
 std::int64_t bound_in(std::string_view body) {
   constexpr std::string_view kName = "\"max_tokens\":";
@@ -50,11 +54,16 @@ bool Auditor::unsatisfiable(const ModelJob& job) const {
 void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
   if (!usage) return;
   core::Amounts used;
-  used.requests = usage->requests.value_or(1);
-  used.input_tokens = usage->input_tokens.value_or(job.expected.input_tokens);
-  used.output_tokens = usage->output_tokens.value_or(job.expected.output_tokens);
+  const auto believed = [](std::optional<std::int64_t> said, std::int64_t otherwise) {
+    return said ? std::min(*said, kBelievedMax) : otherwise;
+  };
+  used.requests = believed(usage->requests, 1);
+  used.input_tokens = believed(usage->input_tokens, job.expected.input_tokens);
+  used.output_tokens = believed(usage->output_tokens, job.expected.output_tokens);
   count(job, used);
-  if (job.counts_tokens) correct(job, used.input_tokens + used.output_tokens - job.cost);
+  if (!job.counts_tokens) return;
+  const std::int64_t most = std::max(kTurnTokensMax, job.cost);
+  correct(job, std::min(used.input_tokens + used.output_tokens, most) - job.cost);
 }
 
 /// What the upstream said of its limits is so from now on.
