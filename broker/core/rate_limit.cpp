@@ -233,12 +233,14 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
   if (amount > limit_) return false;
   advance(now);
   if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
-  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) || may_try(amount);
+  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) ||
+         (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
 }
 
-/// Whether it goes as the one that finds out whether the pause is over for its upstream.
-bool RateLimit::may_try(std::int64_t amount) const {
-  return trial_ && ramp_ > 0 && bucket_.level() >= 0 && (window_ || amount <= capacity());
+/// Whether it may go as the one that finds out whether the pause is over for its upstream: when that is over,
+/// and no debt is left.
+bool RateLimit::is_trial(std::int64_t amount) const {
+  return trial_ && (window_ || amount <= capacity());
 }
 
 TimePoint RateLimit::likely_affordable(std::int64_t amount, int hold, TimePoint now) {
@@ -284,7 +286,7 @@ void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
 
 TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
   advance(now);
-  TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
+  TimePoint refilled = bucket_.when_level(is_trial(amount) ? 0 : level_for(amount, hold) * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
   // While it recovers it is faster by the second.
   if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);

@@ -100,7 +100,7 @@ class RateLimit {
   /// What must be there before `amount` is taken: in the bucket, and in the window.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
-  bool may_try(std::int64_t amount) const;
+  bool is_trial(std::int64_t amount) const;
 
   std::string name_;
   Resource resource_;
