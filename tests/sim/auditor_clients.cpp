@@ -449,6 +449,11 @@ void Auditor::heard_no_room(ModelRequest& asked, std::uint64_t ref) {
   if (ModelJob* const job = asked.job) {
     std::erase(job->waiters, ref);
     drop_reader(*job, ref);
+    // Who is refused has said nothing of what he has.
+    if (asked.reads && !job->ended()) {
+      job->parts.taken = asked.taken_before;
+      job->parts.taken_bytes = asked.taken_bytes_before;
+    }
     if (asked.owns) drop_owner(*job, asked.address);
   }
   heard_refusal(asked, "bytes_full");

@@ -70,6 +70,8 @@ void Auditor::add_reader(ModelJob& job, std::uint64_t ref, std::int64_t from_seq
   }
   job.readers.push_back(
       {.ref = ref, .seen = from_seq - 1, .seen_bytes = job.parts.bytes_until(from_seq - 1)});
+  asked.taken_before = job.parts.taken;
+  asked.taken_bytes_before = job.parts.taken_bytes;
   if (from_seq > 0) job.parts.take(std::min(from_seq, job.parts.next()) - 1);
 }
 

@@ -280,6 +280,8 @@ struct ModelRequest {
   bool owns = false;                 ///< it made who asks one of the job's clients
   bool waits = false;                ///< for a job that was submitted before: there may be no room for that
   bool reads = false, told = false;  ///< the chunks of a stream; and got the first
+  std::int64_t taken_before = -1;    ///< of that stream, before who asks said that it has a part of it
+  std::uint64_t taken_bytes_before = 0;
   std::int64_t next_chunk = 0;
   std::string state;                                        ///< that a status must say; empty: any
   std::vector<std::pair<std::string, std::string>> states;  ///< the same of many jobs, by id

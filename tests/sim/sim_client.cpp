@@ -261,7 +261,8 @@ void SimClient::heard_one(const wire::ClientReply& reply, std::string_view body)
     heard_chunk(*chunk, body);
   } else if (const auto* error = std::get_if<wire::ErrorReply>(&reply)) {
     const auto asked = pending_.extract(ref_number(error->ref).value_or(0));
-    const bool forgotten = error->code == "gone" || error->code == "not_found";
+    // What is gone stays so, and is not run again.
+    const bool forgotten = error->code == "not_found";
     if (!asked.empty() && !asked.mapped().task.id.empty()) {
       const Pending& before = asked.mapped();
       if (error->code == "slow_reader") return fetch(before.task, before.next);
