@@ -28,6 +28,7 @@ struct Gateway {
   const Access& access;
   Metrics& metrics;
 
+  bool leaving = false;   ///< not ready any more: it will soon be draining
   bool draining = false;  ///< new work is refused
   /// The broker has been silent for so long that nobody should wait for it who cannot.
   std::function<bool()> broker_is_away = [] { return false; };

@@ -163,22 +163,22 @@ HttpAnswer JobRoutes::refusal_of(const Caller& caller, const HttpRequest& reques
 }
 
 /// What the head tells: a body of who may not, or not now, is not kept.
-std::optional<HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
+tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
-  if (!caller) return refusal(head, caller.error());
+  if (!caller) return tl::unexpected(refusal(head, caller.error()));
   caller->api = api;
-  if (gateway_.draining) return refusal_of(*caller, head, draining());
+  if (gateway_.draining) return tl::unexpected(refusal_of(*caller, head, draining()));
   std::string_view lane = head.headers.get("x-lanemq-lane");
   if (lane.empty()) lane = head.headers.get("x-priority");
   const auto chosen =
       choose_lane({.header = lane, .prefix = head.lane_prefix, .suffix = {}, .service_tier = {}},
                   caller->lanes(), gateway_.settings.lanes);
-  if (!chosen) return refusal_of(*caller, head, chosen.error());
+  if (!chosen) return tl::unexpected(refusal_of(*caller, head, chosen.error()));
   if (std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
-    return refusal_of(*caller, head, *over);
+    return tl::unexpected(refusal_of(*caller, head, *over));
   }
-  return std::nullopt;
+  return caller->name;
 }
 
 void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {

@@ -26,7 +26,7 @@ class JobRoutes {
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
 
-  std::optional<HttpAnswer> admit(const HttpRequest& head, Api api);
+  tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head, Api api);
   HttpAnswer refusal_of(const Caller& caller, const HttpRequest& request, const ApiError& error);
   void post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes);
   void models(HttpRequest request, const ResponderPtr& responder);

@@ -55,7 +55,7 @@ bool is_job_id(std::string_view text) {
   });
 }
 
-std::string new_job_id() {
+std::string new_left_job_id() {
   static const client::JobIds ids(client::system_entropy());
   static std::uint64_t number = 0;
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
@@ -419,15 +419,15 @@ void LeftJobRoutes::add_to(Router& router) {
   add("DELETE", "/v1/jobs/{id}", &LeftJobRoutes::cancel);
 }
 
-std::optional<HttpAnswer> LeftJobRoutes::admit(const HttpRequest& head) {
+tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& head) {
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
-  if (!caller) return refusal(head, caller.error());
-  if (gateway_.draining) return refusal(head, draining());
+  if (!caller) return tl::unexpected(refusal(head, caller.error()));
+  if (gateway_.draining) return tl::unexpected(refusal(head, draining()));
   if (const std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
-    return refusal(head, *over);
+    return tl::unexpected(refusal(head, *over));
   }
-  return std::nullopt;
+  return caller->name;
 }
 
 void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& responder) {
@@ -441,7 +441,7 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
     return responder->answer(refusal(request, *over));
   }
   limits_.give_back(*caller);
-  const std::string id = job->request.id.empty() ? new_job_id() : job->request.id;
+  const std::string id = job->request.id.empty() ? new_left_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));
   const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);

@@ -45,7 +45,7 @@ class LeftJobRoutes {
   void add_to(Router& router);
 
  private:
-  std::optional<HttpAnswer> admit(const HttpRequest& head);
+  tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head);
   void leave(const HttpRequest& request, const ResponderPtr& responder);
   void fetch(const HttpRequest& request, const ResponderPtr& responder);
   void events(const HttpRequest& request, const ResponderPtr& responder);

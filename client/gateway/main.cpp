@@ -68,19 +68,24 @@ HttpAnswer refusal_answer(Refusal kind, const HttpRequest& request, std::string_
   return refusal(request, error);
 }
 
-/// Ends the server when nothing runs any more or the time is over.
+/// Ends the server: first /readyz says so, for those who spread callers over gateways; then nothing new is
+/// taken, until nothing runs any more or the time is over.
 class Drain {
  public:
   Drain(Gateway& gateway, HttpServer& server) : gateway_(gateway), server_(server), timer_(server.timer()) {}
 
   void begin() {
-    if (std::exchange(gateway_.draining, true)) return server_.stop();  // asked twice: at once
+    if (std::exchange(gateway_.leaving, true)) return server_.stop();  // asked twice: at once
+    timer_->after(gateway_.settings.drain_delay, [this] { refuse(); });
+  }
+
+ private:
+  void refuse() {
+    gateway_.draining = true;
     until_ = server_.now() + gateway_.settings.drain_timeout;
     server_.drain();
     look();
   }
-
- private:
   void look() {
     if (server_.busy() == 0 || server_.now() >= until_) return server_.stop();
     timer_->after(kDrainLookEvery, [this] { look(); });

@@ -81,6 +81,10 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   counter("lanemq_gateway_failures_total", "Exceptions that were caught; each ended its connection.",
           server.failures);
   gauge("lanemq_gateway_body_bytes", "Bytes of requests' bodies held.", server.body_bytes);
+  gauge("lanemq_gateway_answer_bytes", "Bytes of answers that their readers have not taken.",
+        server.answer_bytes);
+  counter("lanemq_gateway_answers_cut_total", "Answers cut off for answers_bytes_max, the largest first.",
+          server.answers_cut);
   gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
   counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);
   counter("lanemq_gateway_broker_reconnected_total", "New connections to the broker.", client.reconnected);

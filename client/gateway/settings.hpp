@@ -33,6 +33,8 @@ struct Settings {
 
   std::chrono::milliseconds commit{8'000};       ///< how long a stream's status is held back
   std::chrono::milliseconds keep_alive{10'000};  ///< silence in a stream before a keep-alive
+  /// From SIGTERM on /readyz says that it stops, and so much later it does: who spreads callers has seen it.
+  std::chrono::milliseconds drain_delay{1'000};
   std::chrono::milliseconds drain_timeout{10'000};
   std::chrono::milliseconds idempotency_retain{24 * 3600 * 1000};
   /// A job whose caller hangs up goes on, and its answer is kept so long for the caller's next try; 0: it is

@@ -30,6 +30,7 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   running.lanes = wanted.lanes;
   running.commit = wanted.commit;
   running.keep_alive = wanted.keep_alive;
+  running.drain_delay = wanted.drain_delay;
   running.drain_timeout = wanted.drain_timeout;
   running.idempotency_retain = wanted.idempotency_retain;
   running.detach = wanted.detach;

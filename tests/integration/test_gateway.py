@@ -800,7 +800,14 @@ class Ends(GatewayCase):
         kept.request("GET", "/readyz")
         kept.getresponse().read()
         self.when_running(1)
+        # Who is in the middle of a body is not cut off.
+        held = self.metric("lanemq_gateway_body_bytes")
+        coming, body = self.raw(), chat().encode()
+        coming.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body[:-1])
+        self.when_metric("lanemq_gateway_body_bytes", held + len(body) - 1)
         self.gateway.signal(signal.SIGTERM)
+        # Who spreads callers over gateways sees first that this one stops.
+        harness.wait_until(lambda: self.ask("GET", "/readyz").status == 503, "no readiness")
         # A port that nobody listens on any more shows that the signal was taken.
         def refused():
             with contextlib.suppress(ConnectionError), socket.create_connection(self.address(), timeout=harness.PATIENCE):
@@ -810,6 +817,8 @@ class Ends(GatewayCase):
         kept.request("POST", CHAT, chat())
         answer = Answer(kept.getresponse())
         self.assertEqual((answer.status, answer.json()["error"]["code"], answer.headers["x-should-retry"]), (503, "draining", "true"))
+        coming.sendall(body[-1:])
+        self.assertEqual(self.answer_of(coming).status, 503)
         self.release("x+hold")
         self.assertEqual(self.answer_of(running).status, 200)
         self.assertEqual(self.gateway.wait(), 0)

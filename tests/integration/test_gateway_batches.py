@@ -198,7 +198,7 @@ class Uploads(BatchCase):
 
     @property
     def flags(self):
-        return (*super().flags, "--bodies-bytes-max", str(16 * self.MIB), "--file-bytes-max", str(6 * self.MIB))
+        return (*super().flags, "--bodies-bytes-max", str(64 * self.MIB), "--file-bytes-max", str(6 * self.MIB))
 
     def test_all_uploads_together_are_bounded_in_memory(self):
         def resident():

@@ -212,10 +212,10 @@ void BatchRoutes::add_to(Router& router) {
               serve(std::move(request), responder, api, takes, ask);
             },
         .body_bytes_max = body_bytes_max,
-        .admit = [this, api, takes](const HttpRequest& head) -> std::optional<HttpAnswer> {
+        .admit = [this, api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
           const auto caller = caller_of(head, api, takes);
-          if (caller) return std::nullopt;
-          return refusal(head, caller.error());
+          if (!caller) return tl::unexpected(refusal(head, caller.error()));
+          return caller->owner;
         }});
   };
   const auto add_file = [&](const char* pattern, Api api, std::string_view type, Open open) {

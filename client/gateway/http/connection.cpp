@@ -8,7 +8,9 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 namespace lanemq::gateway {
 namespace {
@@ -21,6 +23,9 @@ constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
+/// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
+/// that there is room again when a third of them is read.
+constexpr int kUnsentBytesMax = 128 * 1024;
 
 /// A value with a line end could forge headers.
 void append_clean(std::string& out, std::string_view value) {
@@ -50,15 +55,8 @@ Refusal refusal_of(int status) {
 
 /// A body that gives its bytes back when nobody needs it any more.
 struct HeldBody {
-  HeldBody(std::string body, BodyBytes bytes, std::size_t counted)
-      : text(std::move(body)), total(std::move(bytes)), held(counted) {}
-  ~HeldBody() { total->fetch_sub(held, std::memory_order_relaxed); }
-  HeldBody(const HeldBody&) = delete;
-  HeldBody& operator=(const HeldBody&) = delete;
-
   std::string text;
-  BodyBytes total;
-  std::size_t held;
+  BytePot::Hold room;
 };
 
 /// What one call of the system writes.
@@ -194,13 +192,15 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
   socket_.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>(kProbeAfterSeconds),
                      ignored);
+  socket_.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>(kUnsentBytesMax),
+                     ignored);
 }
 
 HttpServer::Core::Connection::~Connection() {
-  if (exchanging_) --core_.busy;
+  become_idle();
+  core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(unwritten_));
   core_.connections.erase(this);
   core_.counters.connections = core_.connections.size();
-  core_.body_bytes->fetch_sub(body_held_, std::memory_order_relaxed);
   const auto at = core_.per_address.find(address_);
   if (at != core_.per_address.end() && --at->second == 0) core_.per_address.erase(at);
 }
@@ -270,10 +270,7 @@ void HttpServer::Core::Connection::feed(std::string_view bytes) {
         break;
       case Event::body:
         read_due_ = std::chrono::steady_clock::now() + core_.options.body_idle_timeout;
-        if (!take_body(taken.piece))
-          refuse(Refusal::out_of_memory, "the gateway holds " +
-                                             std::to_string(core_.options.bodies_bytes_max) +
-                                             " bytes of requests (bodies_bytes_max); try again later");
+        take_body(taken.piece);
         break;
       case Event::end:
         body_unread_ = false;
@@ -313,17 +310,27 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
                   request_.path + " takes " + found.allowed + ", not " + request_.method);
   }
   if (!body_unread_) return;
-  if (route_->admit)
-    if (std::optional<HttpAnswer> refusal = route_->admit(request_)) return refuse_with(std::move(*refusal));
+  std::string name;
+  if (route_->admit) {
+    tl::expected<std::string, HttpAnswer> admitted = route_->admit(request_);
+    if (!admitted) return refuse_with(std::move(admitted.error()));
+    if (!admitted->empty()) name = "caller " + *admitted;
+  }
   const std::size_t limit = route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
   if (content_length_ && *content_length_ > limit)
     return refuse(Refusal::body_too_large, "the body has " + std::to_string(*content_length_) +
                                                " bytes, the limit is " + std::to_string(limit) +
                                                " (body_bytes_max)");
+  if (content_length_ && *content_length_ > core_.body_bytes->share_max())
+    return refuse_for_room(BytePot::Over::share, static_cast<std::size_t>(*content_length_));
   reader_.limit_body(limit);
+  body_room_ = BytePot::Hold(core_.body_bytes, {"address " + address_, std::move(name)});
+  body_came_ = body_came_before_ = 0;
+  become_busy();
   const auto now = std::chrono::steady_clock::now();
   read_due_ = now + core_.options.body_idle_timeout;
   body_due_ = now + core_.options.body_timeout;
+  if (core_.options.body_bytes_per_second_min > 0) rate_due_ = now + core_.options.body_rate_window;
   // Who sends already waits for nothing.
   if (head.expects_continue && !body_has_come) send({.head = "HTTP/1.1 100 Continue\r\n\r\n"});
 }
@@ -336,24 +343,36 @@ void HttpServer::Core::Connection::answer_options(const std::string& allowed) {
   exchange->answer({.status = 204, .headers = {{"allow", allowed + ", OPTIONS"}}, .body = {}});
 }
 
-/// Keeps a piece of the body; false: there is no room for it. Room is made as bytes come: what is only
-/// announced costs nothing.
-bool HttpServer::Core::Connection::take_body(std::string_view piece) {
-  const std::size_t before = core_.body_bytes->fetch_add(piece.size(), std::memory_order_relaxed);
-  body_held_ += piece.size();
-  if (before + piece.size() > core_.options.bodies_bytes_max) return false;
-  if (body_held_ > body_.capacity()) {
-    std::size_t room = std::max(body_held_, 2 * body_.capacity());
+/// Keeps a piece of the body. Room is made as bytes come: what is only announced costs nothing.
+void HttpServer::Core::Connection::take_body(std::string_view piece) {
+  body_came_ += piece.size();
+  if (const BytePot::Over over = body_room_.take(piece.size()); over != BytePot::Over::nothing)
+    return refuse_for_room(over, body_came_);
+  if (body_came_ > body_.capacity()) {
+    std::size_t room = std::max(body_came_, 2 * body_.capacity());
     if (content_length_) room = std::min(room, static_cast<std::size_t>(*content_length_));
     body_.reserve(room);
   }
   body_ += piece;
-  return true;
+}
+
+/// `wanted`: what there must be room for, of this body alone.
+void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size_t wanted) {
+  const BytePot& pot = *core_.body_bytes;
+  const std::string share =
+      "a caller's share of bodies_bytes_max is " + std::to_string(pot.share_max()) + " bytes";
+  if (over == BytePot::Over::all)
+    return refuse(Refusal::out_of_memory, "the gateway holds " + std::to_string(pot.bytes_max()) +
+                                              " bytes of requests (bodies_bytes_max); try again later");
+  if (wanted > pot.share_max())
+    return refuse(Refusal::body_too_large,
+                  "the body has at least " + std::to_string(wanted) + " bytes, and " + share);
+  refuse(Refusal::out_of_memory, share + ", which your requests have; try again later");
 }
 
 void HttpServer::Core::Connection::drop_body() {
   body_ = std::string();
-  core_.body_bytes->fetch_sub(std::exchange(body_held_, 0), std::memory_order_relaxed);
+  body_room_.give_back();
 }
 
 void HttpServer::Core::Connection::refuse_unreadable() {
@@ -366,17 +385,24 @@ void HttpServer::Core::Connection::refuse_unreadable() {
   refuse(kind, why.why + (kind == Refusal::body_too_large ? " (body_bytes_max)" : ""));
 }
 
+void HttpServer::Core::Connection::become_busy() {
+  if (!std::exchange(busy_, true)) ++core_.busy;
+}
+
+void HttpServer::Core::Connection::become_idle() {
+  if (std::exchange(busy_, false)) --core_.busy;
+}
+
 void HttpServer::Core::Connection::begin_exchange() {
-  read_due_ = body_due_ = TimePoint::max();
+  read_due_ = body_due_ = rate_due_ = TimePoint::max();
   exchanging_ = true;
   answered_ = chunked_ = false;
-  ++core_.busy;
+  become_busy();
 }
 
 void HttpServer::Core::Connection::dispatch() {
   if (!body_.empty()) {
-    auto held =
-        std::make_shared<HeldBody>(std::exchange(body_, {}), core_.body_bytes, std::exchange(body_held_, 0));
+    auto held = std::make_shared<HeldBody>(HeldBody{std::exchange(body_, {}), std::move(body_room_)});
     const std::string_view bytes = held->text;
     request_.body = Blob::own(std::move(held), bytes);
   }
@@ -448,6 +474,8 @@ void HttpServer::Core::Connection::send_head(int status, const Headers& headers,
 
 void HttpServer::Core::Connection::send(Piece piece) {
   if (closed_) return;
+  unwritten_ += piece.size();
+  core_.count_answer_bytes(static_cast<std::ptrdiff_t>(piece.size()));
   out_.push_back(std::move(piece));
   if (writing_) return;
   writing_ = true;
@@ -482,11 +510,21 @@ void HttpServer::Core::Connection::write_some() {
 
 void HttpServer::Core::Connection::wait_to_write() {
   write_due_ = std::chrono::steady_clock::now() + core_.options.write_timeout;
+  on_the_way_ = unacknowledged();
   socket_.async_wait(tcp::socket::wait_write,
                      [self = shared_from_this()](error_code) { self->guarded([&] { self->write_some(); }); });
 }
 
+/// What the system has taken, and the reader's system has not.
+std::size_t HttpServer::Core::Connection::unacknowledged() {
+  int bytes = 0;
+  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) != 0) return 0;
+  return static_cast<std::size_t>(bytes);
+}
+
 void HttpServer::Core::Connection::note_written(std::size_t bytes) {
+  unwritten_ -= bytes;
+  core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(bytes));
   out_offset_ += bytes;
   while (!out_.empty() && out_offset_ >= out_.front().size()) {
     out_offset_ -= out_.front().size();
@@ -505,7 +543,7 @@ void HttpServer::Core::Connection::exchange_over() {
 /// The answer has left.
 void HttpServer::Core::Connection::next_request() {
   exchanging_ = false;
-  --core_.busy;
+  become_idle();
   if (cut_) return close();
   if (!keep_alive_) return close_after_reading();
   reader_.next();
@@ -531,9 +569,12 @@ void HttpServer::Core::Connection::caller_is_gone() {
 
 void HttpServer::Core::Connection::close() {
   if (std::exchange(closed_, true)) return;
-  if (std::exchange(exchanging_, false)) --core_.busy;
-  read_due_ = write_due_ = body_due_ = TimePoint::max();
+  exchanging_ = false;
+  become_idle();
+  read_due_ = write_due_ = body_due_ = rate_due_ = TimePoint::max();
+  core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(std::exchange(unwritten_, 0)));
   out_.clear();
+  drop_body();
   error_code ignored;
   socket_.close(ignored);
 }
@@ -549,12 +590,28 @@ void HttpServer::Core::Connection::close_after_reading() {
   wait_to_read();
 }
 
+/// A body that is under way must come at a least rate: each trickle holds a connection, and room.
+bool HttpServer::Core::Connection::is_too_slow(TimePoint now) {
+  if (now < rate_due_) return false;
+  const std::size_t came = body_came_ - std::exchange(body_came_before_, body_came_);
+  rate_due_ = now + core_.options.body_rate_window;
+  const auto window = static_cast<std::size_t>(core_.options.body_rate_window.count());
+  return came < core_.options.body_bytes_per_second_min * window / 1000;
+}
+
 void HttpServer::Core::Connection::sweep(TimePoint now) {
   if (now >= write_due_) {
-    ++core_.counters.timeouts;
-    return caller_is_gone();
+    // The system says that there is room again when there is much of it: a slow reader has taken something
+    // long before.
+    const std::size_t left = unacknowledged();
+    if (left >= on_the_way_) {
+      ++core_.counters.timeouts;
+      return caller_is_gone();
+    }
+    on_the_way_ = left;
+    write_due_ = now + core_.options.write_timeout;
   }
-  if (now < read_due_ && now < body_due_) return;
+  if (now < read_due_ && now < body_due_ && !is_too_slow(now)) return;
   ++core_.counters.timeouts;
   close();
 }

@@ -41,6 +41,8 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void write_some();
   void sweep(TimePoint now);
   void end() { caller_is_gone(); }
+  /// Of its answer, what the system has not taken.
+  std::size_t unwritten() const { return unwritten_; }
 
  private:
   friend class Exchange;
@@ -53,13 +55,16 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void feed(std::string_view bytes);
   void feed_ahead();
   void on_head(bool body_has_come);
-  bool take_body(std::string_view piece);
+  void take_body(std::string_view piece);
+  void refuse_for_room(BytePot::Over over, std::size_t wanted);
   void drop_body();
   void dispatch();
   void answer_options(const std::string& allowed);
   void refuse(Refusal refusal, std::string_view detail);
   void refuse_with(HttpAnswer answer);
   void refuse_unreadable();
+  void become_busy();
+  void become_idle();
   void begin_exchange();
   void broken(std::string_view reason);
 
@@ -67,10 +72,12 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void send_head(int status, const Headers& headers, std::optional<std::size_t> length);
   void send(Piece piece);
   void wait_to_write();
+  std::size_t unacknowledged();
   void note_written(std::size_t bytes);
   void exchange_over();
   void next_request();
   void caller_is_gone();
+  bool is_too_slow(TimePoint now);
   void close();
   void close_after_reading();
 
@@ -84,11 +91,13 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   HttpRequest request_;
   const Route* route_ = nullptr;
   std::weak_ptr<Exchange> exchange_;
-  std::size_t body_held_ = 0;  ///< counted in Core::body_bytes
+  BytePot::Hold body_room_;
+  std::size_t body_came_ = 0, body_came_before_ = 0;  ///< in all, and until this window of its rate began
   std::size_t discarded_ = 0;
 
   std::optional<std::uint64_t> content_length_;
   bool waiting_to_read_ = false;
+  bool busy_ = false;        ///< a request is read or worked on, and counted in Core::busy
   bool exchanging_ = false;  ///< a request is with its handler, or its answer on its way
   bool answered_ = false;    ///< its answer is all in out_
   bool keep_alive_ = true;
@@ -102,9 +111,12 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
 
   std::deque<Piece> out_;
   std::size_t out_offset_ = 0;  ///< of the first, what is written
+  std::size_t unwritten_ = 0;   ///< of all, counted in Core::answer_bytes
+  std::size_t on_the_way_ = 0;  ///< what the reader had not got when it was last looked at
   bool writing_ = false;
 
-  TimePoint read_due_ = TimePoint::max(), write_due_ = TimePoint::max(), body_due_ = TimePoint::max();
+  TimePoint read_due_ = TimePoint::max(), write_due_ = TimePoint::max(), body_due_ = TimePoint::max(),
+            rate_due_ = TimePoint::max();
 };
 
 template <class Work>

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "client/gateway/http/message.hpp"
 #include "client/gateway/http/responder.hpp"
@@ -25,9 +26,10 @@ struct Route {
   RequestHandler handler{};
   /// A longer body is refused before it is read; 0: the server's own limit.
   std::size_t body_bytes_max = 0;
-  /// Refuses a request that has a body when its head is there, so that nothing is kept of who may not send
-  /// one; may be empty. On the loop's thread.
-  std::function<std::optional<HttpAnswer>(const HttpRequest& head)> admit{};
+  /// Says who sends a request that has a body when its head is there, or refuses it, so that nothing is kept
+  /// of who may not send one. The name says in whose share of memory the body counts; empty: in nobody's. May
+  /// be empty. On the loop's thread.
+  std::function<tl::expected<std::string, HttpAnswer>(const HttpRequest& head)> admit{};
 };
 
 /// Finds the route of a request. Of two patterns that match, the one with more fixed pieces wins.

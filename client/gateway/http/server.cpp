@@ -37,7 +37,10 @@ std::string http_date() {
 // ---- the listener -------------------------------------------------------------------------------------
 
 HttpServer::Core::Core(ServerOptions server_options, const Router& routes, RefusalAnswer answer)
-    : options(std::move(server_options)), router(routes), refusal_answer(std::move(answer)) {}
+    : options(std::move(server_options)),
+      router(routes),
+      refusal_answer(std::move(answer)),
+      body_bytes(std::make_shared<BytePot>(options.bodies_bytes_max)) {}
 
 void HttpServer::Core::listen() {
   error_code error;
@@ -125,6 +128,28 @@ void HttpServer::Core::write_all() {
   for (const std::shared_ptr<Connection>& connection : written_)
     connection->guarded([&] { connection->write_some(); });
   written_.clear();
+}
+
+void HttpServer::Core::count_answer_bytes(std::ptrdiff_t bytes) {
+  answer_bytes_ = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer_bytes_) + bytes);
+  if (answer_bytes_ <= options.answers_bytes_max || std::exchange(cutting_soon_, true)) return;
+  // Behind what is about to be written: it may be room enough.
+  asio::post(context, [this] { cut_largest_answers(); });
+}
+
+/// Whose answer is largest keeps the most from others.
+void HttpServer::Core::cut_largest_answers() {
+  cutting_soon_ = false;
+  if (answer_bytes_ <= options.answers_bytes_max) return;
+  std::vector<std::shared_ptr<Connection>> largest = held_connections();
+  std::erase_if(largest, [](const auto& connection) { return connection->unwritten() == 0; });
+  std::sort(largest.begin(), largest.end(),
+            [](const auto& a, const auto& b) { return a->unwritten() > b->unwritten(); });
+  for (const std::shared_ptr<Connection>& connection : largest) {
+    if (answer_bytes_ <= options.answers_bytes_max) return;
+    ++counters.answers_cut;
+    connection->guarded([&] { connection->end(); });
+  }
 }
 
 void HttpServer::Core::sweep_later() {
@@ -242,7 +267,8 @@ Loop::TimePoint HttpServer::now() const {
 
 ServerCounters HttpServer::counters() const {
   ServerCounters counters = core_->counters;
-  counters.body_bytes = core_->body_bytes->load(std::memory_order_relaxed);
+  counters.body_bytes = core_->body_bytes->bytes();
+  counters.answer_bytes = core_->answer_bytes();
   return counters;
 }
 

@@ -24,14 +24,20 @@ struct ServerOptions {
   std::size_t connections_per_address_max = 16'384;  ///< of one address
   std::size_t header_bytes_max = std::size_t{32} * 1024;
   std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< where a route says nothing
-  /// All bodies of requests that are read or worked on; a request over it is told to come again.
+  /// All bodies of requests that are read or worked on; a request over it is told to come again. One address,
+  /// and one name that Route::admit says, may have a share of it (BytePot::kShares).
   std::size_t bodies_bytes_max = std::size_t{512} * 1024 * 1024;
+  /// All of answers that the system has not taken yet; over it the largest are cut first.
+  std::size_t answers_bytes_max = std::size_t{512} * 1024 * 1024;
 
   std::chrono::milliseconds header_timeout{10'000};  ///< from a header's first byte (or the connection) on
   std::chrono::milliseconds body_idle_timeout{30'000};
   std::chrono::milliseconds body_timeout{600'000};  ///< a whole body, however it trickles
+  /// What must come of a body that is under way in each body_rate_window; 0: anything will do.
+  std::size_t body_bytes_per_second_min = 1'000;
+  std::chrono::milliseconds body_rate_window{10'000};
   std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
-  std::chrono::milliseconds write_timeout{30'000};  ///< without a byte taken by the reader
+  std::chrono::milliseconds write_timeout{30'000};  ///< without a byte that came to the reader
 
   bool operator==(const ServerOptions&) const = default;
 };
@@ -51,7 +57,7 @@ enum class Refusal : unsigned char {
   body_too_large,
   not_found,
   method_not_allowed,
-  out_of_memory,  ///< bodies_bytes_max
+  out_of_memory,  ///< bodies_bytes_max, or the caller's share of it
   failed,         ///< a handler threw or forgot the request
 };
 
@@ -62,8 +68,10 @@ using RefusalAnswer =
 struct ServerCounters {
   std::uint64_t connections = 0;  ///< now
   std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
-  std::uint64_t failures = 0;    ///< exceptions that were caught, each of which ended what it came from
-  std::uint64_t body_bytes = 0;  ///< of requests, now
+  std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from
+  std::uint64_t body_bytes = 0;    ///< of requests, now
+  std::uint64_t answer_bytes = 0;  ///< that the system has not taken, now
+  std::uint64_t answers_cut = 0;   ///< for answers_bytes_max
 };
 
 /// An HTTP/1.1 server on one thread: the one that calls run().

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <functional>
@@ -17,6 +16,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "client/gateway/http/byte_pot.hpp"
 #include "client/gateway/http/server.hpp"
 
 namespace lanemq::gateway {
@@ -28,9 +28,6 @@ using boost::system::error_code;
 
 /// The date as headers say it.
 std::string http_date();
-
-/// Bytes of requests' bodies, shared with bodies that are let go of on other threads.
-using BodyBytes = std::shared_ptr<std::atomic<std::size_t>>;
 
 /// Everything that has to do with sockets.
 class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
@@ -45,6 +42,9 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void accept();
   /// Has what the connection has to say written soon, together with what others have.
   void write_soon(std::shared_ptr<Connection> connection);
+  /// Answers have grown (or, by a negative number, become less).
+  void count_answer_bytes(std::ptrdiff_t bytes);
+  std::size_t answer_bytes() const { return answer_bytes_; }
   void sweep_later();
   void await_signal();
   void close_all();
@@ -60,7 +60,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::function<void(std::string_view)> on_failure;
   /// Where bytes are read to: nothing stays here from one turn to the next.
   std::array<char, std::size_t{64} * 1024> scratch;
-  BodyBytes body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
+  const std::shared_ptr<BytePot> body_bytes;
   ServerCounters counters;
   std::size_t busy = 0;
   bool draining = false;
@@ -71,11 +71,14 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  private:
   void on_accept(error_code error, tcp::socket socket);
   void write_all();
+  void cut_largest_answers();
   bool take_address(const std::string& address);
   /// Held, as closing one may end it.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
   std::vector<std::shared_ptr<Connection>> writing_, written_;
+  std::size_t answer_bytes_ = 0;
+  bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
   asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
 };

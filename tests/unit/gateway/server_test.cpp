@@ -22,7 +22,9 @@ namespace {
 /// A connection that waits for what it asks for.
 class Caller {
  public:
-  explicit Caller(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  /// `window`: how many bytes its system takes ahead of it; 0: as many as it likes.
+  explicit Caller(std::uint16_t port, int window = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (window > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -43,13 +45,16 @@ class Caller {
   }
   /// Until the text is there, or the connection is closed.
   std::string read_until(std::string_view text) {
-    while (seen_.find(text) == std::string::npos) {
-      char bytes[4096];
-      const ssize_t size = ::recv(fd_, bytes, sizeof bytes, 0);
-      if (size <= 0) break;
-      seen_.append(bytes, static_cast<std::size_t>(size));
+    while (seen_.find(text) == std::string::npos && read_some(4096) > 0) {
     }
     return seen_;
+  }
+  /// How many bytes came; 0 or less: no more will.
+  ssize_t read_some(std::size_t most) {
+    std::string bytes(most, '\0');
+    const ssize_t size = ::recv(fd_, bytes.data(), most, 0);
+    if (size > 0) seen_.append(bytes, 0, static_cast<std::size_t>(size));
+    return size;
   }
   std::string read_all() { return read_until(std::string_view("\0nobody sends this", 18)); }
 
@@ -81,16 +86,33 @@ class Server : public testing::Test {
     add("/throws-when-gone", [](const HttpRequest&, const ResponderPtr& responder) {
       responder->on_gone([responder] { throw Odd(); });
     });
-    router_.add(Route{
-        .method = "POST",
-        .pattern = "/refused",
-        .handler = [](const HttpRequest&, const ResponderPtr& responder) { responder->cut(); },
-        .admit = [](const HttpRequest&) { return HttpAnswer{.status = 403, .headers = {}, .body = {}}; }});
+    for (const auto& [path, size] : {std::pair("/large", kLarge), std::pair("/small", kSmall)})
+      add(path, [size = size](const HttpRequest&, const ResponderPtr& responder) {
+        responder->answer({.status = 200, .headers = {}, .body = blob_of(std::string(size, 'x'))});
+      });
+    router_.add(
+        Route{.method = "POST",
+              .pattern = "/named",
+              .handler = [](const HttpRequest&, const ResponderPtr& responder) { responder->cut(); },
+              .admit = [](const HttpRequest&) -> tl::expected<std::string, HttpAnswer> { return "alice"; }});
+    router_.add(Route{.method = "POST",
+                      .pattern = "/refused",
+                      .handler = [](const HttpRequest&, const ResponderPtr& responder) { responder->cut(); },
+                      .admit = [](const HttpRequest&) -> tl::expected<std::string, HttpAnswer> {
+                        return tl::unexpected(HttpAnswer{.status = 403, .headers = {}, .body = {}});
+                      }});
     server_ = std::make_unique<HttpServer>(
-        ServerOptions{.bodies_bytes_max = 1'000'000}, router_,
-        [](Refusal, const HttpRequest& request, std::string_view detail) {
+        ServerOptions{.bodies_bytes_max = 4'000'000,
+                      .answers_bytes_max = kLarge + kSmall,
+                      .body_bytes_per_second_min = 100'000,
+                      .body_rate_window = std::chrono::milliseconds(300),
+                      .write_timeout = std::chrono::milliseconds(1'500)},
+        router_, [](Refusal kind, const HttpRequest& request, std::string_view detail) {
           if (request.path == "/nowhere") throw std::runtime_error("no words for it");
-          return HttpAnswer{.status = 400, .headers = {}, .body = blob_of(std::string(detail))};
+          const int status = kind == Refusal::out_of_memory    ? 503
+                             : kind == Refusal::body_too_large ? 413
+                                                               : 400;
+          return HttpAnswer{.status = status, .headers = {}, .body = blob_of(std::string(detail))};
         });
     thread_ = std::thread([this] { server_->run([] {}, [] {}, [this](std::string_view) { ++failures_; }); });
   }
@@ -98,6 +120,8 @@ class Server : public testing::Test {
     server_->post([this] { server_->stop(); });
     thread_.join();
   }
+
+  static constexpr std::size_t kLarge = 20'000'000, kSmall = 8'000'000;
 
   void add(const char* path, RequestHandler handler) {
     router_.add("GET", path, handler);
@@ -117,6 +141,10 @@ class Server : public testing::Test {
     std::promise<std::size_t> told;
     server_->post([&] { told.set_value(server_->busy()); });
     return told.get_future().get();
+  }
+  void when(const std::function<bool(const ServerCounters&)>& happened) {
+    while (!happened(counters()))
+      std::this_thread::yield();
   }
   void when_connections(std::uint64_t count) {
     while (counters().connections != count)
@@ -200,6 +228,82 @@ TEST_F(Server, answers_what_is_sent_ahead_in_its_order) {
     at = answers.find("\r\n\r\n" + std::to_string(1000 + i), at);
     ASSERT_NE(at, std::string::npos) << i;
   }
+}
+
+TEST_F(Server, gives_nobody_more_than_a_quarter_of_the_room_for_bodies) {
+  const std::string head = "POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: ";
+  Caller large(server_->port());
+  large.send(head + "1000001\r\n\r\n");
+  EXPECT_TRUE(large.read_all().starts_with("HTTP/1.1 413"));
+
+  Caller first(server_->port());
+  first.send(head + "900000\r\n\r\n" + std::string(800'000, 'x'));
+  when([](const ServerCounters& now) { return now.body_bytes == 800'000; });
+  Caller second(server_->port());
+  second.send(head + "300000\r\n\r\n" + std::string(300'000, 'x'));
+  EXPECT_TRUE(second.read_all().starts_with("HTTP/1.1 503"));
+
+  first.send(std::string(100'000, 'x'));
+  EXPECT_TRUE(first.read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+  when([](const ServerCounters& now) { return now.body_bytes == 0; });
+}
+
+TEST_F(Server, closes_a_body_that_trickles) {
+  Caller slow(server_->port());
+  slow.send("POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\n\r\n" + std::string(400'000, 'x'));
+
+  EXPECT_EQ(slow.read_all(), "") << "what it sent fast does not help it afterwards";
+  EXPECT_EQ(counters().timeouts, 1u);
+  EXPECT_EQ(counters().body_bytes, 0u);
+  EXPECT_EQ(busy(), 0u);
+}
+
+TEST_F(Server, counts_a_request_as_running_while_its_body_comes) {
+  Caller caller(server_->port());
+  caller.send("POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\nh");
+  when([](const ServerCounters& now) { return now.body_bytes == 1; });
+  EXPECT_EQ(busy(), 1u);
+
+  caller.send("i");
+  caller.read_until("\r\n\r\nhi");
+
+  while (busy() != 0)
+    std::this_thread::yield();
+}
+
+TEST_F(Server, cuts_the_largest_answer_when_unread_ones_are_too_many) {
+  const std::string request = " HTTP/1.1\r\nHost: g\r\n\r\n";
+  Caller first(server_->port(), 4096), largest(server_->port(), 4096), last(server_->port(), 4096);
+  const auto ask = [&](Caller& caller, const std::string& path, std::size_t unread) {
+    caller.send("GET " + path + request);
+    when([&](const ServerCounters& now) { return now.answer_bytes > unread || now.answers_cut > 0; });
+  };
+  ask(first, "/small", kSmall / 2);
+  ask(largest, "/large", kSmall / 2 + kLarge / 2);
+  EXPECT_EQ(counters().answers_cut, 0u);
+
+  last.send("GET /small" + request);
+  when([](const ServerCounters& now) { return now.answers_cut == 1; });
+
+  EXPECT_LT(largest.read_all().size(), kLarge);
+  EXPECT_GT(first.read_until(std::string(100'000, 'x')).size(), 100'000u);
+}
+
+TEST_F(Server, keeps_who_reads_slowly_and_cuts_who_does_not_read) {
+  Caller slow(server_->port(), 4096), deaf(server_->port(), 4096);
+  for (Caller* caller : {&slow, &deaf})
+    caller->send("GET /small HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
+  when([](const ServerCounters& now) { return now.answer_bytes > kSmall; });
+
+  // It reads until long after the other one was cut: no more than a few buffers.
+  const auto began = std::chrono::steady_clock::now();
+  while (counters().timeouts == 0 || std::chrono::steady_clock::now() - began < std::chrono::seconds(4)) {
+    ASSERT_GT(slow.read_some(64), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+
+  EXPECT_EQ(counters().timeouts, 1u);
+  EXPECT_GT(slow.read_all().size(), kSmall);
 }
 
 }  // namespace
