@@ -112,6 +112,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   const Int128 most = TokenBucket::kLevelMax;
   bucket_.set_level(static_cast<std::int64_t>(std::clamp(scaled, -most, most)), refilled_at);
   bucket_.raise_to(-limit_ * scale_);
+  owed_at_ = now;
   advanced_at_ = kNever;
   advance(now);
   // Nobody knows how much of it was used: it counts as used now, all of it.

@@ -35,6 +35,9 @@ constexpr std::int64_t kPausedLevelMax = 1;
 /// way, and upstreams count in steps of their own.
 constexpr std::int64_t kForeignTolerance = 20;
 
+/// So small a part of a period is what is owed kept for longer: clocks drift apart.
+constexpr std::int64_t kPeriodSlack = 100;
+
 /// The part of a strict window that a reserve keeps free at most.
 constexpr std::int64_t kHeldInWindow = 100;
 
@@ -165,7 +168,7 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
   const std::int64_t foreign = std::min(*then, headroom()) - std::clamp<std::int64_t>(remaining, 0, limit_);
   if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
   history_.lower(foreign);
-  if (!window_) return owe(foreign);
+  if (!window_) return owe(foreign, now);
   const TimePoint leaves_with_reset =
       now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
   window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
@@ -193,12 +196,22 @@ void RateLimit::advance(TimePoint now) {
     apply_pace();
     bucket_.set_rate(std::max(rate_before, bucket_.rate()));
   }
+  if (window_ && bucket_.level() < 0) forget_debt(now);
   bucket_.refill(now);
   if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
   apply_pace();
   // What the window cannot take must not pile up as a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);
+}
+
+/// What is owed has left the upstream's window after a period, however slow the pace is that its last word
+/// leaves. Requires: there is a window.
+void RateLimit::forget_debt(TimePoint now) {
+  const TimePoint over = owed_at_ + period_ + period_ / kPeriodSlack;
+  if (now < over) return;
+  bucket_.refill(over);
+  bucket_.raise_to(0);
 }
 
 std::int64_t RateLimit::available(TimePoint now) {
@@ -268,12 +281,13 @@ void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
 void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
   advance(now);
   const std::int64_t counted = std::min(amount, limit_);
-  owe(counted);
+  owe(counted, now);
   if (window_) window_->record_late(counted, taken_at);
 }
 
 /// Takes from the bucket alone, whatever it holds.
-void RateLimit::owe(std::int64_t amount) {
+void RateLimit::owe(std::int64_t amount, TimePoint now) {
+  owed_at_ = now;
   bucket_.take(amount * scale_);
   bucket_.raise_to(-limit_ * scale_);
 }

@@ -43,7 +43,7 @@ class RateLimit {
   /// burst leaves the hold and no debt: the window itself bounds what comes next.
   void take(std::int64_t amount, TimePoint now, int hold = 0);
   /// What was taken at `taken_at` turned out to be more. One call counts for no more than the limit, and what
-  /// the bucket owes is no more than that: a period pays it back.
+  /// the bucket owes is no more than that: a period pays it back, of a strict window in any case.
   void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
   /// Takes back what take() took at `taken_at` and was never used.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
@@ -90,7 +90,8 @@ class RateLimit {
   void recover(TimePoint now);
   void apply_limit();
   void apply_pace();
-  void owe(std::int64_t amount);
+  void owe(std::int64_t amount, TimePoint now);
+  void forget_debt(TimePoint now);
   std::int64_t effective() const;
   std::int64_t headroom() const;
   /// As much as a window has at most for `amount`: what is more than the upstream says that it allows goes
@@ -116,6 +117,7 @@ class RateLimit {
   int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
   TimePoint ramp_next_{};  // when it rises
   bool trial_ = false;     // nothing was taken since the pause
+  TimePoint owed_at_{};    // when the debt was last made greater
   TimePoint advanced_at_ = kNever;  // nothing has changed since but by what was taken and given
   HeadroomHistory history_;
   TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained

@@ -15,8 +15,7 @@ TokenBucket::TokenBucket(std::int64_t rate, Duration period, std::int64_t capaci
 
 void TokenBucket::refill(TimePoint now) {
   if (now <= refilled_at_) return;
-  // More than a day's worth is never needed but to pay a debt back.
-  const Duration elapsed = std::min(now - refilled_at_, std::max(period_, Duration(std::chrono::hours(24))));
+  const Duration elapsed = now - refilled_at_;
   refilled_at_ = now;
   if (level_ >= capacity_) return;
   const Int128 gained = static_cast<Int128>(elapsed.count()) * rate_ + part_;

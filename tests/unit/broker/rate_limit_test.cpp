@@ -247,6 +247,20 @@ TEST(RateLimit, what_is_more_than_the_upstream_says_it_allows_goes_when_the_wind
   EXPECT_FALSE(rate.affordable(1, 0, now + seconds(59)));
 }
 
+TEST(RateLimit, what_is_owed_is_forgotten_when_it_has_left_the_window) {
+  RateLimit rate(per(minutes(1), 6000, 600), WindowKind::sliding);
+  rate.take(100, TimePoint{});
+  TimePoint now = TimePoint(seconds(50));
+  rate.take_late(5000, TimePoint{}, now);  // that it used more is known at its end
+  rate.learn_limit(1, now);
+
+  now += seconds(60);
+  EXPECT_FALSE(rate.affordable(1, 0, now)) << "it may count from its end on";
+  now += seconds(1);
+  rate.learn_limit(6000, now);
+  EXPECT_TRUE(rate.affordable(10, 0, now + seconds(1)));
+}
+
 TEST(RateLimit, after_a_pause_the_pace_comes_back_from_a_tenth_on_and_no_burst_comes_first) {
   for (const WindowKind window : {WindowKind::sliding, WindowKind::bucket})
     for (const Duration pause : {Duration(milliseconds(100)), Duration(minutes(5))}) {

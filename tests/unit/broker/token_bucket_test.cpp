@@ -25,6 +25,13 @@ TEST(TokenBucket, starts_full_and_refills_to_its_capacity) {
   EXPECT_EQ(bucket.level(), 10);
 }
 
+TEST(TokenBucket, refills_for_as_long_as_nobody_looks) {
+  TokenBucket bucket(1000, hours(24), 1000);
+  bucket.take(2000);
+  bucket.refill(TimePoint(hours(48)));
+  EXPECT_EQ(bucket.level(), 1000);
+}
+
 TEST(TokenBucket, loses_no_fraction_however_often_it_is_looked_at) {
   // 7 a second, looked at every 3 us for a while: a bucket that rounded would never fill.
   TokenBucket bucket(7, seconds(1), 100);
