@@ -2,6 +2,8 @@
 #include "json/members.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +16,9 @@ namespace {
 
 using nlohmann::json;
 
+/// What is decided by, of a body that goes on to an upstream.
+constexpr std::array<std::string_view, 3> kReadHere{"model", "stream", "service_tier"};
+
 /// Checks a text for being JSON and picks a few members out of it, without building a tree.
 class Picker : public nlohmann::json_sax<json> {
  public:
@@ -23,6 +28,7 @@ class Picker : public nlohmann::json_sax<json> {
 
   bool is_object() const { return is_object_; }
   const std::string& model() const { return model_; }
+  const std::string& ambiguous() const { return ambiguous_; }
   const std::string& problem() const { return problem_; }
 
   bool null() override { return take(JsonMember::Kind::null); }
@@ -53,8 +59,10 @@ class Picker : public nlohmann::json_sax<json> {
       top_key_ = std::move(key);
       inner_key_.clear();
       if (JsonMember* member = wanted(); member != nullptr && member->present()) member->twice = true;
+      if (inner_.empty()) look_for_twins(top_key_);
     } else if (depth_ == 2 && inner_is_object_) {
       inner_key_ = std::move(key);
+      if (!inner_.empty() && top_key_ == inner_) look_for_twins(inner_key_);
     }
     return true;
   }
@@ -81,6 +89,11 @@ class Picker : public nlohmann::json_sax<json> {
     if (inner_.empty()) return depth_ == 1 && is_object_ && top_key_ == "model";
     return depth_ == 2 && inner_is_object_ && top_key_ == inner_ && inner_key_ == "model";
   }
+  void look_for_twins(const std::string& key) {
+    for (std::size_t i = 0; i < kReadHere.size(); ++i)
+      if (reads_as(key, kReadHere[i]) && (std::exchange(seen_[i], true) || key != kReadHere[i]))
+        ambiguous_ = key;
+  }
   bool take(JsonMember::Kind kind) {
     if (JsonMember* member = wanted()) member->kind = kind;
     return true;
@@ -101,7 +114,8 @@ class Picker : public nlohmann::json_sax<json> {
   std::string_view inner_;
   int depth_ = 0;
   bool is_object_ = false, inner_is_object_ = false;
-  std::string top_key_, inner_key_, model_, problem_;
+  std::string top_key_, inner_key_, model_, ambiguous_, problem_;
+  std::array<bool, kReadHere.size()> seen_{};
 };
 
 std::string base64(std::string_view bytes) {
@@ -126,8 +140,28 @@ JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, st
     return {.problem = "is no JSON: it holds a NUL byte or a byte order mark"};
   Picker picker(members, inner);
   const bool valid = json::sax_parse(text.begin(), text.end(), &picker);
-  return {
-      .valid = valid, .is_object = picker.is_object(), .problem = picker.problem(), .model = picker.model()};
+  return {.valid = valid,
+          .is_object = picker.is_object(),
+          .problem = picker.problem(),
+          .model = picker.model(),
+          .ambiguous = picker.ambiguous()};
+}
+
+bool reads_as(std::string_view key, std::string_view name) {
+  constexpr std::string_view kLongS = "\xC5\xBF", kKelvin = "\xE2\x84\xAA";  // the only others that fold
+  for (const char expected : name) {
+    if (key.empty()) return false;
+    const char c = key.front();
+    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) == expected)
+      key.remove_prefix(1);
+    else if (expected == 's' && key.starts_with(kLongS))
+      key.remove_prefix(kLongS.size());
+    else if (expected == 'k' && key.starts_with(kKelvin))
+      key.remove_prefix(kKelvin.size());
+    else
+      return false;
+  }
+  return key.empty();
 }
 
 std::string_view member_bytes(std::string_view object, std::string_view key) {

@@ -34,7 +34,14 @@ struct JsonLook {
   bool is_object = false;  ///< at its top; may be told of broken JSON, too
   std::string problem{};   ///< why it is not valid, as in "is no JSON: ..."
   std::string model{};     ///< the text `model` of `inner`, where it has one
+  /// A key of `inner` by which readers would not agree on its model, stream or service_tier: one that stands
+  /// there twice, or that says it in another case.
+  std::string ambiguous{};
 };
+
+/// Whether a reader that ignores the case of keys, as Go's does, takes `key` for `name`, which is in lower
+/// case.
+bool reads_as(std::string_view key, std::string_view name);
 
 /// Reads the whole text, fills in `members`, and the `model` of the object that the member `inner` is (empty:
 /// of the top-level object itself).

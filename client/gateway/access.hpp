@@ -32,6 +32,7 @@ struct KeySettings {
   std::vector<std::string> services{};          ///< allowed, with * and ?; parse() puts in those of the APIs
   std::chrono::milliseconds delay_max{kWeek};   ///< of a job that is left
   std::chrono::milliseconds retain_max{kWeek};  ///< of its answer, where the job says how long
+  bool any_stored_response = false;             ///< also those that others asked for, of the shared account
   std::optional<bool> forward_service_tier{};   ///< Settings::forward_service_tier where it says nothing
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
 };

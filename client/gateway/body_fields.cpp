@@ -10,6 +10,8 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "json/members.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -117,8 +119,18 @@ std::optional<std::string> text_of(std::string_view token) {
 class Reader {
  public:
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
+    for (const std::string_view name : {"model", "service_tier", "stream", "previous_response_id"})
+      if (key != name && reads_as(key, name))
+        return bad("the body says `" + printable(key) + "`, which some upstreams take for `" +
+                       std::string(name) + "`; write it in lower case, once",
+                   std::string(name));
     if (key == "model") return take_text(key, value, fields_.model, seen_model_);
     if (key == "service_tier") return take_text(key, value, fields_.service_tier, seen_tier_);
+    if (key == "previous_response_id") {
+      if (std::exchange(seen_previous_, true)) return twice(key);
+      fields_.previous_response_id = text_of(value).value_or("");
+      return std::nullopt;
+    }
     if (key != "stream") return std::nullopt;
     if (std::exchange(seen_stream_, true)) return twice(key);
     if (value != "true" && value != "false" && value != "null")
@@ -147,7 +159,7 @@ class Reader {
   }
 
   BodyFields fields_;
-  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false;
+  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false;
 };
 
 ApiError broken(const Steps& steps) {

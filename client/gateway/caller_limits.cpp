@@ -2,10 +2,13 @@
 #include "client/gateway/caller_limits.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <ctime>
 #include <set>
 #include <string>
+
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -13,6 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr double kPeriodMs = 60'000;
+constexpr std::size_t kBytesPerToken = 4;  ///< of text, about
+/// Whatever bound of its answer a request states, its estimate has no more.
+constexpr std::size_t kAnswerTokensMax = 1'000'000;
 constexpr milliseconds kPlaceWait{1'000};  ///< nobody knows when a place becomes free
 
 double level_at(double level, Loop::TimePoint at, std::int64_t limit, Loop::TimePoint now) {
@@ -70,6 +76,17 @@ void describe_one(Api api, const std::string& what, double level, std::int64_t l
 
 }  // namespace
 
+std::size_t bytes_of_request(std::string_view body) {
+  std::size_t bytes = body.size();
+  for (const std::string_view key : {"max_tokens", "max_completion_tokens", "max_output_tokens"}) {
+    const std::string_view value = member_bytes(body, key);
+    std::size_t tokens = 0;
+    std::from_chars(value.data(), value.data() + value.size(), tokens);
+    bytes += std::min(tokens, kAnswerTokensMax) * kBytesPerToken;
+  }
+  return bytes;
+}
+
 CallerLimits::State& CallerLimits::state_of(const KeySettings& key, TimePoint now) {
   State& state = states_[key.name];
   refill(state.requests, key.requests_per_minute, now);
@@ -87,11 +104,10 @@ void CallerLimits::refill(Bucket& bucket, std::int64_t limit, TimePoint now) {
   bucket.at = now;
 }
 
-std::optional<ApiError> CallerLimits::why_not(const Caller& caller, TimePoint now) {
-  if (!caller.key) return std::nullopt;
+std::optional<ApiError> CallerLimits::why_not(const Caller& caller, std::int64_t spare, TimePoint now) {
   const KeySettings& key = *caller.key;
-  State& state = state_of(key, now);
-  if (key.concurrency > 0 && state.running >= key.concurrency)
+  const State& state = state_of(key, now);
+  if (key.concurrency > 0 && state.running - spare >= key.concurrency)
     return over(caller, std::to_string(key.concurrency) + " requests at once (concurrency)",
                 "tenant_concurrency", kPlaceWait);
   if (key.requests_per_minute > 0 && state.requests.level < 1)
@@ -103,9 +119,16 @@ std::optional<ApiError> CallerLimits::why_not(const Caller& caller, TimePoint no
   return std::nullopt;
 }
 
-std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) {
-  std::optional<ApiError> over = why_not(caller, now);
-  if (over || !caller.key) return over;
+std::optional<ApiError> CallerLimits::why_not(const Caller& caller, TimePoint now) {
+  if (!caller.key) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return why_not(caller, state_of(*caller.key, now).unwatched, now);
+}
+
+std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now, bool resumes) {
+  if (!caller.key) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (std::optional<ApiError> over = why_not(caller, resumes ? 1 : 0, now)) return over;
   State& state = state_of(*caller.key, now);
   state.requests.level -= 1;
   ++state.running;
@@ -114,15 +137,55 @@ std::optional<ApiError> CallerLimits::take(const Caller& caller, TimePoint now) 
 
 void CallerLimits::give_back(const Caller& caller) {
   if (!caller.key) return;
+  const std::lock_guard lock(mutex_);
   const auto at = states_.find(caller.key->name);
   if (at != states_.end()) --at->second.running;
 }
 
+void CallerLimits::hold(const Caller& caller) {
+  if (!caller.key) return;
+  const std::lock_guard lock(mutex_);
+  State& state = states_[caller.key->name];
+  ++state.running;
+  ++state.unwatched;
+}
+
+void CallerLimits::release(const Caller& caller) {
+  if (!caller.key) return;
+  const std::lock_guard lock(mutex_);
+  State& state = states_[caller.key->name];
+  --state.running;
+  --state.unwatched;
+}
+
 void CallerLimits::spend_tokens(const Caller& caller, std::int64_t tokens, TimePoint now) {
-  if (caller.key) state_of(*caller.key, now).tokens.level -= static_cast<double>(tokens);
+  if (caller.key) spend_tokens(*caller.key, tokens, now);
+}
+
+void CallerLimits::spend_tokens(const KeySettings& key, std::int64_t tokens, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  state_of(key, now).tokens.level -= static_cast<double>(tokens);
+}
+
+std::int64_t CallerLimits::estimate(const KeySettings& key, std::size_t bytes) {
+  return std::min(static_cast<std::int64_t>(bytes / kBytesPerToken), key.tokens_per_minute);
+}
+
+std::int64_t CallerLimits::spend_estimate(const Caller& caller, std::size_t bytes, TimePoint now) {
+  if (!caller.key) return 0;
+  const std::int64_t tokens = estimate(*caller.key, bytes);
+  spend_tokens(*caller.key, tokens, now);
+  return tokens;
+}
+
+milliseconds CallerLimits::until_tokens(const KeySettings& key, TimePoint now) {
+  if (key.tokens_per_minute == 0) return milliseconds(0);
+  const std::lock_guard lock(mutex_);
+  return wait_for(state_of(key, now).tokens.level, 1, key.tokens_per_minute);
 }
 
 void CallerLimits::keep_only(const std::vector<KeySettings>& keys) {
+  const std::lock_guard lock(mutex_);
   std::set<std::string_view> names;
   for (const KeySettings& key : keys)
     names.insert(key.name);
@@ -133,6 +196,7 @@ void CallerLimits::keep_only(const std::vector<KeySettings>& keys) {
 void CallerLimits::describe(const Caller& caller, TimePoint now, Headers& headers) const {
   if (!caller.key) return;
   const KeySettings& key = *caller.key;
+  const std::lock_guard lock(mutex_);
   const auto at = states_.find(key.name);
   if (at == states_.end()) return;
   const State& state = at->second;

@@ -54,6 +54,7 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
       plan_(std::move(plan)),
       base_id_(std::move(id)),
       started_(flights.gateway_.loop.now()),
+      body_bytes_(plan_.body.size()),
       joinable_(!plan_.fingerprint.empty()) {
   facts_.id = base_id_;
   facts_.lane = plan_.lane;
@@ -143,6 +144,8 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   }
   last_seq_ = chunk.seq;
   ++flights_.gateway_.metrics.chunks;
+  seen_bytes_ += chunk.body.size();
+  if (plan_.makes_response) note_response(chunk.body);
   if (joinable_) {
     chunks_.push_back(chunk.body);
     chunk_bytes_ += chunk.body.size();
@@ -151,6 +154,20 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   }
   tell_chunk(chunk.seq, chunk.body);
   if (watchers_.empty()) say_seen();
+}
+
+/// The first event of a stream names it; it may come in several pieces.
+void Flight::note_response(const Blob& bytes) {
+  std::string id;
+  if (plan_.stream) {
+    beginning_ += bytes.bytes();
+    id = streamed_response_id_of(beginning_);
+    plan_.makes_response = id.empty() && beginning_.size() < Flights::kBeginningBytesMax;
+    if (!plan_.makes_response) beginning_ = std::string();
+  } else {
+    id = response_id_of(bytes.bytes());
+  }
+  flights_.gateway_.responses.note(id, plan_.caller.name);
 }
 
 /// What a watcher does may change who watches.
@@ -179,6 +196,7 @@ void Flight::on_end(std::size_t step, Answer answer) {
   facts_.queued = answer->queued;
   facts_.ran = answer->ran;
   done_ = std::move(*answer);
+  if (plan_.makes_response) note_response(done_->body);
   finish();
 }
 
@@ -217,6 +235,8 @@ void Flight::finish() {
   step_timer_.reset();
   plan_.body = {};
   end_grace();
+  release_place();
+  flights_.settle(*this);
   const bool unread = watchers_.empty();
   const std::vector<Watch> watchers = std::exchange(watchers_, {});
   for (const Watch& watch : watchers)
@@ -224,13 +244,31 @@ void Flight::finish() {
   flights_.over(*this, unread);
 }
 
+/// What a call has read that was under way is not told any more.
 void Flight::cancel_job() {
-  flights_.gateway_.broker.cancel(facts_.id, [](const Reply<JobStatus>&) {});
+  flights_.gateway_.broker.cancel(
+      facts_.id, [&limits = flights_.limits_, &loop = flights_.gateway_.loop, caller = plan_.caller,
+                  bytes = costs_tokens() ? body_bytes_ : 0](const Reply<JobStatus>& status) {
+        if (status && status->attempts > 0) limits.spend_estimate(caller, bytes, loop.now());
+      });
+}
+
+bool Flight::costs_tokens() const {
+  return !plan_.cost || plan_.cost->input_tokens != 0;
+}
+
+void Flight::hold_place() {
+  if (!std::exchange(holds_place_, true)) flights_.limits_.hold(plan_.caller);
+}
+
+void Flight::release_place() {
+  if (std::exchange(holds_place_, false)) flights_.limits_.release(plan_.caller);
 }
 
 void Flight::join(FlightWatcher& watcher) {
   const std::shared_ptr<Flight> self = shared_from_this();
   end_grace();
+  release_place();
   if (!over()) watchers_.push_back({.watcher = &watcher});
   const std::vector<Blob> chunks = chunks_;
   for (std::size_t i = 0; i < chunks.size(); ++i)
@@ -242,8 +280,14 @@ void Flight::join(FlightWatcher& watcher) {
 void Flight::leave(FlightWatcher& watcher) {
   std::erase_if(watchers_, [&](const Watch& watch) { return watch.watcher == &watcher; });
   if (!watchers_.empty() || over() || cancelled_) return;
-  if (flights_.gateway_.settings.detach > milliseconds(0) && joinable_) return say_seen();
-  if (may_have_grace()) return begin_grace();
+  if (flights_.gateway_.settings.detach > milliseconds(0) && joinable_) {
+    hold_place();
+    return say_seen();
+  }
+  if (may_have_grace()) {
+    hold_place();
+    return begin_grace();
+  }
   abandon();
 }
 
@@ -277,6 +321,8 @@ void Flight::abandon() {
   content_timer_.reset();
   step_timer_.reset();
   ++flights_.gateway_.metrics.cancelled;
+  release_place();
+  flights_.settle(*this);
   cancel_job();
   flights_.abandoned(*this);
 }
@@ -302,15 +348,30 @@ void Flight::say_seen() {
 
 tl::expected<Flights::Boarded, ApiError> Flights::board(JobPlan plan) {
   if (!plan.idempotency_key.empty()) return board_by_key(std::move(plan));
-  if (plan.is_retry && !plan.fingerprint.empty()) {
-    const auto at = by_fingerprint_.find(plan.fingerprint);
-    std::shared_ptr<Flight> flight = at == by_fingerprint_.end() ? nullptr : at->second.lock();
-    if (flight && flight->joinable()) {
-      ++gateway_.metrics.joined;
-      return Boarded{.flight = std::move(flight)};
-    }
+  if (std::shared_ptr<Flight> flight = running_of(plan)) {
+    ++gateway_.metrics.joined;
+    return Boarded{.flight = std::move(flight)};
   }
   return board_new(std::move(plan), new_job_id(), false);
+}
+
+/// Null: there is none that the request may join.
+std::shared_ptr<Flight> Flights::running_of(const JobPlan& plan) const {
+  std::weak_ptr<Flight> found;
+  if (!plan.idempotency_key.empty()) {
+    const auto at = claims_.find(plan.caller.name + "\n" + plan.idempotency_key);
+    if (at != claims_.end() && at->second.fingerprint == plan.fingerprint) found = at->second.flight;
+  } else if (plan.is_retry && !plan.fingerprint.empty()) {
+    const auto at = by_fingerprint_.find(plan.fingerprint);
+    if (at != by_fingerprint_.end()) found = at->second;
+  }
+  std::shared_ptr<Flight> flight = found.lock();
+  return flight && flight->joinable() ? flight : nullptr;
+}
+
+bool Flights::resumes(const JobPlan& plan) const {
+  const std::shared_ptr<Flight> flight = running_of(plan);
+  return flight && flight->holds_place_;
 }
 
 tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
@@ -373,13 +434,28 @@ Flights::Claim* Flights::claim_of(const Flight& flight) {
   return at == claims_.end() ? nullptr : &at->second;
 }
 
+/// Has a flight that ends pay its tokens: what was told, else by the bytes that came of it. What its request
+/// may have cost that was cancelled is paid where the broker says that it was under way.
+void Flights::settle(const Flight& flight) {
+  const Caller& caller = flight.plan().caller;
+  if (!caller.key || flight.facts_.replayed || !flight.costs_tokens()) return;
+  const Loop::TimePoint now = gateway_.loop.now();
+  std::size_t bytes = flight.seen_bytes_;
+  if (flight.done_) {
+    if (const auto& usage = flight.done_->usage)
+      return limits_.spend_tokens(caller, usage->input_tokens.value_or(0) + usage->output_tokens.value_or(0),
+                                  now);
+    bytes += flight.body_bytes_ + flight.done_->body.size();
+  } else if (flight.error_ && !flight.error_->local) {
+    const bool was_stopped = flight.error_->code == "deadline" || flight.error_->code == "cancelled";
+    if (bytes > 0 || (was_stopped && flight.error_->attempts > 0)) bytes += flight.body_bytes_;
+  }
+  limits_.spend_estimate(caller, bytes, now);
+}
+
 /// A flight has its answer; the caller holds it.
 void Flights::over(Flight& flight, bool unread) {
   const Loop::TimePoint now = gateway_.loop.now();
-  if (flight.done_ && flight.done_->usage && !flight.facts_.replayed)
-    limits_.spend_tokens(
-        flight.plan().caller,
-        flight.done_->usage->input_tokens.value_or(0) + flight.done_->usage->output_tokens.value_or(0), now);
   const bool keeps = flight.done_ || is_final(*flight.error_);  // what failed for now runs anew
   if (Claim* claim = claim_of(flight)) {
     claim->done = keeps;

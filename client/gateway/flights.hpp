@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,10 @@ struct JobPlan {
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
   /// Of a stream: until its first content; one that runs is never ended by it.
   std::optional<std::chrono::milliseconds> first_content{};
+
+  /// What the body of a whole answer becomes on its way to the caller; empty: it stays.
+  std::function<Blob(const Blob&)> edit{};
+  bool makes_response = false;  ///< that the upstream stores for this caller, see ResponseOwners
 
   std::string idempotency_key{};
   std::string fingerprint{};  ///< of caller, path and body; empty: nobody will ask for it again
@@ -110,6 +115,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void finish();
   void forget_bytes();
   bool may_have_grace() const;
+  bool costs_tokens() const;
+  void note_response(const Blob& bytes);
+  void hold_place();
+  void release_place();
   void begin_grace();
   void end_grace();
   void abandon();
@@ -127,7 +136,10 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::unique_ptr<Loop::Timer> grace_timer_;  ///< while nobody watches, and an SDK may come again
   Loop::TimePoint grace_until_{};
 
-  std::vector<Blob> chunks_;  ///< all so far, while it is joinable
+  std::size_t body_bytes_ = 0, seen_bytes_ = 0;  ///< of the request, of the stream
+  std::string beginning_;                        ///< of the stream, until its response's id is read
+  bool holds_place_ = false;                     ///< of the caller's, while nobody watches
+  std::vector<Blob> chunks_;                     ///< all so far, while it is joinable
   std::size_t chunk_bytes_ = 0;
   std::int64_t last_seq_ = -1, seen_ = -1;
   bool joinable_ = false, cancelled_ = false;
@@ -143,6 +155,8 @@ class Flights {
   static constexpr std::size_t kReplayBytesMax = std::size_t{256} * 1024;
   /// The same of a stream that nobody reads, and that goes on for the caller's next try.
   static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
+  /// Of a stream's beginning, in which the id of its response is looked for.
+  static constexpr std::size_t kBeginningBytesMax = std::size_t{1024} * 1024;
   /// Flights that are over and kept for the caller's next try.
   static constexpr std::size_t kKeptMax = 1'000;
   /// Flights that go on without anybody for the caller's next try.
@@ -157,6 +171,8 @@ class Flights {
     bool is_new = false;
   };
   tl::expected<Boarded, ApiError> board(JobPlan plan);
+  /// Whether board() would join a call that nobody waits for.
+  bool resumes(const JobPlan& plan) const;
 
  private:
   friend class Flight;
@@ -174,6 +190,8 @@ class Flights {
   Boarded board_new(JobPlan plan, std::string id, bool replayed);
   void drop_old_claims();
   Claim* claim_of(const Flight& flight);
+  std::shared_ptr<Flight> running_of(const JobPlan& plan) const;
+  void settle(const Flight& flight);
   void over(Flight& flight, bool unread);
   void abandoned(Flight& flight);
   void forget(Flight& flight);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <lanemq/text.hpp>
+
 #include "client/job_id.hpp"
 
 namespace lanemq::gateway {
@@ -43,6 +45,17 @@ HttpAnswer refusal(const HttpRequest& request, const ApiError& error) {
   HttpAnswer answer = error_answer(api, error, id);
   add_request_id(api, id, answer.headers);
   return answer;
+}
+
+std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
+                                         std::string_view param) {
+  if (!caller.key || caller.key->any_stored_response || gateway.responses.belongs(id, caller.name))
+    return std::nullopt;
+  return ApiError{.name = "not_found",
+                  .message = "there is no response \"" + printable(id, 64) +
+                             "\" of this key: a key reaches those that it asked this gateway for since its "
+                             "start; all of the account with stored_responses = \"any\"",
+                  .param = std::string(param)};
 }
 
 std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder) {

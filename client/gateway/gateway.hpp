@@ -12,6 +12,7 @@
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/router.hpp"
 #include "client/gateway/metrics.hpp"
+#include "client/gateway/response_owners.hpp"
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -28,11 +29,16 @@ struct Gateway {
   const Access& access;
   Metrics& metrics;
 
+  ResponseOwners responses{};  ///< that are stored upstream
   bool leaving = false;   ///< not ready any more: it will soon be draining
   bool draining = false;  ///< new work is refused
   /// The broker has been silent for so long that nobody should wait for it who cannot.
   std::function<bool()> broker_is_away = [] { return false; };
 };
+
+/// Why the caller may not reach a stored response by its id; nothing where it may.
+std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
+                                         std::string_view param);
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.
 std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder);

@@ -13,6 +13,8 @@
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/relay.hpp"
+#include "json/cursor.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -29,6 +31,7 @@ constexpr milliseconds kDrainRetryAfter{1'000};
 /// Who asks for the models starts up, or shows a list: neither waits for as long as a lane lets a job wait.
 constexpr milliseconds kModelsWaitMax{10'000};
 
+constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
 constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
 
 ApiError bad_request(std::string message, std::string param = {}) {
@@ -58,6 +61,25 @@ std::vector<RouteStep> steps_of(const ModelSettings* route, const std::string& m
   for (RouteStep& step : steps)
     if (step.service.empty()) step.service = service;
   return steps;
+}
+
+ApiError no_such_model(std::string_view id) {
+  return {.name = "model_not_found",
+          .message = "there is no model \"" + printable(id) + "\" here",
+          .param = "model"};
+}
+
+/// An upstream's list with those that the caller may use; anything else as it is.
+std::string allowed_models(const Caller& caller, std::string_view list) {
+  if (!look_into_json(list, {}).valid) return std::string(list);
+  std::string kept;
+  JsonElements models(member_bytes(list, "data"));
+  for (std::string_view model = models.next(); !model.empty(); model = models.next())
+    if (caller.may_use_model(unquoted_json(member_bytes(model, "id")).value_or("")))
+      kept.append(kept.empty() ? "" : ",").append(model);
+  kept = "[" + kept + "]";
+  const JsonEdit edits[] = {{.key = "data", .value = kept}};
+  return edited_object(list, edits);
 }
 
 json model_entry(Api api, const std::string& name) {
@@ -193,7 +215,7 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   const auto refuse = [&](const ApiError& error) { responder->answer(refusal_of(caller, request, error)); };
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
-  if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now())) {
+  if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now(), flights_.resumes(*plan))) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);
   }
@@ -225,6 +247,16 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
 
   const ModelAndLane named = split_model(fields.model, settings.lanes);
   const std::string model(named.model);
+  if (model.empty() && takes == Takes::body_with_optional_model && caller.key && !caller.key->models.empty())
+    return tl::unexpected(bad_request(
+        "model is missing: this key may use certain models only, and has to name one of them", "model"));
+  if (request.path.starts_with(kStoredResponses))
+    if (std::optional<ApiError> error = why_not_response(gateway_, caller, request.param("id"), "id"))
+      return tl::unexpected(std::move(*error));
+  if (!fields.previous_response_id.empty())
+    if (std::optional<ApiError> error =
+            why_not_response(gateway_, caller, fields.previous_response_id, "previous_response_id"))
+      return tl::unexpected(std::move(*error));
   if (!model.empty() && !caller.may_use_model(model))
     return tl::unexpected(
         ApiError{.name = "forbidden",
@@ -262,6 +294,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
           ? ServiceTier::goes_on
           : ServiceTier::stays);
   plan.cost = stated_cost(request.method, request.path);
+  plan.makes_response = caller.key && request.method == "POST" && request.path == kResponses;
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
                                       std::to_string(kForwardedBytesMax) + " bytes"));
@@ -295,7 +328,11 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
                                        " does not answer, and no models are configured here; try again",
                             .retry_after = kUnavailableRetryAfter}));
     tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body);
+    if (const std::string& id = request.param("id"); !id.empty() && !caller->may_use_model(id))
+      plan = tl::unexpected(no_such_model(id));
     if (plan) {
+      if (caller->key && !caller->key->models.empty())
+        plan->edit = [who = *caller](const Blob& list) { return blob_of(allowed_models(who, list.bytes())); };
       plan->stream = false;
       plan->repeatable = true;
       plan->timeout = std::min(plan->timeout.value_or(kModelsWaitMax), kModelsWaitMax);
@@ -308,11 +345,7 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
     if (model.api == caller->api && caller->may_use_model(model.name) &&
         (wanted.empty() || wanted == model.name))
       entries.push_back(model_entry(caller->api, model.name));
-  if (!wanted.empty() && entries.empty())
-    return responder->answer(
-        refusal(request, {.name = "model_not_found",
-                          .message = "there is no model \"" + printable(wanted) + "\" here",
-                          .param = "model"}));
+  if (!wanted.empty() && entries.empty()) return responder->answer(refusal(request, no_such_model(wanted)));
   HttpAnswer answer =
       json_answer(200, wanted.empty() ? model_list(caller->api, entries).dump() : entries[0].dump());
   add_request_id(caller->api, request_id_of(request), answer.headers);

@@ -33,6 +33,8 @@ constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
 constexpr milliseconds kLookLeast{50};
 constexpr milliseconds kLookMost{1'000};  ///< at a job that waits; at one that runs half a keep-alive
 
+constexpr milliseconds kFullRetryAfter{5'000};
+
 struct Endpoint {
   std::string_view path;
   Api api;
@@ -128,6 +130,10 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
     return wrong("`request.endpoint` must be one of " + all, "request.endpoint");
   }
   if (body.kind != Kind::object) return wrong("`request.body` is missing: an object", "request.body");
+  if (!look.ambiguous.empty())
+    return wrong("`request.body` says `" + printable(look.ambiguous, 64) +
+                     "` twice, or in another case: readers do not agree on what counts",
+                 "request.body." + printable(look.ambiguous, 64));
   if (look.model.empty()) return wrong("`request.body.model` is missing", "request.body.model");
   const std::string_view bytes = member_bytes(text, "body");
   if (member_bytes(bytes, "stream") == "true")
@@ -162,6 +168,9 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
       upstream_meta(endpoint->api, call, forwards_tier ? ServiceTier::goes_on : ServiceTier::stays);
   job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
+  job.tokens_bytes = bytes_of_request(bytes);
+  if (endpoint->path == "/v1/responses")
+    job.previous_response = unquoted_json(member_bytes(bytes, "previous_response_id")).value_or("");
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
 }
@@ -322,6 +331,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     job.request.service = posted["service"].text;
     job.request.model = posted["model"].text;
     job.body = member_bytes(text, "body");
+    job.tokens_bytes = job.body.size();
   }
 
   std::string_view named = posted["lane"].text;
@@ -436,11 +446,25 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   if (gateway_.draining) return responder->answer(refusal(request, draining()));
   auto job = read_left_job(gateway_.settings, *caller, request);
   if (!job) return responder->answer(refusal(request, job.error()));
+  if (!job->previous_response.empty())
+    if (const std::optional<ApiError> error =
+            why_not_response(gateway_, *caller, job->previous_response, "request.body.previous_response_id"))
+      return responder->answer(refusal(request, *error));
+  if (watch_.full())
+    return responder->answer(
+        refusal(request, {.name = "gateway_full",
+                          .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
+                                     " jobs of keys with limits already; try again later",
+                          .retry_after = kFullRetryAfter}));
   if (const std::optional<ApiError> over = limits_.take(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
     return responder->answer(refusal(request, *over));
   }
-  limits_.give_back(*caller);
+  const KeySettings* const key = caller->key;
+  const bool counts = key != nullptr && (key->concurrency > 0 || key->tokens_per_minute > 0);
+  if (!counts) limits_.give_back(*caller);
+  const std::int64_t tokens =
+      counts ? limits_.spend_estimate(*caller, job->tokens_bytes, gateway_.loop.now()) : 0;
   const std::string id = job->request.id.empty() ? new_left_job_id() : job->request.id;
   job->request.id = broker_id(*caller, id);
   const Blob body = blob_of(std::move(job->body));
@@ -448,7 +472,15 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   gateway_.broker.leave(
       std::move(job->request), body,
       answering<Reply<JobAccepted>>(
-          request, responder, [id, delayed](const Waiting& waiting, const Reply<JobAccepted>& accepted) {
+          request, responder,
+          [this, id, delayed, counts, tokens, who = *caller](const Waiting& waiting,
+                                                             const Reply<JobAccepted>& accepted) {
+            if (counts && accepted && !accepted->duplicate) {
+              watch_.follow(who, broker_id(who, id), tokens);
+            } else if (counts) {
+              limits_.give_back(who);
+              limits_.spend_tokens(who, -tokens, gateway_.loop.now());
+            }
             if (!accepted) return refuse(waiting, id, accepted.error());
             answer_with(waiting, 202,
                         head_of(id, delayed ? "delayed" : "queued") + member("lane", accepted->lane) +

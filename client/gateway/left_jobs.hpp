@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http/router.hpp"
+#include "client/gateway/left_watch.hpp"
 
 namespace lanemq::gateway {
 
@@ -18,6 +20,8 @@ namespace lanemq::gateway {
 struct LeftJob {
   JobRequest request{};  ///< its id is the caller's, or empty
   std::string body{};
+  std::size_t tokens_bytes = 0;     ///< what it may cost, as CallerLimits::estimate() takes it
+  std::string previous_response{};  ///< that it goes on from
 };
 
 /// Reads what a caller posts: a `request` of one of the APIs ({"endpoint", "body"}), or a `service` with a
@@ -39,8 +43,10 @@ bool is_end_of_job(const ClientError& error);
 /// their ids begin with a hash of the caller's name.
 class LeftJobRoutes {
  public:
-  /// A job that is left counts as one of the caller's requests; what it costs in tokens does not count.
-  LeftJobRoutes(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
+  /// A job that is left counts as one of the caller's requests until it is over; what it may cost in tokens
+  /// is taken at once, and set right at its end.
+  LeftJobRoutes(Gateway& gateway, CallerLimits& limits)
+      : gateway_(gateway), limits_(limits), watch_(gateway, limits) {}
 
   void add_to(Router& router);
 
@@ -53,6 +59,7 @@ class LeftJobRoutes {
 
   Gateway& gateway_;
   CallerLimits& limits_;
+  LeftWatch watch_;
 };
 
 }  // namespace lanemq::gateway

@@ -131,13 +131,14 @@ std::string url_of(const ServerOptions& server, std::uint16_t port) {
 }
 
 /// Files and batches, where there is a folder for them; null: there is none, and `why_not` says so.
-std::unique_ptr<BatchService> open_batches(const Settings& settings, std::string& why_not) {
+std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimits& limits,
+                                           std::string& why_not) {
   if (settings.batches.folder.empty()) {
     why_not = "no folder is known to keep them in";
     return nullptr;
   }
   try {
-    return std::make_unique<BatchService>(settings, [](std::string_view line) {
+    return std::make_unique<BatchService>(settings, limits, [](std::string_view line) {
       log::event(log::Level::warning, "batches", {{"message", line}});
     });
   } catch (const std::exception& error) {
@@ -181,7 +182,7 @@ int run(Settings settings, const Reload::Read& read) {
   LeftJobRoutes left_job_routes(gateway, job_routes.limits());
   left_job_routes.add_to(router);
   std::string why_no_batches;
-  const std::unique_ptr<BatchService> batches = open_batches(settings, why_no_batches);
+  const std::unique_ptr<BatchService> batches = open_batches(settings, job_routes.limits(), why_no_batches);
   if (batches) health.watch_batches(*batches);
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);

@@ -115,7 +115,9 @@ void Relay::on_done(const JobDone& done) {
   if (!flight_->plan().stream) {
     Headers head = headers();
     head.set("content-type", "application/json");
-    responder_->answer({.status = 200, .headers = std::move(head), .body = done.body.owned()});
+    responder_->answer({.status = 200,
+                        .headers = std::move(head),
+                        .body = flight_->plan().edit ? flight_->plan().edit(done.body) : done.body.owned()});
     return over(200);
   }
   written_at_ = gateway_.loop.now();

@@ -262,6 +262,9 @@ KeySettings read_key(const std::string& path, const toml::node& node, const Envi
   key.services = table.texts("services");
   if (table.get("delay_max_ms")) key.delay_max = milliseconds(table.whole("delay_max_ms"));
   if (table.get("retain_max_ms")) key.retain_max = milliseconds(table.whole("retain_max_ms"));
+  const std::string stored = table.text("stored_responses").value_or("own");
+  if (stored != "own" && stored != "any") table.fail("stored_responses must be \"own\" or \"any\"");
+  key.any_stored_response = stored == "any";
   key.forward_service_tier = table.truth("forward_service_tier");
   key.requests_per_minute = table.whole("requests_per_minute");
   key.tokens_per_minute = table.whole("tokens_per_minute");

@@ -407,7 +407,7 @@ requests_per_minute = 3
 name = "narrow"
 sha256 = "{hashlib.sha256(b"narrow-secret").hexdigest()}"
 concurrency = 1
-tokens_per_minute = 10
+tokens_per_minute = 50
 [[key]]
 name = "payer"
 sha256 = "{hashlib.sha256(b"payer-secret").hexdigest()}"
@@ -470,6 +470,113 @@ class Keys(GatewayCase):
         self.when_running(0)
         self.assertEqual(self.ask("POST", CHAT, chat("x+tokens=60", max_tokens=100), narrow).status, 200)
         self.assertEqual(self.ask("POST", CHAT, chat(), narrow).json()["error"]["code"], "tenant_tpm")
+
+
+def bearer(name):
+    return {"authorization": f"Bearer {name}-secret"}
+
+
+def key(name, *lines):
+    return "\n".join(("[[key]]", f'name = "{name}"', f'sha256 = "{hashlib.sha256(f"{name}-secret".encode()).hexdigest()}"',
+                      *lines)) + "\n"
+
+
+class KeysHold(GatewayCase):
+    """What a key may not do by any way in."""
+
+    config = (key("cheap", 'models = ["cheap*"]') + key("one", "concurrency = 1") + key("poor", "tokens_per_minute = 1000")
+              + key("other"))
+
+    def jobs(self, name, model="gpt-x", **fields):
+        job = {"request": {"endpoint": CHAT, "body": json.loads(chat(model, **fields))}}
+        return self.ask("POST", "/v1/jobs", json.dumps(job), bearer(name))
+
+    def test_models_hold_by_every_way_in(self):
+        for path, body in (("/v1/responses", {"prompt": {"id": "pmpt_1"}}),
+                           ("/v1/responses", {"previous_response_id": "resp_1", "input": "x"}),
+                           (CHAT, {"model": "cheap", "Model": "expensive", "messages": []})):
+            refused = self.ask("POST", path, json.dumps(body), bearer("cheap"))
+            self.assertEqual((refused.status, refused.json()["error"]["param"]), (400, "model"), refused.body)
+        # Nothing is configured here, and the double has models of its own.
+        everything = [model["id"] for model in self.ask("GET", "/v1/models", headers=bearer("other")).json()["data"]]
+        self.assertTrue(everything)
+        self.assertEqual(self.ask("GET", "/v1/models", headers=bearer("cheap")).json()["data"], [])
+        self.assertEqual(self.ask("GET", f"/v1/models/{everything[0]}", headers=bearer("cheap")).status, 404)
+        self.assertEqual(self.ask("GET", f"/v1/models/{everything[0]}", headers=bearer("other")).status, 200)
+
+    def test_a_stored_response_is_its_callers(self):
+        for stream in (False, True):
+            made = self.ask("POST", "/v1/responses", json.dumps({"model": "gpt-x", "input": "x", "stream": stream}),
+                            bearer("one"))
+            self.assertEqual(made.status, 200)
+            response_id = re.search(rb'"id":\s*"(resp_[^"]+)"', made.body)[1].decode()
+            before = len(self.calls())
+            for method, path in (("GET", ""), ("GET", "/input_items"), ("DELETE", ""), ("POST", "/cancel")):
+                refused = self.ask(method, f"/v1/responses/{response_id}{path}", headers=bearer("other"))
+                self.assertEqual(refused.status, 404)
+                self.assertIn("stored_responses", refused.json()["error"]["message"])
+            again = {"model": "gpt-x", "input": "x", "previous_response_id": response_id}
+            self.assertEqual(self.ask("POST", "/v1/responses", json.dumps(again), bearer("other")).status, 404)
+            left = {"request": {"endpoint": "/v1/responses", "body": again}}
+            self.assertEqual(self.ask("POST", "/v1/jobs", json.dumps(left), bearer("other")).status, 404)
+            self.assertEqual(len(self.calls()), before)
+            # The double keeps none: who asks it is told so in its own words.
+            self.assertNotIn(b"stored_responses", self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("one")).body)
+
+    def test_jobs_and_what_goes_on_without_a_caller_take_the_places_of_a_key(self):
+        left = self.jobs("one", "gpt-x+hold")
+        self.assertEqual(left.status, 202, left.body)
+        self.when_running(1)
+        for refused in (self.jobs("one"), self.ask("POST", CHAT, chat(), bearer("one"))):
+            self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_concurrency"))
+        self.release("gpt-x+hold")
+        harness.wait_until(lambda: self.ask("POST", CHAT, chat(), bearer("one")).status == 200, "a place")
+
+        # An SDK that hung up: its call goes on for its next try, which needs no second place.
+        body, retry = chat("gpt-y+hold"), "x-stainless-retry-count: {}\r\n"
+        first = self.send(CHAT, body, retry.format(0), key="one-secret")
+        self.when_running(1)
+        first.close()
+        self.when_metric("lanemq_gateway_hang_ups_total", 1)
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("one")).status, 429)
+        second = self.send(CHAT, body, retry.format(1), key="one-secret")
+        self.when_metric("lanemq_gateway_joined_total", 1)
+        self.release("gpt-y+hold")
+        self.assertEqual(self.answer_of(second).status, 200)
+
+    def test_tokens_are_paid_whatever_the_end(self):
+        streams = self.send(CHAT, chat("gpt-x+tokens=5000+gap=1", stream=True), key="poor-secret")
+        self.read_until(streams, lambda seen: seen.count(b"\ndata: ") >= 100)
+        streams.close()
+        self.when_running(0)
+        refused = self.ask("POST", CHAT, chat(), bearer("poor"))
+        self.assertEqual((refused.status, refused.json()["error"]["code"]), (429, "tenant_tpm"))
+
+    def test_tokens_of_jobs_are_taken_at_once_and_set_right_at_their_end(self):
+        remaining = lambda: int(self.ask("POST", CHAT, chat("gpt-x+tokens=1", max_tokens=1), bearer("poor"))
+                                .headers["x-ratelimit-remaining-tokens"])
+        full = remaining()
+        self.assertEqual(self.jobs("poor", "gpt-x+tokens=10+hold", max_tokens=600).status, 202)
+        self.assertLess(remaining(), full - 400)
+        self.release("gpt-x+tokens=10+hold")
+        harness.wait_until(lambda: remaining() > full - 300, "the rest of what was taken")
+        self.assertEqual(self.jobs("poor", "gpt-x+tokens=2000", max_tokens=2000).status, 202)
+        self.assertEqual(self.jobs("poor").json()["error"]["code"], "tenant_tpm")
+
+
+    def test_lines_of_batches_pay_tokens_and_wait_for_them(self):
+        lines = "".join(json.dumps({"custom_id": str(n), "method": "POST", "url": CHAT,
+                                    "body": json.loads(chat("gpt-x+tokens=2000", max_tokens=2000))}) + "\n" for n in range(3))
+        form = ('--X\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--X\r\ncontent-disposition: form-data; '
+                f'name="file"; filename="in.jsonl"\r\n\r\n{lines}\r\n--X--\r\n')
+        uploaded = self.ask("POST", "/v1/files", form, {**bearer("poor"), "content-type": "multipart/form-data; boundary=X"})
+        batch = self.ask("POST", "/v1/batches", json.dumps({"input_file_id": uploaded.json()["id"], "endpoint": CHAT,
+                                                            "completion_window": "24h"}), bearer("poor")).json()
+        done = lambda: self.ask("GET", f"/v1/batches/{batch['id']}", headers=bearer("poor")).json()["request_counts"]["completed"]
+        harness.wait_until(lambda: done() == 1, "the first line")
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("poor")).json()["error"]["code"], "tenant_tpm")
+        self.assertEqual(self.ask("POST", f"/v1/batches/{batch['id']}/cancel", headers=bearer("poor")).status, 200)
+        self.assertEqual(len(self.when_called(1)), 1)
 
 
 class ReadAgain(GatewayCase):

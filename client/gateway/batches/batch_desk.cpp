@@ -65,16 +65,6 @@ bool cut_to_page(Items& items, const ListPage& page, std::size_t limit) {
   return true;
 }
 
-bool model_allowed(std::string_view models, std::string_view model) {
-  if (models.empty()) return true;
-  while (!models.empty()) {
-    const std::size_t end = std::min(models.find('\n'), models.size());
-    if (glob_match(models.substr(0, end), model)) return true;
-    models.remove_prefix(std::min(end + 1, models.size()));
-  }
-  return false;
-}
-
 }  // namespace
 
 // ---- what is whose, and what there is room for
@@ -284,7 +274,7 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std:
                                       std::to_string(settings_.message_requests_max) + " requests");
     auto request = read_batch_line(Api::anthropic, batch.endpoint, element);
     if (!request) return bad_request(place + ": " + request.error().message, place);
-    if (!model_allowed(caller.models, request->model))
+    if (!engine_.model_allowed(caller.models, request->model))
       return refused("forbidden", place + ": model \"" + printable(request->model, 64) +
                                       "\" is not allowed with this key");
     if (batch.model.empty()) batch.model = request->model;

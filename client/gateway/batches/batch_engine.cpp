@@ -49,15 +49,12 @@ class File {
 /// Reads a batch's input from its beginning: where the lines stand, and what is wrong with them.
 class BatchEngine::InputReader {
  public:
-  InputReader(const StoredBatch& batch, int fd, std::int64_t lines_max)
-      : batch_(batch),
+  InputReader(const BatchEngine& engine, const StoredBatch& batch, int fd, std::int64_t lines_max)
+      : engine_(engine),
+        batch_(batch),
         reader_(fd, kLineBytesMax),
         lines_max_(lines_max),
-        checks_(batch.state == BatchState::validating) {
-    std::string_view rest = batch.models;
-    for (; !rest.empty(); rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1))
-      models_.emplace_back(rest.substr(0, rest.find('\n')));
-  }
+        checks_(batch.state == BatchState::validating) {}
 
   /// Reads on; throws std::system_error.
   Stage step(std::vector<Span>& spans) {
@@ -106,9 +103,7 @@ class BatchEngine::InputReader {
            "be unique for "
            "each request in a batch.",
            "custom_id"});
-    if (!models_.empty() && std::none_of(models_.begin(), models_.end(), [&](const std::string& pattern) {
-          return glob_match(pattern, request->model);
-        }))
+    if (!engine_.model_allowed(batch_.models, request->model))
       add({"model_not_allowed",
            "model \"" + printable(request->model, 64) + "\" is not allowed with this key", "body.model"});
     if (model.empty()) model = request->model;
@@ -124,12 +119,12 @@ class BatchEngine::InputReader {
     ids_.clear();
   }
 
+  const BatchEngine& engine_;
   const StoredBatch& batch_;
   LineReader reader_;
   std::int64_t lines_max_;
   bool checks_;
   bool stopped_ = false;  ///< what comes behind does not count
-  std::vector<std::string> models_;
   std::unordered_set<std::string> ids_;
   std::int64_t number_ = 0;
 };
@@ -203,6 +198,17 @@ const StoredBatch* BatchEngine::find(std::string_view id) const {
   for (const auto& [number, active] : active_)
     if (active->batch.id == id) return &active->batch;
   return nullptr;
+}
+
+bool BatchEngine::model_allowed(std::string_view models, std::string_view model) const {
+  if (models.empty()) return true;
+  model = broker_.without_lane(model);
+  while (!models.empty()) {
+    const std::size_t end = std::min(models.find('\n'), models.size());
+    if (glob_match(models.substr(0, end), model)) return true;
+    models.remove_prefix(std::min(end + 1, models.size()));
+  }
+  return false;
 }
 
 std::int64_t BatchEngine::count(std::string_view owner) const {
@@ -447,7 +453,7 @@ void BatchEngine::step_input(Active& active, WallTime now) {
       active.lines.clear();
       active.input = std::make_unique<File>(store_.open_bytes(batch.input_file));
       active.reader = std::make_unique<InputReader>(
-          batch, active.input->get(),
+          *this, batch, active.input->get(),
           batch.api == Api::openai ? settings_.lines_max : settings_.message_requests_max);
     }
     if (active.reader->step(active.lines) == Stage::more) return;

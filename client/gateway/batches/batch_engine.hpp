@@ -24,6 +24,7 @@ namespace lanemq::gateway {
 struct LineJob {
   JobRequest request{};
   std::string body{};
+  std::string owner{};  ///< the name of the key that pays for it
 };
 
 /// What the engine needs of the rest of the gateway.
@@ -39,6 +40,8 @@ class LineBroker {
   /// another life of the gateway, too.
   virtual LineJob job_of(const StoredBatch& batch, std::string_view model, std::string_view body,
                          std::size_t step) = 0;
+  /// The model without the lane behind an @: what a key's models are about.
+  virtual std::string_view without_lane(std::string_view model) const = 0;
   /// Whether the model's route goes on behind that step after that error.
   virtual bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
                           const ClientError& error) = 0;
@@ -69,6 +72,8 @@ class BatchEngine {
   /// Cancels a batch, and has that on the disk; one whose lines are all over goes on. Throws StoreFault, and
   /// then nothing has happened. Requires: find(id) is not null.
   void cancel(std::string_view id, WallTime now);
+  /// Whether the model, perhaps with a lane behind an @, is one of `models`: StoredBatch::models.
+  bool model_allowed(std::string_view models, std::string_view model) const;
   /// Batches of a caller that are not over.
   std::int64_t count(std::string_view owner) const;
   /// The batch that is not over and has this file for its input; empty: there is none.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <lanemq/text.hpp>
+
 #include "client/gateway/api_error.hpp"
 #include "json/members.hpp"
 
@@ -21,7 +23,14 @@ tl::unexpected<LineFault> missing(const std::string& param, const std::string& w
 }
 
 tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::string_view body,
-                                                const std::string& model, const std::string& param) {
+                                                const JsonLook& look, const std::string& param) {
+  const std::string& model = look.model;
+  if (!look.ambiguous.empty()) {
+    const std::string place = param + "." + printable(look.ambiguous, 64);
+    return fault(
+        "invalid_value",
+        "`" + place + "` stands there twice, or in another case: readers do not agree on what counts", place);
+  }
   if (model.empty()) return missing(param + ".model", "a text that is not empty");
   if (member_bytes(body, "stream") == "true")
     return fault("invalid_value", "a request of a batch cannot be streamed", param + ".stream");
@@ -50,7 +59,7 @@ tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std:
     return fault("invalid_url", "`url` must be the batch's endpoint, \"" + std::string(endpoint) + "\"",
                  "url");
   if (body.kind != Kind::object) return missing("body", "an object");
-  return request_of(std::move(custom_id.text), member_bytes(line, "body"), look.model, "body");
+  return request_of(std::move(custom_id.text), member_bytes(line, "body"), look, "body");
 }
 
 bool is_message_custom_id(std::string_view text) {
@@ -71,7 +80,7 @@ tl::expected<LineRequest, LineFault> read_anthropic(std::string_view line) {
     return fault("invalid_value", "its custom_id must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -",
                  "custom_id");
   if (params.kind != Kind::object) return missing("params", "an object");
-  return request_of(std::move(custom_id.text), member_bytes(line, "params"), look.model, "params");
+  return request_of(std::move(custom_id.text), member_bytes(line, "params"), look, "params");
 }
 
 std::string openai_line(const LineName& name, const std::string& response, const std::string& error) {

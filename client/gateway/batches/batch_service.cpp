@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/batches/batch_service.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <lanemq/client.hpp>
 
 #include "client/gateway/batches/line_calls.hpp"
+#include "client/gateway/lane_choice.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -29,8 +31,9 @@ constexpr milliseconds kFiguresEvery{1'000};
 
 class BatchService::Core : private LineBroker {
  public:
-  Core(const Settings& settings, Log log)
+  Core(const Settings& settings, CallerLimits& limits, Log log)
       : settings_(settings),
+        limits_(limits),
         log_(std::move(log)),
         store_(settings_.batches.folder),
         engine_(settings_.batches, store_, *this),
@@ -131,6 +134,9 @@ class BatchService::Core : private LineBroker {
                  std::size_t step) override {
     return job_of_line(settings_, batch, model, body, step);
   }
+  std::string_view without_lane(std::string_view model) const override {
+    return split_model(model, settings_.lanes).model;
+  }
   bool falls_back(const StoredBatch& batch, std::string_view model, std::size_t step,
                   const ClientError& error) override {
     return line_falls_back(settings_, batch, model, step, error);
@@ -142,13 +148,42 @@ class BatchService::Core : private LineBroker {
     return most;
   }
   void submit(BatchLine line, LineJob job) override {
-    client_.submit(std::move(job.request), std::move(job.body), [this, line](Answer answer) {
-      {
-        const std::lock_guard lock(mutex_);
-        answers_.emplace_back(line, std::move(answer));
-      }
-      changed_.notify_one();
+    const KeySettings* const key = limited_key(job.owner);
+    if (key == nullptr)
+      return client_.submit(std::move(job.request), std::move(job.body),
+                            [this, line](Answer answer) { answered(line, std::move(answer)); });
+    if (const milliseconds wait = limits_.until_tokens(*key, Steady::now()); wait > milliseconds(0))
+      return answered(line, tl::unexpected(ClientError{.code = std::string(name_of(ErrorCode::client_full)),
+                                                       .message = "the key has no tokens left",
+                                                       .retry_after = wait,
+                                                       .local = true}));
+    const std::int64_t taken = CallerLimits::estimate(*key, bytes_of_request(job.body));
+    limits_.spend_tokens(*key, taken, Steady::now());
+    client_.submit(
+        std::move(job.request), std::move(job.body), [this, line, taken, paying = *key](Answer answer) {
+          if (answer && answer->usage)
+            limits_.spend_tokens(
+                paying,
+                answer->usage->input_tokens.value_or(0) + answer->usage->output_tokens.value_or(0) - taken,
+                Steady::now());
+          else if (!answer)
+            limits_.spend_tokens(paying, -taken, Steady::now());
+          answered(line, std::move(answer));
+        });
+  }
+  void answered(BatchLine line, Answer answer) {
+    {
+      const std::lock_guard lock(mutex_);
+      answers_.emplace_back(line, std::move(answer));
+    }
+    changed_.notify_one();
+  }
+  /// Null: its owner has no bound of tokens.
+  const KeySettings* limited_key(std::string_view owner) const {
+    const auto at = std::find_if(settings_.keys.begin(), settings_.keys.end(), [&](const KeySettings& key) {
+      return key.tokens_per_minute > 0 && key.name == owner;
     });
+    return at == settings_.keys.end() ? nullptr : &*at;
   }
   void cancel(const std::string& job_id) override {
     // The answer that counts is that of the line.
@@ -156,6 +191,7 @@ class BatchService::Core : private LineBroker {
   }
 
   Settings settings_;  ///< its own: others may change theirs
+  CallerLimits& limits_;
   const Log log_;
   const Steady::time_point started_ = Steady::now();
   const WallTime started_at_ = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
@@ -176,8 +212,8 @@ class BatchService::Core : private LineBroker {
   std::thread thread_;
 };
 
-BatchService::BatchService(const Settings& settings, Log log)
-    : core_(std::make_unique<Core>(settings, std::move(log))) {}
+BatchService::BatchService(const Settings& settings, CallerLimits& limits, Log log)
+    : core_(std::make_unique<Core>(settings, limits, std::move(log))) {}
 BatchService::~BatchService() = default;
 
 BatchFigures BatchService::figures() const {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "client/gateway/batches/batch_desk.hpp"
+#include "client/gateway/caller_limits.hpp"
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -19,8 +20,9 @@ class BatchService {
   using Work = std::function<void(BatchDesk& desk, WallTime now)>;
 
   /// Opens the folder and goes on with what is in it; throws std::runtime_error, which says what to do. `log`
-  /// is called on the service's thread, when the disk begins or ends to refuse.
-  BatchService(const Settings& settings, Log log);
+  /// is called on the service's thread, when the disk begins or ends to refuse. Lines spend their keys'
+  /// tokens, and wait while there are none.
+  BatchService(const Settings& settings, CallerLimits& limits, Log log);
   /// Lines at the broker go on there; the next one of this folder gets their answers.
   ~BatchService();
   BatchService(const BatchService&) = delete;

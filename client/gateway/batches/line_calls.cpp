@@ -56,7 +56,8 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
                       .model = std::move(step.model),
                       .cost = stated_cost(call.method, call.path),
                       .meta = upstream_meta(batch.api, call, ServiceTier::stays)},
-          .body = edited_object(body, edits)};
+          .body = edited_object(body, edits),
+          .owner = batch.owner};
 }
 
 }  // namespace lanemq::gateway

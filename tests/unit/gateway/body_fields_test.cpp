@@ -37,6 +37,16 @@ TEST(BodyFields, cannot_be_hidden_behind_an_escape_or_a_second_one) {
   EXPECT_EQ(read_body_fields(R"({"stream":true,"stream":false})").error().param, "stream");
 }
 
+TEST(BodyFields, have_no_twins_in_another_case) {
+  for (const char* body :
+       {R"({"model":"a","Model":"b"})", R"({"MODEL":"b"})", R"({"model":"a","mod\u0045l":"b"})"})
+    EXPECT_EQ(read_body_fields(body).error().param, "model") << body;
+  // U+017F is an s to readers that fold cases as Unicode does.
+  EXPECT_EQ(read_body_fields(R"({"model":"a","\u017Ftream":true})").error().param, "stream");
+  EXPECT_EQ(read_body_fields(R"({"model":"a","Service_Tier":"flex"})").error().param, "service_tier");
+  EXPECT_TRUE(read_body_fields(R"({"model":"a","Models":["b"],"metadata":{"Model":"c"}})"));
+}
+
 TEST(BodyFields, of_the_wrong_kind_are_named) {
   EXPECT_EQ(read_body_fields(R"({"model":1})").error().param, "model");
   EXPECT_EQ(read_body_fields(R"({"model":")" + std::string(200, 'x') + "\"}").error().param, "model");

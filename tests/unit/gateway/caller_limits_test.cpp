@@ -47,6 +47,33 @@ TEST_F(CallerLimitsTest, tokens_may_run_into_debt_that_is_paid_first) {
   EXPECT_FALSE(limits.take(caller(), now + seconds(61)));
 }
 
+TEST_F(CallerLimitsTest, an_estimate_is_a_quarter_of_the_bytes_and_no_more_than_a_minute) {
+  key.tokens_per_minute = 600;
+  EXPECT_EQ(limits.spend_estimate(caller(), 400, now), 100);
+  EXPECT_EQ(limits.until_tokens(key, now), milliseconds(0));
+  EXPECT_EQ(limits.spend_estimate(caller(), std::size_t{30} << 20, now), 600);
+
+  EXPECT_EQ(limits.until_tokens(key, now), milliseconds(10'100));
+  EXPECT_EQ(limits.spend_estimate(Caller{}, 400, now), 0);
+  EXPECT_EQ(bytes_of_request(R"({"max_tokens":7})"), 16u + 28u);
+}
+
+TEST_F(CallerLimitsTest, a_call_that_nobody_waits_for_keeps_its_place) {
+  key.concurrency = 1;
+  EXPECT_FALSE(limits.take(caller(), now));
+  limits.hold(caller());
+  limits.give_back(caller());
+
+  EXPECT_EQ(limits.take(caller(), now)->code, "tenant_concurrency");
+  // Its caller's next try needs no other; which it is is not known by the head.
+  EXPECT_FALSE(limits.why_not(caller(), now));
+  EXPECT_FALSE(limits.take(caller(), now, true));
+  limits.release(caller());
+  EXPECT_TRUE(limits.why_not(caller(), now));
+  limits.give_back(caller());
+  EXPECT_FALSE(limits.take(caller(), now));
+}
+
 TEST_F(CallerLimitsTest, bound_what_runs_at_once) {
   key.concurrency = 1;
   EXPECT_FALSE(limits.take(caller(), now));

@@ -33,6 +33,10 @@ class PlayedBroker : public LineBroker {
     models.push_back(std::string(model) + (step > 0 ? "/" + std::to_string(step) : ""));
     return {.request = {.model = std::string(model)}, .body = std::string(body)};
   }
+  std::string_view without_lane(std::string_view model) const override {
+    return model.ends_with("@batch") ? model.substr(0, model.size() - std::string_view("@batch").size())
+                                     : model;
+  }
   bool falls_back(const StoredBatch&, std::string_view, std::size_t step, const ClientError& error) override {
     return step + 1 < steps && error.code == "upstream_failed";
   }
@@ -206,6 +210,17 @@ TEST_F(Batches, names_the_lines_that_are_wrong) {
               testing::ElementsAre(std::pair("duplicate_custom_id", 3), std::pair("invalid_json_line", 4),
                                    std::pair("missing_required_parameter", 5)));
   EXPECT_TRUE(broker_.jobs.empty());
+}
+
+TEST_F(Batches, hold_models_against_those_of_the_key_without_their_lane) {
+  acme_.models = "gpt-x\n";
+  const std::string allowed = create(line(0, "gpt-x@batch"));
+  const std::string refused = create(line(0, "gpt-y@batch"));
+  turns();
+
+  EXPECT_EQ(batch(allowed)["status"], "in_progress");
+  EXPECT_EQ(batch(refused)["status"], "failed");
+  EXPECT_EQ(batch(refused)["errors"]["data"][0]["code"], "model_not_allowed");
 }
 
 TEST_F(Batches, refuse_an_empty_file_and_too_many_lines) {

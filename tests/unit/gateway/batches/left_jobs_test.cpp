@@ -93,6 +93,25 @@ TEST_F(ReadLeftJob, keeps_to_the_models_of_a_key) {
   EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/embeddings","body":{"model":"gpt-x"}}})"), "");
 }
 
+TEST_F(ReadLeftJob, refuses_what_could_be_read_in_two_ways) {
+  const auto with = [](const std::string& body) {
+    return R"({"request":{"endpoint":"/v1/responses","body":)" + body + "}}";
+  };
+  EXPECT_EQ(refusal_of(with(R"({"model":"a","Model":"b"})")), "bad_request request.body.Model");
+  EXPECT_EQ(refusal_of(with(R"({"model":"a","stream":false,"stream":true})")),
+            "bad_request request.body.stream");
+  EXPECT_EQ(refusal_of(with(R"({"model":"a","metadata":{"Model":"b","stream":1}})")), "");
+}
+
+TEST_F(ReadLeftJob, tells_what_it_may_cost_and_goes_on_from) {
+  const auto job = read(
+      R"({"request":{"endpoint":"/v1/responses","body":{"model":"a","max_output_tokens":100,"previous_response_id":"resp_1"}}})");
+
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->tokens_bytes, job->body.size() + 400);
+  EXPECT_EQ(job->previous_response, "resp_1");
+}
+
 TEST_F(ReadLeftJob, keeps_to_the_services_of_a_key) {
   settings_.models = {{.name = "led", .steps = {{.service = "elsewhere", .model = "led"}}}};
   const KeySettings key{.name = "acme", .services = {"openai", "image-*"}};

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/left_watch.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace lanemq::gateway {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFetchWait{60'000};  ///< the most that the broker waits
+/// Before the broker is asked again where it answered sooner than that.
+constexpr milliseconds kAskAgainAfter{1'000};
+
+/// What the job cost of what was taken for it.
+std::int64_t cost_of(const FetchAnswer& answer, std::int64_t taken) {
+  if (answer) {
+    const std::optional<wire::Usage>& usage = std::get<JobDone>(*answer).usage;
+    return usage ? usage->input_tokens.value_or(0) + usage->output_tokens.value_or(0) : taken;
+  }
+  const ClientError& error = answer.error();
+  const bool was_stopped = error.code == "cancelled" || error.code == "deadline";
+  return was_stopped && error.attempts > 0 ? taken : 0;
+}
+
+}  // namespace
+
+struct LeftWatch::Job : std::enable_shared_from_this<Job> {
+  Job(Caller who, std::string at_broker, std::int64_t tokens, std::unique_ptr<Loop::Timer> its_timer)
+      : caller(std::move(who)), id(std::move(at_broker)), taken(tokens), timer(std::move(its_timer)) {}
+
+  const Caller caller;
+  const std::string id;
+  const std::int64_t taken;
+  const std::unique_ptr<Loop::Timer> timer;
+  Loop::TimePoint asked_at{};
+};
+
+void LeftWatch::follow(const Caller& caller, std::string id, std::int64_t taken) {
+  const auto job = std::make_shared<Job>(caller, std::move(id), taken, gateway_.loop.timer());
+  jobs_.insert(job);
+  ask(*job);
+}
+
+void LeftWatch::ask(Job& job) {
+  job.asked_at = gateway_.loop.now();
+  gateway_.broker.fetch(job.id, kFetchWait, [this, weak = job.weak_from_this()](const FetchAnswer& answer) {
+    if (const std::shared_ptr<Job> held = weak.lock()) told(held, answer);
+  });
+}
+
+void LeftWatch::told(const std::shared_ptr<Job>& job, const FetchAnswer& answer) {
+  const auto now = gateway_.loop.now();
+  const bool goes_on = answer ? std::holds_alternative<JobStatus>(*answer) : answer.error().local;
+  if (goes_on) {
+    if (now - job->asked_at >= kAskAgainAfter) return ask(*job);
+    return job->timer->after(kAskAgainAfter, [this, at = job.get()] { ask(*at); });
+  }
+  jobs_.erase(job);
+  limits_.give_back(job->caller);
+  limits_.spend_tokens(job->caller, cost_of(answer, job->taken) - job->taken, now);
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/response_owners.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq::gateway {
+namespace {
+
+TEST(ResponseOwners, keep_who_was_first) {
+  ResponseOwners owners;
+  owners.note("resp_1", "alice");
+  owners.note("resp_1", "bob");
+  owners.note("", "bob");
+  owners.note(std::string(ResponseOwners::kIdBytesMax + 1, 'x'), "bob");
+
+  EXPECT_TRUE(owners.belongs("resp_1", "alice"));
+  EXPECT_FALSE(owners.belongs("resp_1", "bob"));
+  EXPECT_FALSE(owners.belongs("", "bob"));
+  EXPECT_FALSE(owners.belongs(std::string(ResponseOwners::kIdBytesMax + 1, 'x'), "bob"));
+}
+
+TEST(ResponseOwners, forget_the_oldest) {
+  ResponseOwners owners;
+  for (std::size_t i = 0; i <= ResponseOwners::kKnownMax; ++i)
+    owners.note("resp_" + std::to_string(i), "alice");
+
+  EXPECT_FALSE(owners.belongs("resp_0", "alice"));
+  EXPECT_TRUE(owners.belongs("resp_1", "alice"));
+  EXPECT_TRUE(owners.belongs("resp_" + std::to_string(ResponseOwners::kKnownMax), "alice"));
+}
+
+TEST(ResponseId, is_read_of_an_answer_and_of_a_streams_first_event) {
+  EXPECT_EQ(response_id_of(R"({"object":"response","output":[{"id":"msg_1"}],"id":"resp_1"})"), "resp_1");
+  EXPECT_EQ(response_id_of("[1]"), "");
+  const std::string event =
+      "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_2\"}}\n\n";
+  EXPECT_EQ(streamed_response_id_of(event), "resp_2");
+  EXPECT_EQ(streamed_response_id_of(event.substr(0, event.size() - 2)), "");
+  EXPECT_EQ(streamed_response_id_of("data: nonsense\n\n"), "");
+}
+
+}  // namespace
+}  // namespace lanemq::gateway
