@@ -13,6 +13,9 @@ constexpr std::size_t kSmallBody = 512;
 /// As many heartbeats does a job wait for its worker after a restart, and may a worker be silent.
 constexpr int kAdoptHeartbeats = 4, kSilentHeartbeats = 3;
 
+/// Results that ended within this of each other go in any order.
+constexpr Duration kOfOneAge = std::chrono::milliseconds(2);
+
 const std::set<std::string_view> kRefusals = {"lane_full",  "client_full", "bytes_full",
                                               "store_full", "draining",    "unsatisfiable"};
 const std::set<std::string_view> kEnds = {"deadline",        "cancelled",      "upstream_rejected",
@@ -34,6 +37,12 @@ TimePoint Witness::may_be_gone_at(const Followed& job) const {
   const auto cleared = std::lower_bound(cleared_at_.begin(), cleared_at_.end(), job.ends_at);
   return std::min(cleared != cleared_at_.end() ? *cleared : core::kNever,
                   crashes_.keeps ? job.ends_at + job.retain : job.ends_at);
+}
+
+/// While new jobs are refused for a full disk the oldest results make way for them.
+bool Witness::may_have_made_way(const Followed& job) const {
+  const auto full = std::lower_bound(full_at_.begin(), full_at_.end(), job.ends_at);
+  return full != full_at_.end() && *full <= decided_at_;
 }
 
 void Witness::may_end(Followed& job, TimePoint at) {
@@ -63,6 +72,7 @@ void Witness::crashed(TimePoint noted_at) {
     std::erase_if(budget, [&](const Taken& taken) { return taken.forgettable && taken.at > noted_at; });
   for (auto& [id, job] : jobs_)
     if (job.chunk_at != core::kNever && job.chunk_at >= noted_at) job.marked = false;
+  made_way_ = {};
   workers_.clear();
   sessions_.clear();
   holders_.clear();
@@ -129,6 +139,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
     Followed& job = followed(asked.id);
     job.contents.insert(asked.content);
     job.bodies.insert(asked.body);
+    job.result_at = core::kNever;
     job.always_durable = job.always_durable && asked.may_be_kept;
     job.first_asked_at = std::min(job.first_asked_at, now);
     job.ends_at = std::min(job.ends_at, asked.ends_at);
@@ -179,7 +190,7 @@ void Witness::sent_to_client(const std::string&, const wire::ClientReply& reply,
   else if (const auto* result = std::get_if<wire::JobResult>(&reply))
     heard_end(result->ref, "", body);
   else if (const auto* error = std::get_if<wire::ErrorReply>(&reply))
-    heard_end(error->ref, error->code, body);
+    heard(*error, body);
   else if (const auto* status = std::get_if<wire::StatusReply>(&reply))
     heard(*status);
 }
@@ -228,6 +239,12 @@ void Witness::heard(const wire::Accepted& accepted) {
   }
 }
 
+void Witness::heard(const wire::ErrorReply& error, std::string_view body) {
+  if (error.code == "store_full" && error.limiter == "store_reserve")
+    full_at_.insert(std::upper_bound(full_at_.begin(), full_at_.end(), decided_at_), decided_at_);
+  heard_end(error.ref, error.code, body);
+}
+
 void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view body) {
   const auto place = asked_.find(ref_number(ref).value_or(0));
   if (place == asked_.end()) return;
@@ -245,7 +262,13 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
                        !(code == "unsatisfiable" && limits_changed_);
   if ((code == "gone" || code == "not_found" || refused) && is_known(job))
     violated(quoted(asked.id) + " is known, but the answer is " + std::string(code));
+  if (code == "gone" && job.promised && job.result_at != core::kNever && decided_at_ < may_be_gone_at(job) &&
+      job.ends_at > made_way_.ended_at)
+    made_way_ = {.ended_at = job.ends_at, .said_at = decided_at_};
   if (!code.empty() && !kEnds.contains(code)) return;
+  if (code.empty() && !asked.submits && asked.at > made_way_.said_at &&
+      job.result_at < made_way_.ended_at - kOfOneAge)
+    violated(quoted(asked.id) + " is kept, though a younger result made way");
   if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))
     violated(quoted(asked.id) + " ended for no reason: " + std::string(code));
   const std::string answer = code.empty() ? "result " + std::string(body) : std::string(code);
@@ -254,6 +277,7 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (!job.promised && !job.always_durable) return;
   job.promised = true;
   job.answer = answer;
+  if (code.empty()) job.result_at = std::min(job.result_at, decided_at_);
   may_end(job, decided_at_);
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end())
     line->second.erase(asked.id);

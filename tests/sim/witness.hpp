@@ -85,6 +85,7 @@ class Witness final : public Watcher {
     bool in_order = false, moved = false;
     StreamKey stream;
     std::optional<std::string> answer;
+    TimePoint result_at = core::kNever;  ///< somebody heard its result; never: or it was submitted since
     std::map<std::int64_t, std::string> chunks;  ///< that anybody heard of its answer
     TimePoint chunk_at = core::kNever;           ///< when the first of them was decided
     TimePoint chunk_said_at = core::kNever;      ///< by a worker: it may end with that worker from then on
@@ -99,7 +100,10 @@ class Witness final : public Watcher {
 
   Followed& followed(const std::string& id) { return jobs_[id]; }
   TimePoint may_be_gone_at(const Followed& job) const;
-  bool is_known(const Followed& job) const { return job.promised && decided_at_ < may_be_gone_at(job); }
+  bool may_have_made_way(const Followed& job) const;
+  bool is_known(const Followed& job) const {
+    return job.promised && decided_at_ < may_be_gone_at(job) && !may_have_made_way(job);
+  }
   void limits_change(TimePoint now);
   void may_end(Followed& job, TimePoint at);
   void may_end(std::uint64_t number, TimePoint at);
@@ -107,6 +111,7 @@ class Witness final : public Watcher {
   void heard(const wire::Accepted& accepted);
   void heard_end(wire::Raw ref, std::string_view code, std::string_view body);
   void heard(const wire::StatusReply& status);
+  void heard(const wire::ErrorReply& error, std::string_view body);
   void heard(const wire::ChunkReply& chunk, std::string_view body);
   void heard(const wire::JobOffer& offer, const std::string& address, std::string_view body);
   void check_order(const std::string& id, const Followed& job);
@@ -124,6 +129,11 @@ class Witness final : public Watcher {
   bool full_ = false;  // the broker was told that its disk is
 
   std::vector<TimePoint> cleared_at_;  // when operators ran dead jobs again, or forgot them
+  std::vector<TimePoint> full_at_;     // when new jobs were refused for a full disk, so that results made way
+  struct MadeWay {
+    TimePoint ended_at{}, said_at{};
+  } made_way_;  // the youngest result of this life that did: it ended then at the earliest; and when that was
+                // said
   std::map<std::string, Followed> jobs_;
   std::map<std::uint64_t, Asked> asked_;                // by ref
   std::map<std::string, std::string> service_of_body_;  // of all submits
