@@ -202,11 +202,11 @@ void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
 }
 
 /// Whether whoever is next in the stream was boosted from below to the same level as the job, and came before
-/// it: of those the oldest goes first. Not judged of those that have budgets: in line for one they stand by
-/// when they came to ask.
+/// it: of those the oldest goes first, behind what is owed. Not judged of those that have budgets: in line
+/// for one they stand by when they came to ask.
 bool Auditor::boosted_before(const ModelStream& stream, const ModelJob& job, std::size_t level) const {
   if (stream.budgets != 0) return false;
-  if (level >= job.lane || level >= stream.lane || level_of(job) != level) return false;
+  if (level >= job.lane || level >= stream.lane || level_of(job) != level || may_be_owed(job)) return false;
   bool before = true;
   for_next_of(stream, [&](const ModelJob& next) {
     before = before && level_of(next) == level && next.serial < job.serial && !next.came_with(job);
