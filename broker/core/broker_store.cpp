@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
-#include <map>
 
 #include "broker/core/broker.hpp"
 #include "broker/core/check.hpp"
-#include "broker/core/stored.hpp"
+#include "broker/core/restoring.hpp"
 
 // What outlives the broker: what is written of jobs, results and budgets, how it comes back, and how bodies
 // that are on disk alone find their way to workers.
@@ -170,17 +169,6 @@ bool Broker::write_notes() {
 }
 
 // ---- restoring ----------------------------------------------------------------------------------------
-
-struct Broker::Restoring {
-  StoredDecoder decoder;
-  std::vector<Job*> jobs;
-  /// What is left of dead jobs, until their results come.
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead;
-  std::map<std::string, std::vector<StoredEntry>> budgets;  ///< by name: of all notes of each
-  std::uint64_t arrival = 0;
-  Restored count;
-  bool seeded = false;
-};
 
 Broker::Restoring& Broker::restoring() {
   if (!restoring_) restoring_ = std::make_unique<Restoring>();
