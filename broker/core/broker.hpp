@@ -220,11 +220,14 @@ class Broker {
   void leave_owned(Connection& connection, TimePoint now);
   void note_life(Connection& connection);
   std::string make_id(TimePoint now);
-  /// What a queued job waits for, and when that may be over.
+  /// What a queued job waits for. `until`: when it may go if until then nothing comes and nothing ends but
+  /// time; none where that is not known, as of a job that has others before it.
   struct Wait {
     std::string what;
     std::optional<TimePoint> until;
   };
+  bool waits_alone(const Job& job) const;
+  bool may_be_passed(const Job& job, TimePoint by);
   Wait wait_of(const Job& job, TimePoint now);
   void fill_status(wire::StatusReply& reply, Wait& wait, const Record& record, TimePoint now);
   void say_statuses(const StatusAsked& event, TimePoint now);

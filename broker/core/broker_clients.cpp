@@ -901,13 +901,37 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
   answer(event.from, reply);
 }
 
+/// Whether it is the only job of its service that waits: which of several is next, or tries an upstream that
+/// failed, is for others to say.
+bool Broker::waits_alone(const Job& job) const {
+  const std::vector<StreamGroup*>& groups = job.stream().service().groups;
+  return std::all_of(groups.begin(), groups.end(), [&](const StreamGroup* group) {
+    return std::all_of(group->streams().begin(), group->streams().end(), [&](const auto& stream) {
+      return stream->depth() == (stream.get() == &job.stream() ? 1U : 0U);
+    });
+  });
+}
+
+/// Whether one that waits for the same budgets may go before the job by then, which is the first in line now:
+/// since its lane is owed that, or since it will have waited for so long.
+bool Broker::may_be_passed(const Job& job, TimePoint by) {
+  const Rank rank = rank_of(job, by);
+  const std::vector<std::size_t>& budgets = budgets_.of(job.stream().budgets());
+  return std::any_of(budgets.begin(), budgets.end(), [&](std::size_t budget) {
+    return parking_.any_in_line(budget, [&](const Stream& other) {
+      if (&other == &job.stream() || other.empty()) return false;
+      return (!is_top(job.lane) && is_owed(other)) || rank_of(*other.head(), by) < rank;
+    });
+  });
+}
+
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
-  if (job.adoptable) return {"worker that ran it before the restart", job.at_away().due};
+  if (job.adoptable) return {"worker that ran it before the restart", {}};
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
   if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
-    const TimePoint until = service.breaker.admits_at(is_top(job.lane));
+    const TimePoint until = waits_alone(job) ? service.breaker.admits_at(is_top(job.lane)) : kNever;
     return {"upstream " + service.name, until == kNever ? std::nullopt : std::optional(until)};
   }
   if (workers_.find_place(service, job.lane) == nullptr)
@@ -916,15 +940,15 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
   if (store_stalled_ && job.durable) return {"store", {}};
   if (bodies_held_ && job.body_stored) return {"bodies", {}};
-  const BudgetSet set = job.stream().budgets();
+  const Stream& stream = job.stream();
+  const BudgetSet set = stream.budgets();
   Claim claim = claim_of(job, now);
   Obstacle obstacle = budgets_.obstacle(set, claim, now);
   const bool reserved = obstacle && !budgets_.obstacle(set, {.amounts = claim.amounts}, now);
-  const Stream& stream = job.stream();
-  const Rank rank = stream.head() == &job ? parking_.rank_of(stream, rank_of(job, now)) : rank_of(job, now);
+  bool next = stream.head() == &job;  // nobody goes before it
+  const Rank rank = next ? parking_.rank_of(stream, rank_of(job, now)) : rank_of(job, now);
   claim.number = ++claims_;
   for (const std::size_t place : budgets_.of(set)) {
-    if (obstacle) break;
     // What has enough for this job is saved by one before it.
     const Budget& budget = budgets_.all()[place];
     Stall saved;
@@ -932,14 +956,17 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
       budgets_.save(place, stall.account, claim);
       saved = stall;
     });
+    if (ahead != nullptr || saved.account != Stall::kNoAccount) next = false;
+    if (obstacle) continue;
     if (ahead != nullptr)
       obstacle = {.budget = &budget, .rate = ahead->rate};
     else if (saved.account != Stall::kNoAccount && budgets_.shortage(set, place, claim, now).obstacle)
       obstacle = {.budget = &budget, .account = &budget.accounts[saved.account], .rate = saved.rate};
   }
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
-  const TimePoint until = budgets_.likely_affordable(set, claim, now);
-  return {(reserved ? "reserve " : "budget ") + obstacle.name(),
+  TimePoint until = next ? budgets_.foreseen(set, claim, now) : kNever;
+  if (until != kNever && may_be_passed(job, until)) until = kNever;
+  return {(reserved && next ? "reserve " : "budget ") + obstacle.name(),
           until == kNever || until <= now ? std::nullopt : std::optional(until)};
 }
 

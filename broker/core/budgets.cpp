@@ -302,24 +302,18 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
   settle(reservation, Amounts{.requests = 0}, now);
 }
 
-/// When all quotas allow it, and some key's account does; `when` says it of one.
-template <class When>
-TimePoint Budgets::latest_of(BudgetSet set, TimePoint now, When when) {
+TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) const {
   TimePoint latest = now;
   for (const std::size_t i : sets_[set].budgets)
-    latest = std::max(latest, when(budgets_[i].quota));
-  if (Budget* const pool = pool_of(set)) {
-    TimePoint soonest = kNever;
-    for (const Key& key : pool->keys)
-      if (key.state == Key::State::active)
-        soonest = std::min(soonest, when(pool->accounts[key.account].quota));
-    latest = std::max(latest, soonest);
-  }
-  return latest;
-}
-
-TimePoint Budgets::likely_affordable(BudgetSet set, const Claim& claim, TimePoint now) {
-  return latest_of(set, now, [&](Quota& quota) { return quota.likely_affordable(claim, now); });
+    latest = std::max(latest, budgets_[i].quota.foreseen(claim, now));
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr || latest == kNever) return latest;
+  if (pool->keys.size() > kForeseenKeys) return kNever;
+  TimePoint soonest = kNever;
+  for (const Key& key : pool->keys)
+    if (key.state == Key::State::active)
+      soonest = std::min(soonest, pool->accounts[key.account].quota.foreseen(claim, now));
+  return std::max(latest, soonest);
 }
 
 void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {

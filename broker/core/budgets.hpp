@@ -143,9 +143,10 @@ class Budgets {
   void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
   /// The job was handed back untouched: its place is free and all of it is given back.
   void release(Reservation& reservation, TimePoint now);
-  /// When a job is likely to have what it claims, for people: as if nobody else took anything; kNever when
-  /// only a settle can tell.
-  TimePoint likely_affordable(BudgetSet set, const Claim& claim, TimePoint now);
+  /// When a job will have what it claims if until then nothing is taken, given or learnt: for people. kNever
+  /// where nobody can say, and of a pool with more than kForeseenKeys, which would take long.
+  TimePoint foreseen(BudgetSet set, const Claim& claim, TimePoint now) const;
+  static constexpr std::size_t kForeseenKeys = 16;
 
   /// The upstream asks for a pause: the account of the job's key rests until then, or, where the job had no
   /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
@@ -265,8 +266,6 @@ class Budgets {
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
-  template <class When>
-  TimePoint latest_of(BudgetSet set, TimePoint now, When when);
   template <class Change>
   void for_parts(const Reservation& reservation, Change change);
   template <class Change>

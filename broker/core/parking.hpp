@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -44,6 +45,13 @@ class Parking {
   /// one of its accounts.
   template <class Tell>
   const Stall* ahead(std::size_t budget, const Rank& rank, Tell tell) const;
+
+  /// Calls `tell` with each stream in line at a budget until it returns true; whether it did.
+  template <class Tell>
+  bool any_in_line(std::size_t budget, Tell tell) const {
+    const auto& streams = lines_[budget].streams;
+    return std::any_of(streams.begin(), streams.end(), [&](const Stream* stream) { return tell(*stream); });
+  }
 
   /// The first in line at a budget, before `stream`, that is owed what it wants and is to be asked again;
   /// null when there is none. It may have it now: whoever is behind it is to be asked after it.

@@ -37,11 +37,13 @@ TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
   return latest;
 }
 
-TimePoint Quota::likely_affordable(const Claim& claim, TimePoint now) {
+TimePoint Quota::foreseen(const Claim& claim, TimePoint now) const {
   if (concurrency_.full()) return kNever;
-  TimePoint latest = std::max(now, paused_until_);
-  for (RateLimit& rate : rates_)
-    latest = std::max(latest, rate.likely_affordable(claim.amounts.of(rate.resource()), claim.hold, now));
+  // Nobody asks during a pause.
+  const TimePoint from = std::max(now, paused_until_);
+  TimePoint latest = from;
+  for (const RateLimit& rate : rates_)
+    latest = std::max(latest, rate.foreseen(claim.amounts.of(rate.resource()), claim.hold, from));
   return latest;
 }
 

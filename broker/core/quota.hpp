@@ -61,8 +61,8 @@ class Quota {
   Block block(const Claim& claim, TimePoint now);
   /// When the claim may be affordable, an estimate on the early side; kNever when only a settle can tell.
   TimePoint when_affordable(const Claim& claim, TimePoint now);
-  /// When that is likely, for people.
-  TimePoint likely_affordable(const Claim& claim, TimePoint now);
+  /// When it will be if until then nothing is taken, given or learnt; kNever where nobody can say.
+  TimePoint foreseen(const Claim& claim, TimePoint now) const;
   /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
   /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
   std::int64_t room_after(const Claim& claim, TimePoint now);

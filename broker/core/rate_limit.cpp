@@ -41,6 +41,9 @@ constexpr std::int64_t kPeriodSlack = 100;
 /// The part of a strict window that a reserve keeps free at most.
 constexpr std::int64_t kHeldInWindow = 100;
 
+/// Changes that are foreseen at most: a window that empties, the steps after a pause, and a limit that rises.
+constexpr int kForeseenSteps = 2 * static_cast<int>(SlidingWindow::kSlices);
+
 std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
   return value >= 0 ? value / by : -((-value + by - 1) / by);
 }
@@ -256,10 +259,16 @@ bool RateLimit::is_trial(std::int64_t amount) const {
   return trial_ && (window_ || amount <= capacity());
 }
 
-TimePoint RateLimit::likely_affordable(std::int64_t amount, int hold, TimePoint now) {
-  if (affordable(amount, hold, now)) return now;
-  const TimePoint refilled = bucket_.when_level(level_for(amount, hold) * scale_, now);
-  return window_ ? std::max(refilled, window_->when_headroom(headroom_for(amount, hold))) : refilled;
+TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
+  if (amount > limit_) return kNever;
+  RateLimit ahead = *this;
+  for (int step = 0; step < kForeseenSteps; ++step) {
+    if (ahead.affordable(amount, hold, now)) return now;
+    const TimePoint next = ahead.when_affordable(amount, hold, now);
+    if (next == kNever) return kNever;
+    now = std::max(next, now + Duration(1));
+  }
+  return kNever;
 }
 
 bool RateLimit::leaves(std::int64_t amount, int hold) const {

@@ -50,8 +50,10 @@ class RateLimit {
   /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
-  /// When that is likely, for people: as if nobody else took anything and the pace stayed.
-  TimePoint likely_affordable(std::int64_t amount, int hold, TimePoint now);
+  /// When it will be if until then nothing is taken, given or learnt: for people, who are told no guess. Goes
+  /// through the changes to come one by one, on a copy. kNever: never, or so far away that it is not looked
+  /// for.
+  TimePoint foreseen(std::int64_t amount, int hold, TimePoint now) const;
 
   /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
   /// and one that rises again up to what is configured. True if

@@ -52,6 +52,15 @@ std::optional<Duration> Stage::wait(std::size_t job) const {
   return found.started ? std::optional(*found.started - found.submitted) : std::nullopt;
 }
 
+Stage::Status Stage::status(std::size_t job) {
+  const std::string id = std::to_string(job);
+  wire::StatusQuery query;
+  query.id = id;
+  broker_.handle(core::StatusAsked{{.address = "client"}, &query}, now_);
+  turn(now_);
+  return status_;
+}
+
 void Stage::run_until(TimePoint end) {
   turn(now_);
   while (true) {
@@ -76,6 +85,11 @@ void Stage::turn(TimePoint now) {
     if (send.peer == core::Peer::client) {
       LANEMQ_CHECK(decoder_.decode(outbox.header(send), reply_) == nullptr);
       LANEMQ_CHECK(std::get_if<wire::ErrorReply>(&reply_) == nullptr);  // no test has jobs refused
+      if (const auto* said = std::get_if<wire::StatusReply>(&reply_)) {
+        status_.blocked_by = said->blocked_by;
+        status_.eta =
+            said->eta_ms ? std::optional<Duration>(std::chrono::milliseconds(*said->eta_ms)) : std::nullopt;
+      }
       continue;
     }
     LANEMQ_CHECK(decoder_.decode(outbox.header(send), command_) == nullptr);

@@ -57,6 +57,12 @@ class Stage {
   /// How long the job waited; absent while it does.
   std::optional<Duration> wait(std::size_t job) const;
   std::size_t jobs() const { return jobs_.size(); }
+  /// What the broker says of the job at the present time.
+  struct Status {
+    std::optional<Duration> eta;
+    std::string blocked_by;
+  };
+  Status status(std::size_t job);
   /// Called for each hand-over.
   std::function<void(std::size_t job)> on_hand_over;
 
@@ -78,6 +84,7 @@ class Stage {
   Decoder decoder_;
   wire::WorkerCommand command_;
   wire::ClientReply reply_;
+  Status status_;  // of the last status reply
 };
 
 /// An upstream that counts every window of a minute, knows nothing of buckets, and refuses what is over.

@@ -468,7 +468,7 @@ TEST(Budgets, keys_of_a_group_share_one_limit_and_one_pause) {
 
   EXPECT_TRUE(budgets.pause(last, kStart + seconds(30), kStart));
   EXPECT_EQ(budgets.obstacle(set, {}, kStart + seconds(29)).name(), "b key org paused by its upstream");
-  EXPECT_EQ(budgets.likely_affordable(set, {}, kStart), kStart + seconds(30));
+  EXPECT_EQ(budgets.foreseen(set, {}, kStart), kStart + seconds(30));
 }
 
 TEST(Budgets, a_claim_gets_no_key_whose_account_somebody_else_saves) {
@@ -575,7 +575,7 @@ TEST(Budgets, says_when_a_strict_window_is_likely_to_have_room) {
   Budgets budgets({options});
   const BudgetSet set = budgets.match("s", "", "", "");
   budgets.reserve(set, {}, kStart);
-  const TimePoint when = budgets.likely_affordable(set, {}, kStart);
+  const TimePoint when = budgets.foreseen(set, {}, kStart);
   EXPECT_GE(when, kStart + seconds(5));
   EXPECT_LE(when, kStart + seconds(8)) << "one in six seconds";
 }
