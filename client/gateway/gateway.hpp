@@ -30,8 +30,8 @@ struct Gateway {
   Metrics& metrics;
 
   ResponseOwners responses{};  ///< that are stored upstream
-  bool leaving = false;   ///< not ready any more: it will soon be draining
-  bool draining = false;  ///< new work is refused
+  bool leaving = false;        ///< not ready any more: it will soon be draining
+  bool draining = false;       ///< new work is refused
   /// The broker has been silent for so long that nobody should wait for it who cannot.
   std::function<bool()> broker_is_away = [] { return false; };
 };

@@ -6,6 +6,8 @@ import os
 import tempfile
 import unittest
 
+import zmq
+
 import harness
 
 MIB = 1 << 20
@@ -115,6 +117,58 @@ class StalledDisk(MemoryCase):
 
         self.assertEqual({(m.fields["code"], m.fields["limiter"]) for m in refused}, {("store_full", "store_backlog_max")})
         self.let_disk_go_on()
+
+
+class Crowds(MemoryCase):
+    def test_who_waits_for_a_job_is_counted_or_refused(self):
+        JOBS, WAITERS = 1000, 64  # at each, the most that may wait
+        client, crowd = self.room.client(), [self.room.client() for _ in range(4)]
+        for number in range(JOBS):
+            client.submit("none", b"x", id=f"job-{number}", lane="batch", reply="accepted")
+        for _ in range(JOBS):
+            client.get("accepted")
+
+        # More than memory_max: 64,000 of 1 KiB, and what the broker needs to answer each.
+        waiting = 0
+        for turn in range(WAITERS):
+            member = crowd[turn % len(crowd)]
+            for number in range(JOBS):
+                member.send("submit", {"service": "none", "id": f"job-{number}", "lane": "batch"}, b"x",
+                            envelope=[b"e" * 240] * 4)
+            member.send("ping")
+            waiting += JOBS
+            while (message := member.get()).op != "pong":
+                self.assertEqual(message.op, "error")
+                self.assertIn(message.fields["code"], ("bytes_full", "store_full"), message.fields)
+                waiting -= 1
+
+        stats = self.room.stats()
+        self.assertGreater(waiting, 0)
+        self.assertLess(waiting, JOBS * WAITERS)
+        self.assertGreater(stats["memory_bytes"], waiting * 960)
+        self.assertLessEqual(stats["memory_bytes"], self.MEMORY_MAX)
+        self.assertLess(self.room.broker.most_resident_bytes(),
+                        (self.MEMORY_MAX * 5 // 4 + 64 * MIB) * harness.MEMORY_FACTOR)
+
+    def test_bodies_lent_to_a_worker_that_does_not_read_are_bounded(self):
+        JOBS = 100
+        client = self.room.client()
+        for number in range(JOBS):
+            client.submit("big", os.urandom(self.BODY_MAX // 2), id=f"job-{number}", lane="batch", reply="accepted")
+            client.get("accepted")
+
+        deaf = self.room.worker(services=["big"], capacity=JOBS, heartbeats=False,
+                                options=((zmq.RCVHWM, 1), (zmq.RCVBUF, 65536)))
+        deaf.say_heartbeat([])
+        self.room.peers.remove(deaf)  # nobody reads it from here on
+        self.addCleanup(deaf.socket.close)
+        self.room.stats_when(lambda stats: stats["lanes"]["batch"]["running"] > 0, "jobs go to the worker")
+        self.room.keep_alive(2 * harness.HEARTBEAT_MS / 1000)
+
+        stats = self.room.stats()
+        self.assertLess(stats["lanes"]["batch"]["running"], JOBS)
+        self.assertLessEqual(stats["counters"]["lent_bytes"], self.MEMORY_MAX // 8 + self.BODY_MAX)
+        self.assertLess(self.room.broker.most_resident_bytes(), self.most_allowed(connections=2))
 
 
 class Turns(MemoryCase):
