@@ -277,6 +277,7 @@ void Broker::erase(Job& job, std::size_t bytes) {
 
 void Broker::judge(Service& service, Verdict verdict, CircuitBreaker::Period called_in, TimePoint now) {
   CircuitBreaker& breaker = service.breaker;
+  breaker.advance(now);  // its time may be over since the last turn, and the timer is set anew below
   const CircuitBreaker::State before = breaker.state();
   breaker.ended(verdict, called_in, now, random_);
   set_timer(service, now);
