@@ -57,37 +57,46 @@ Api api_of(const HttpRequest& request) {
   return anthropic ? Api::anthropic : Api::openai;
 }
 
+std::string secret_hash_of(const HttpRequest& request) {
+  const std::string_view secret = secret_of(request);
+  return secret.empty() ? std::string() : sha256_hex(secret);
+}
+
 Access::Access(std::vector<KeySettings> keys) {
   replace(std::move(keys));
 }
 
 void Access::replace(std::vector<KeySettings> keys) {
-  keys_ = std::make_shared<const std::vector<KeySettings>>(std::move(keys));
+  ByHash by_hash;
+  for (KeySettings& key : keys) {
+    std::string hash = key.sha256;
+    by_hash.emplace(std::move(hash), std::move(key));
+  }
+  keys_ = std::make_shared<const ByHash>(std::move(by_hash));
 }
 
 tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
-  const std::string_view secret = secret_of(request);
+  const std::string hash = secret_hash_of(request);
   const Api api = api_of(request);
   if (keys_->empty()) {
-    const std::string name =
-        secret.empty() ? "anonymous" : "caller-" + sha256_hex(secret).substr(0, kNameDigits);
+    const std::string name = hash.empty() ? "anonymous" : "caller-" + hash.substr(0, kNameDigits);
     return Caller{.name = name, .client = name, .api = api, .key = nullptr};
   }
-  if (secret.empty())
-    return tl::unexpected(ApiError{
-        .name = "unauthorized",
-        .message = "a key is needed: send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\""});
-  const std::string hash = sha256_hex(secret);
-  const KeySettings* found = nullptr;
-  for (const KeySettings& key : *keys_)  // all of them, so that the time says nothing
-    if (equal_in_constant_time(key.sha256, hash)) found = &key;
-  if (!found)
+  if (hash.empty())
     return tl::unexpected(
-        ApiError{.name = "unauthorized", .message = "this key is not known here; ask who runs this gateway"});
-  return Caller{.name = found->name,
-                .client = found->client.empty() ? found->name : found->client,
+        ApiError{.name = "unauthorized",
+                 .message = "a key is needed: send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"",
+                 .reason = "no_key"});
+  const auto found = keys_->find(hash);
+  if (found == keys_->end())
+    return tl::unexpected(ApiError{.name = "unauthorized",
+                                   .message = "this key is not known here; ask who runs this gateway",
+                                   .reason = kUnknownKey});
+  const KeySettings& key = found->second;
+  return Caller{.name = key.name,
+                .client = key.client.empty() ? key.name : key.client,
                 .api = api,
-                .key = found,
+                .key = &key,
                 .keys = keys_};
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -64,8 +65,14 @@ ApiError forbidden_service(std::string_view service);
 /// an `x-api-key` and no `authorization`.
 Api api_of(const HttpRequest& request);
 
+/// ApiError::reason of a key that is not known.
+inline constexpr std::string_view kUnknownKey = "unknown_key";
+
+/// The hash of the secret that a request shows; empty: it shows none.
+std::string secret_hash_of(const HttpRequest& request);
+
 /// Knows the keys, which may be replaced. Belongs to the loop's thread. Secrets are known by their hashes
-/// alone, and compared in constant time.
+/// alone: how long it takes to find one tells nothing of the secret.
 class Access {
  public:
   explicit Access(std::vector<KeySettings> keys);
@@ -76,7 +83,8 @@ class Access {
   tl::expected<Caller, ApiError> caller_of(const HttpRequest& request) const;
 
  private:
-  std::shared_ptr<const std::vector<KeySettings>> keys_;
+  using ByHash = std::unordered_map<std::string, KeySettings>;
+  std::shared_ptr<const ByHash> keys_;
 };
 
 }  // namespace lanemq::gateway

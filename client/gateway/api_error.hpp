@@ -34,11 +34,12 @@ const ErrorRow& api_error_row(std::string_view name);
 
 /// Why a caller does not get what it asked for.
 struct ApiError {
-  std::string name{};     ///< of the table
-  std::string message{};  ///< names the thing, the limit and what to do
-  std::string param{};    ///< the field of the request that is to blame
-  std::string code{};     ///< OpenAI's `code`, where the row's is too coarse
-  std::string lane{};     ///< of the job
+  std::string name{};         ///< of the table
+  std::string message{};      ///< names the thing, the limit and what to do
+  std::string param{};        ///< the field of the request that is to blame
+  std::string code{};         ///< OpenAI's `code`, where the row's is too coarse
+  std::string lane{};         ///< of the job
+  std::string_view reason{};  ///< in the metric of refusals, where the name is too coarse; a literal
   std::optional<std::chrono::milliseconds> retry_after{};
   std::optional<int> upstream_status{};
   Blob upstream_body{};

@@ -39,11 +39,32 @@ void add_request_id(Api api, const std::string& request_id, Headers& headers) {
   if (api == Api::anthropic) headers.set("request-id", request_id);
 }
 
-HttpAnswer refusal(const HttpRequest& request, const ApiError& error) {
+HttpAnswer error_for(const HttpRequest& request, const ApiError& error) {
   const Api api = api_of(request);
   const std::string id = request_id_of(request);
   HttpAnswer answer = error_answer(api, error, id);
   add_request_id(api, id, answer.headers);
+  return answer;
+}
+
+std::chrono::milliseconds note_refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error) {
+  const std::string_view reason = error.reason.empty() ? std::string_view(error.name) : error.reason;
+  ++gateway.metrics.refused[std::string(reason)];
+  if (error.name != "unauthorized" && error.name != "forbidden") return {};
+  const auto now = gateway.loop.now();
+  gateway.refusal_log.note({.reason = reason,
+                            .address = request.peer,
+                            .hash = secret_hash_of(request),
+                            .method = request.method,
+                            .path = request.path},
+                           now);
+  return error.reason == kUnknownKey ? gateway.wrong_keys.note(request.peer, now)
+                                     : std::chrono::milliseconds(0);
+}
+
+HttpAnswer refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error) {
+  HttpAnswer answer = error_for(request, error);
+  answer.held_back = note_refusal(gateway, request, error);
   return answer;
 }
 
@@ -58,10 +79,10 @@ std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& c
                   .param = std::string(param)};
 }
 
-std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder) {
+std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder) {
   tl::expected<Caller, ApiError> caller = gateway.access.caller_of(request);
   if (caller) return std::move(*caller);
-  responder.answer(refusal(request, caller.error()));
+  responder.answer(refusal(gateway, request, caller.error()));
   return std::nullopt;
 }
 

@@ -12,8 +12,10 @@
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/router.hpp"
 #include "client/gateway/metrics.hpp"
+#include "client/gateway/refusal_log.hpp"
 #include "client/gateway/response_owners.hpp"
 #include "client/gateway/settings.hpp"
+#include "client/gateway/wrong_keys.hpp"
 
 namespace lanemq::gateway {
 
@@ -29,6 +31,8 @@ struct Gateway {
   const Access& access;
   Metrics& metrics;
 
+  WrongKeys wrong_keys{};
+  RefusalLog refusal_log{};
   ResponseOwners responses{};  ///< that are stored upstream
   bool leaving = false;        ///< not ready any more: it will soon be draining
   bool draining = false;       ///< new work is refused
@@ -41,7 +45,7 @@ std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& c
                                          std::string_view param);
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.
-std::optional<Caller> admitted(const Gateway& gateway, const HttpRequest& request, Responder& responder);
+std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder);
 
 /// Puts onto an answer what every reply has: the request's id in the API's own header. An id that the caller
 /// gave is kept.
@@ -50,6 +54,11 @@ void add_request_id(Api api, const std::string& request_id, Headers& headers);
 std::string request_id_of(const HttpRequest& request);
 
 /// An error for this request, in its API's shape.
-HttpAnswer refusal(const HttpRequest& request, const ApiError& error);
+HttpAnswer error_for(const HttpRequest& request, const ApiError& error);
+/// This gateway refuses a request by itself: that is counted, and logged where it has to do with who may do
+/// what. Returns how long the answer is to be held back.
+std::chrono::milliseconds note_refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error);
+/// An error for such a request.
+HttpAnswer refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error);
 
 }  // namespace lanemq::gateway

@@ -180,14 +180,14 @@ HttpAnswer JobRoutes::refusal_of(const Caller& caller, const HttpRequest& reques
   HttpAnswer answer = error_answer(caller.api, error, request_id);
   add_request_id(caller.api, request_id, answer.headers);
   limits_.describe(caller, gateway_.loop.now(), answer.headers);
-  gateway_.metrics.answered(caller.api, answer.status, std::chrono::nanoseconds(0));
+  answer.held_back = note_refusal(gateway_, request, error);
   return answer;
 }
 
 /// What the head tells: a body of who may not, or not now, is not kept.
 tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
-  if (!caller) return tl::unexpected(refusal(head, caller.error()));
+  if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
   caller->api = api;
   if (gateway_.draining) return tl::unexpected(refusal_of(*caller, head, draining()));
   std::string_view lane = head.headers.get("x-lanemq-lane");
@@ -205,7 +205,7 @@ tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, 
 
 void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
-  if (!caller) return responder->answer(refusal(request, caller.error()));
+  if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   caller->api = api;
   run(request, responder, plan_of(request, *caller, takes), *caller);
 }
@@ -319,14 +319,15 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
 /// Those that are configured, else what the upstream has.
 void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
-  if (!caller) return responder->answer(refusal(request, caller.error()));
+  if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   if (gateway_.settings.models.empty()) {
     if (gateway_.broker_is_away())
       return responder->answer(
-          refusal(request, {.name = "unavailable",
-                            .message = "the broker at " + gateway_.settings.broker +
-                                       " does not answer, and no models are configured here; try again",
-                            .retry_after = kUnavailableRetryAfter}));
+          refusal(gateway_, request,
+                  {.name = "unavailable",
+                   .message = "the broker at " + gateway_.settings.broker +
+                              " does not answer, and no models are configured here; try again",
+                   .retry_after = kUnavailableRetryAfter}));
     tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body);
     if (const std::string& id = request.param("id"); !id.empty() && !caller->may_use_model(id))
       plan = tl::unexpected(no_such_model(id));
@@ -345,7 +346,8 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
     if (model.api == caller->api && caller->may_use_model(model.name) &&
         (wanted.empty() || wanted == model.name))
       entries.push_back(model_entry(caller->api, model.name));
-  if (!wanted.empty() && entries.empty()) return responder->answer(refusal(request, no_such_model(wanted)));
+  if (!wanted.empty() && entries.empty())
+    return responder->answer(refusal(gateway_, request, no_such_model(wanted)));
   HttpAnswer answer =
       json_answer(200, wanted.empty() ? model_list(caller->api, entries).dump() : entries[0].dump());
   add_request_id(caller->api, request_id_of(request), answer.headers);

@@ -284,10 +284,10 @@ void refuse(const Waiting& waiting, const std::string& id, const ClientError& er
   // The broker knows the job by another id than the caller.
   const std::optional<ErrorCode> code = error.known_code();
   if (code == ErrorCode::not_found || code == ErrorCode::gone)
-    return waiting.responder->answer(refusal(
+    return waiting.responder->answer(error_for(
         waiting.request,
         {.name = error.code, .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
-  waiting.responder->answer(refusal(waiting.request, api_error_of(error, {})));
+  waiting.responder->answer(error_for(waiting.request, api_error_of(error, {})));
 }
 
 }  // namespace
@@ -431,11 +431,11 @@ void LeftJobRoutes::add_to(Router& router) {
 
 tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& head) {
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
-  if (!caller) return tl::unexpected(refusal(head, caller.error()));
-  if (gateway_.draining) return tl::unexpected(refusal(head, draining()));
+  if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
+  if (gateway_.draining) return tl::unexpected(refusal(gateway_, head, draining()));
   if (const std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
-    return tl::unexpected(refusal(head, *over));
+    return tl::unexpected(refusal(gateway_, head, *over));
   }
   return caller->name;
 }
@@ -443,22 +443,23 @@ tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& he
 void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
-  if (gateway_.draining) return responder->answer(refusal(request, draining()));
+  if (gateway_.draining) return responder->answer(refusal(gateway_, request, draining()));
   auto job = read_left_job(gateway_.settings, *caller, request);
-  if (!job) return responder->answer(refusal(request, job.error()));
+  if (!job) return responder->answer(refusal(gateway_, request, job.error()));
   if (!job->previous_response.empty())
     if (const std::optional<ApiError> error =
             why_not_response(gateway_, *caller, job->previous_response, "request.body.previous_response_id"))
-      return responder->answer(refusal(request, *error));
+      return responder->answer(refusal(gateway_, request, *error));
   if (watch_.full())
     return responder->answer(
-        refusal(request, {.name = "gateway_full",
-                          .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
-                                     " jobs of keys with limits already; try again later",
-                          .retry_after = kFullRetryAfter}));
+        refusal(gateway_, request,
+                {.name = "gateway_full",
+                 .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
+                            " jobs of keys with limits already; try again later",
+                 .retry_after = kFullRetryAfter}));
   if (const std::optional<ApiError> over = limits_.take(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
-    return responder->answer(refusal(request, *over));
+    return responder->answer(refusal(gateway_, request, *over));
   }
   const KeySettings* const key = caller->key;
   const bool counts = key != nullptr && (key->concurrency > 0 || key->tokens_per_minute > 0);
@@ -499,7 +500,7 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
     if (error != std::errc() || end != text.data() + text.size() || ms < 0 || ms > kFetchWaitMax.count())
       return responder->answer(refusal(
-          request,
+          gateway_, request,
           {.name = "bad_request", .message = "`wait_ms` is a number from 0 to 60000", .param = "wait_ms"}));
     wait = milliseconds(ms);
   }
@@ -545,9 +546,9 @@ void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& respo
             if (!status) return refuse(waiting, id, status.error());
             if (status->state == "unknown")
               return waiting.responder->answer(
-                  refusal(waiting.request,
-                          {.name = "not_found",
-                           .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
+                  error_for(waiting.request,
+                            {.name = "not_found",
+                             .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
             answer_with(waiting, 200, job_document(id, *status));
           }));
 }

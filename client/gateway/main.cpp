@@ -62,10 +62,10 @@ std::string_view error_name(Refusal refusal) {
   return "internal";
 }
 
-HttpAnswer refusal_answer(Refusal kind, const HttpRequest& request, std::string_view detail) {
+ApiError error_of(Refusal kind, std::string_view detail) {
   ApiError error{.name = std::string(error_name(kind)), .message = std::string(detail)};
   if (kind == Refusal::out_of_memory) error.retry_after = std::chrono::seconds(1);
-  return refusal(request, error);
+  return error;
 }
 
 /// Ends the server: first /readyz says so, for those who spread callers over gateways; then nothing new is
@@ -163,7 +163,11 @@ int run(Settings settings, const Reload::Read& read) {
                {{"connections_max", server_options.connections_max},
                 {"wanted", settings.server.connections_max},
                 {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
-  HttpServer server(server_options, router, refusal_answer);
+  Gateway* served_by = nullptr;
+  HttpServer server(server_options, router,
+                    [&served_by](Refusal kind, const HttpRequest& request, std::string_view detail) {
+                      return refusal(*served_by, request, error_of(kind, detail));
+                    });
   BrokerDrive drive(server,
                     {.endpoint = settings.broker,
                      .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,
@@ -174,6 +178,7 @@ int run(Settings settings, const Reload::Read& read) {
                      }});
   Gateway gateway{
       .settings = settings, .loop = server, .broker = drive.client(), .access = access, .metrics = metrics};
+  served_by = &gateway;
   Health health(gateway, server);
   health.add_routes(router);
   gateway.broker_is_away = [&health] { return health.broker_is_away(); };

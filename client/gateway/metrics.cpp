@@ -26,9 +26,8 @@ std::string shown(double value) {
 
 }  // namespace
 
-void Metrics::answered(Api api, int status, std::chrono::nanoseconds took) {
-  ++answers_[{api, status}];
-  const double seconds = std::chrono::duration<double>(took).count();
+void Metrics::took(std::chrono::nanoseconds time) {
+  const double seconds = std::chrono::duration<double>(time).count();
   const auto at = std::lower_bound(kBounds.begin(), kBounds.end(), seconds);
   ++durations_[static_cast<std::size_t>(at - kBounds.begin())];
   duration_sum_ += seconds;
@@ -44,13 +43,18 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   const auto gauge = [&](std::string_view name, std::string_view help, std::uint64_t value) {
     line(out, name, "gauge", help, static_cast<double>(value));
   };
-  out += "# HELP lanemq_gateway_requests_total Requests for jobs that were answered, by API and status.\n";
+  out +=
+      "# HELP lanemq_gateway_requests_total Requests by route and status; 499: the caller left before "
+      "that.\n";
   out += "# TYPE lanemq_gateway_requests_total counter\n";
-  for (const auto& [key, count] : answers_)
-    out += std::string("lanemq_gateway_requests_total{api=\"") +
-           (key.first == Api::openai ? "openai" : "anthropic") + "\",status=\"" + std::to_string(key.second) +
-           "\"} " + std::to_string(count) + "\n";
-  out += "# HELP lanemq_gateway_request_seconds From a request to the end of its answer.\n";
+  for (const RouteAnswers& row : server.answers)
+    out += "lanemq_gateway_requests_total{method=\"" + row.method + "\",route=\"" + row.route +
+           "\",status=\"" + std::to_string(row.status) + "\"} " + std::to_string(row.count) + "\n";
+  out += "# HELP lanemq_gateway_refused_total Requests that the gateway refused by itself, by the reason.\n";
+  out += "# TYPE lanemq_gateway_refused_total counter\n";
+  for (const auto& [reason, count] : refused)
+    out += "lanemq_gateway_refused_total{reason=\"" + reason + "\"} " + std::to_string(count) + "\n";
+  out += "# HELP lanemq_gateway_request_seconds From a request for work to the end of its answer.\n";
   out += "# TYPE lanemq_gateway_request_seconds histogram\n";
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < kBounds.size(); ++i) {

@@ -4,13 +4,12 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
-#include <utility>
 
 #include <lanemq/client.hpp>
 
-#include "client/gateway/api.hpp"
 #include "client/gateway/http/server.hpp"
 
 namespace lanemq::gateway {
@@ -29,8 +28,10 @@ struct Metrics {
   std::uint64_t cancelled = 0;  ///< jobs whose callers hung up
   std::uint64_t caller_limits_hit = 0;
 
-  /// A request was answered with that status after that time.
-  void answered(Api api, int status, std::chrono::nanoseconds took);
+  std::map<std::string, std::uint64_t, std::less<>> refused{};  ///< requests, by the reason; those are few
+
+  /// A request was answered after that time.
+  void took(std::chrono::nanoseconds time);
   /// In Prometheus' text format.
   /// `batches`: null where none are kept.
   std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
@@ -39,7 +40,6 @@ struct Metrics {
  private:
   static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,    1,     2.5,  10,    60,   600};
-  std::map<std::pair<Api, int>, std::uint64_t> answers_;  // statuses are few
   std::array<std::uint64_t, kBounds.size() + 1> durations_{};
   double duration_sum_ = 0;
   std::uint64_t duration_count_ = 0;

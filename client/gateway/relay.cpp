@@ -11,8 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kHungUp = 499;  ///< in the metrics, of a caller who left
-
 std::string ms_text(std::chrono::nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time).count());
 }
@@ -29,7 +27,7 @@ Relay::Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string 
       responder_(std::move(responder)) {}
 
 Relay::~Relay() {
-  if (!over_) over(kHungUp);
+  if (!over_) over();
 }
 
 void Relay::follow(const Flights::Boarded& boarded) {
@@ -118,13 +116,13 @@ void Relay::on_done(const JobDone& done) {
     responder_->answer({.status = 200,
                         .headers = std::move(head),
                         .body = flight_->plan().edit ? flight_->plan().edit(done.body) : done.body.owned()});
-    return over(200);
+    return over();
   }
   written_at_ = gateway_.loop.now();
   if (!begun_) begin();
   if (!done.body.empty()) responder_->write(done.body);
   responder_->end();
-  over(200);
+  over();
 }
 
 void Relay::on_failed(const ClientError& error) {
@@ -137,29 +135,28 @@ void Relay::on_failed(const ClientError& error) {
   if (begun_) {
     responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
     responder_->end();
-    return over(200);
+    return over();
   }
   HttpAnswer answer = error_answer(caller_.api, api_error, request_id_);
   for (const auto& [name, value] : headers())
     answer.headers.set(name, value);
-  const int status = answer.status;
   responder_->answer(std::move(answer));
-  over(status);
+  over();
 }
 
 void Relay::gone() {
   if (over_) return;
   const std::shared_ptr<Relay> self = shared_from_this();
   flight_->leave(*this);
-  over(kHungUp);
+  over();
 }
 
-void Relay::over(int status) {
+void Relay::over() {
   over_ = true;
   timer_.reset();
   limits_.give_back(caller_);
   if (flight_ && flight_->plan().stream) --gateway_.metrics.streams_open;
-  gateway_.metrics.answered(caller_.api, status, gateway_.loop.now() - arrived_);
+  gateway_.metrics.took(gateway_.loop.now() - arrived_);
 }
 
 }  // namespace lanemq::gateway

@@ -37,7 +37,7 @@ class Relay final : public FlightWatcher, public std::enable_shared_from_this<Re
   void commit();
   void watch_silence();
   void gone();
-  void over(int status);
+  void over();
 
   Gateway& gateway_;
   CallerLimits& limits_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/secret.hpp"
 
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 namespace lanemq::gateway {
@@ -18,10 +17,6 @@ std::string sha256_hex(std::string_view bytes) {
     text += kDigits[digest[i] & 15];
   }
   return text;
-}
-
-bool equal_in_constant_time(std::string_view one, std::string_view other) {
-  return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
 }  // namespace lanemq::gateway

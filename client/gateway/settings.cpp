@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,7 @@ namespace {
 using namespace lanemq::settings;
 using std::chrono::milliseconds;
 
+constexpr std::size_t kSecretBytesMin = 16;  ///< of a key
 constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
 
 void apply_listen(Settings& settings, const std::string& text) {
@@ -250,7 +252,11 @@ KeySettings read_key(const std::string& path, const toml::node& node, const Envi
     key.sha256 = *hash;
   } else {
     try {
-      key.sha256 = sha256_hex(read_secret(*source, environment));
+      const std::string secret = read_secret(*source, environment);
+      if (secret.size() < kSecretBytesMin)
+        throw UsageError("it must have " + std::to_string(kSecretBytesMin) +
+                         " bytes or more, so that nobody guesses it; `openssl rand -hex 24` makes one");
+      key.sha256 = sha256_hex(secret);
     } catch (const UsageError& error) {
       table.fail("secret of key \"" + printable(key.name) + "\": " + error.what());
     }
@@ -398,8 +404,14 @@ void check_lanes(const Settings& settings, const KeySettings& key) {
 void check(const Settings& settings) {
   if (settings.lanes.size() > kLanesMax)
     throw UsageError("there may be " + std::to_string(kLanesMax) + " lanes");
-  for (const KeySettings& key : settings.keys)
+  std::map<std::string_view, std::string_view> name_of_hash;
+  for (const KeySettings& key : settings.keys) {
     check_lanes(settings, key);
+    const auto [at, is_new] = name_of_hash.emplace(key.sha256, key.name);
+    if (!is_new)
+      throw UsageError("keys \"" + printable(at->second) + "\" and \"" + printable(key.name) +
+                       "\" have the same secret: nobody could tell who calls; give each one of its own");
+  }
   if (settings.keys.empty() && !settings.insecure && !is_loopback(settings.server.address))
     throw UsageError(
         "listening on " + settings.server.address +

@@ -13,11 +13,12 @@ import socket
 import tempfile
 import time
 import unittest
+import unittest.mock
 import urllib.parse
 
 import harness
 
-UPSTREAM_KEY, CALLER_KEY = "upstream-secret", "caller-secret"
+UPSTREAM_KEY, CALLER_KEY = "upstream-secret-0001", "caller-secret-0001"
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 VERSION = {"anthropic-version": "2023-06-01"}
 # A fault that ends by itself, long after the test has. What the test ends is `+hold`, see release().
@@ -579,6 +580,56 @@ class KeysHold(GatewayCase):
         self.assertEqual(len(self.when_called(1)), 1)
 
 
+class Refused(GatewayCase):
+    config = key("team", 'models = ["gpt-*"]')
+
+    def counted(self, name):
+        return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1])
+                for line in self.ask("GET", "/metrics").body.decode().splitlines() if line.startswith(name + "{")}
+
+    def test_every_answer_is_counted_by_its_route(self):
+        for method, path, body, who in (("POST", CHAT, chat(), "wrong"), ("POST", "/nothing", "{}", "team"),
+                                        ("GET", "/v1/models", None, "team"),
+                                        ("POST", "/v1/jobs", '{"service": "openai", "body": {}}', "team"),
+                                        ("GET", "/v1/jobs/none", None, "team")):
+            self.ask(method, path, body, bearer(who))
+        left = self.send(CHAT, chat("gpt-x" + FOREVER), key="team-secret")
+        self.when_running(1)
+        left.close()
+        self.when_metric("lanemq_gateway_hang_ups_total", 1)
+        counted = self.counted("lanemq_gateway_requests_total")
+        for method, route, status in (("POST", CHAT, 401), ("POST", CHAT, 499), ("", "none", 404), ("GET", "/v1/models", 200),
+                                      ("POST", "/v1/jobs", 403), ("GET", "/v1/jobs/{id}", 404)):
+            self.assertEqual(
+                counted.get(f'lanemq_gateway_requests_total{{method="{method}",route="{route}",status="{status}"}}'), 1, counted)
+
+    def test_refusals_are_counted_and_tell_where_they_came_from(self):
+        for body, who in ((chat(), "wrong"), (chat("o4"), "team")):
+            self.ask("POST", CHAT, body, bearer(who))
+        self.ask("POST", CHAT, chat(), {"authorization": ""})
+        reasons = {row: count for row, count in self.counted("lanemq_gateway_refused_total").items()}
+        for reason in ("unknown_key", "forbidden", "no_key"):
+            self.assertEqual(reasons.get(f'lanemq_gateway_refused_total{{reason="{reason}"}}'), 1, reasons)
+        rows = [row for row in self.gateway.stderr().splitlines() if "request.refused" in row]
+        digits = hashlib.sha256(b"wrong-secret").hexdigest()
+        self.assertIn(f"reason=unknown_key address=127.0.0.1 secret_sha256={digits[:6]} ", rows[0])
+        self.assertNotIn(digits[:7], rows[0])
+        self.assertNotIn("wrong-secret", rows[0])
+        # A line a second at most; what is not told is counted.
+        self.assertLess(len(rows), 3)
+
+    def test_who_tries_keys_is_slowed_down_and_nobody_else(self):
+        began = time.monotonic()
+        told = {self.ask("POST", CHAT, chat(), bearer(f"guess-{n}")).status for n in range(20)}
+        self.assertEqual(told, {401})
+        self.assertGreater(time.monotonic() - began, 0.9)
+        waiting = [self.send(CHAT, chat(), key=f"more-{n}") for n in range(20)]
+        began = time.monotonic()
+        self.assertEqual(self.ask("POST", CHAT, chat(), bearer("team")).status, 200)
+        self.assertLess(time.monotonic() - began, 1.5)
+        self.assertEqual({self.answer_of(connection).status for connection in waiting}, {401})
+
+
 class ReadAgain(GatewayCase):
     config = KEYS
 
@@ -956,10 +1007,13 @@ class Usage(unittest.TestCase):
                 ((), '[[key]]\nname = "a"\n', "needs either secret or sha256"),
                 ((), '[[key]]\nname = "a"\nsecret = "plain"\n', "never the secret itself"),
                 ((), '[[key]]\nname = "a"\nsha256 = "00"\n', "64 hexadecimal digits"),
+                ((), '[[key]]\nname = "a"\nsecret = "env:SHORT"\n', "16 bytes or more"),
+                ((), key("a") + key("b").replace(key("b").splitlines()[2], key("a").splitlines()[2]), "have the same secret"),
                 ((), '[[model]]\nname = "a"\non = ["rain"]\n', "there is no reason"),
                 ((), 'wrong = 1\n', "no such key")):
             with self.subTest(words=words):
-                code, errors = self.run_gateway(*arguments, config=config)
+                with unittest.mock.patch.dict(os.environ, SHORT="0123456789abcde"):
+                    code, errors = self.run_gateway(*arguments, config=config)
                 self.assertEqual(code, 2, errors)
                 self.assertIn(words, errors)
 

@@ -256,7 +256,7 @@ class Jobs(BatchCase):
     def test_events_tell_that_a_job_runs_and_its_end_when_they_happen(self):
         self.chat_job("gpt-x+hold", id="held")
         connection = self.raw()
-        connection.sendall(b"GET /v1/jobs/held/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret\r\n"
+        connection.sendall(b"GET /v1/jobs/held/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret-0001\r\n"
                            b"connection: close\r\n\r\n")
         seen = self.read_until(connection, lambda seen: b'"state":"running"' in seen)
         self.assertNotIn(b"event: done", seen)
@@ -267,7 +267,7 @@ class Jobs(BatchCase):
     def test_events_tell_the_states_until_the_end_and_delete_cancels(self):
         self.leave(id="waits", service="nobody", body={"a": 1})
         connection = self.raw()
-        connection.sendall(b"GET /v1/jobs/waits/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret\r\n"
+        connection.sendall(b"GET /v1/jobs/waits/events HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer caller-secret-0001\r\n"
                            b"connection: close\r\n\r\n")
         seen = b""
         while b"event: state" not in seen:

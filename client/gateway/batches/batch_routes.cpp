@@ -157,7 +157,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
 void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
                         const Ask& ask) {
   const auto caller = caller_of(request, api, takes);
-  if (!caller) return responder->answer(refusal(request, caller.error()));
+  if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
   service_->ask(
       [this, holder, api, ask, caller = *caller, began = gateway_.loop.now()](BatchDesk& desk, WallTime now) {
@@ -168,20 +168,21 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
         } catch (const std::exception& error) {
           reply = tl::unexpected(error_of(error));
         }
-        hand_back(
-            gateway_.loop, std::move(asked), [this, api, began, reply = std::move(reply)](const Asked& back) {
-              HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(back.request, reply.error());
-              gateway_.metrics.answered(api, answer.status, gateway_.loop.now() - began);
-              if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
-              back.responder->answer(std::move(answer));
-            });
+        hand_back(gateway_.loop, std::move(asked),
+                  [this, api, began, reply = std::move(reply)](const Asked& back) {
+                    HttpAnswer answer =
+                        reply ? json_answer(200, *reply) : refusal(gateway_, back.request, reply.error());
+                    gateway_.metrics.took(gateway_.loop.now() - began);
+                    if (reply) add_request_id(api, request_id_of(back.request), answer.headers);
+                    back.responder->answer(std::move(answer));
+                  });
       });
 }
 
 void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, Api api,
                             std::string_view type, const Open& open) {
   const auto caller = caller_of(request, api, Takes::no_work);
-  if (!caller) return responder->answer(refusal(request, caller.error()));
+  if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   const auto holder = std::make_shared<Asked>(Asked{std::move(request), responder});
   service_->ask([this, holder, api, type, open, caller = *caller](BatchDesk& desk, WallTime) {
     Asked asked = std::move(*holder);
@@ -192,7 +193,7 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
       file = tl::unexpected(error_of(error));
     }
     hand_back(gateway_.loop, std::move(asked), [this, api, type, file](const Asked& back) {
-      if (!file) return back.responder->answer(refusal(back.request, file.error()));
+      if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
       Headers headers{{"content-type", std::string(type)}};
       add_request_id(api, request_id_of(back.request), headers);
       std::make_shared<Download>(*service_, gateway_.loop, *file, back.responder)->begin(std::move(headers));
@@ -214,7 +215,7 @@ void BatchRoutes::add_to(Router& router) {
         .body_bytes_max = body_bytes_max,
         .admit = [this, api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
           const auto caller = caller_of(head, api, takes);
-          if (!caller) return tl::unexpected(refusal(head, caller.error()));
+          if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
           return caller->owner;
         }});
   };

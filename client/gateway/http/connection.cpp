@@ -22,6 +22,7 @@ constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read of wha
 constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
+constexpr int kHungUp = 499;            ///< the status that is counted of a caller who left
 constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
 /// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
 /// that there is room again when a third of them is read.
@@ -78,7 +79,7 @@ class Gathered {
 }  // namespace
 
 /// The way back of the request that its connection has now.
-class HttpServer::Core::Exchange final : public Responder {
+class HttpServer::Core::Exchange final : public Responder, public std::enable_shared_from_this<Exchange> {
  public:
   explicit Exchange(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
 
@@ -100,6 +101,7 @@ class HttpServer::Core::Exchange final : public Responder {
 
   void answer(HttpAnswer answer) override {
     if (over_ || gone_) return;
+    if (answer.held_back > milliseconds(0)) return answer_later(std::move(answer));
     over_ = true;
     forget_callback();
     const std::size_t length = answer.body.size();
@@ -158,12 +160,21 @@ class HttpServer::Core::Exchange final : public Responder {
   void caller_is_gone() {
     if (over_ || gone_) return;
     gone_ = true;
+    if (!begun_) ++connection_->core_.answers[{connection_->route_, kHungUp}];
     const std::function<void()> callback = std::exchange(gone_callback_, nullptr);
     if (callback) callback();
   }
 
  private:
   void finish() { connection_->exchange_over(); }
+
+  void answer_later(HttpAnswer answer) {
+    const auto timer = std::make_shared<asio::steady_timer>(connection_->core_.context);
+    timer->expires_after(std::exchange(answer.held_back, milliseconds(0)));
+    timer->async_wait([self = shared_from_this(), timer, answer = std::move(answer)](error_code error) {
+      if (!error) self->answer(answer);
+    });
+  }
 
   /// Later: who answers may live by this callback alone.
   void forget_callback() {
@@ -452,6 +463,7 @@ void HttpServer::Core::Connection::broken(std::string_view reason) {
 
 void HttpServer::Core::Connection::send_head(int status, const Headers& headers,
                                              std::optional<std::size_t> length) {
+  ++core_.answers[{route_, status}];
   std::string head = "HTTP/1.1 " + std::to_string(status) + " ";
   head.append(reason_phrase(status)).append("\r\ndate: ").append(core_.date).append("\r\n");
   for (const auto& [name, value] : headers) {
@@ -549,6 +561,7 @@ void HttpServer::Core::Connection::next_request() {
   reader_.next();
   request_ = HttpRequest{};
   request_.peer = address_;
+  route_ = nullptr;
   body_unread_ = head_only_ = http_1_0_ = false;
   read_due_ = std::chrono::steady_clock::now() + core_.options.idle_timeout;
   // Not from inside this call: a caller that sends much ahead would make the stack grow.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -56,7 +57,8 @@ struct HttpRequest {
 struct HttpAnswer {
   int status = 200;
   Headers headers{};
-  Blob body{};  ///< owns its bytes
+  Blob body{};                             ///< owns its bytes
+  std::chrono::milliseconds held_back{0};  ///< before it is sent
 };
 
 /// `%41` as `A`; what is no escape stays as it is.

@@ -269,6 +269,13 @@ ServerCounters HttpServer::counters() const {
   ServerCounters counters = core_->counters;
   counters.body_bytes = core_->body_bytes->bytes();
   counters.answer_bytes = core_->answer_bytes();
+  for (const auto& [answered, count] : core_->answers) {
+    const auto& [route, status] = answered;
+    counters.answers.push_back({.method = route ? route->method : "",
+                                .route = route ? route->pattern : "none",
+                                .status = status,
+                                .count = count});
+  }
   return counters;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/message.hpp"
@@ -65,7 +66,15 @@ enum class Refusal : unsigned char {
 using RefusalAnswer =
     std::function<HttpAnswer(Refusal refusal, const HttpRequest& request, std::string_view detail)>;
 
+/// How often a route was answered with a status.
+struct RouteAnswers {
+  std::string method{}, route{};  ///< no method and the route `none`: there was no such route
+  int status = 0;
+  std::uint64_t count = 0;
+};
+
 struct ServerCounters {
+  std::vector<RouteAnswers> answers{};
   std::uint64_t connections = 0;  ///< now
   std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
   std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -61,7 +62,9 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   /// Where bytes are read to: nothing stays here from one turn to the next.
   std::array<char, std::size_t{64} * 1024> scratch;
   const std::shared_ptr<BytePot> body_bytes;
-  ServerCounters counters;
+  ServerCounters counters;  ///< but for the answers
+  /// By route (null: there was none) and status.
+  std::map<std::pair<const Route*, int>, std::uint64_t> answers;
   std::size_t busy = 0;
   bool draining = false;
   std::string date = http_date();

@@ -24,9 +24,6 @@ KeySettings key(std::string name, std::string_view secret) {
 
 TEST(Secrets, are_hashed_as_everybody_hashes_them) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_TRUE(equal_in_constant_time("same", "same"));
-  EXPECT_FALSE(equal_in_constant_time("same", "sane"));
-  EXPECT_FALSE(equal_in_constant_time("same", "sam"));
 }
 
 TEST(Access, knows_a_caller_by_its_key_in_either_header) {
