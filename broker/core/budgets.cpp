@@ -229,25 +229,6 @@ Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   return best;
 }
 
-/// Calls `change` with every quota that the reservation was taken from, and its place.
-template <class Change>
-void Budgets::for_parts(const Reservation& reservation, Change change) {
-  const Set& set = sets_[reservation.set];
-  for (const std::size_t i : set.budgets)
-    change(budgets_[i].quota, Part{.budget = i});
-  if (reservation.key != Reservation::kNoKey)
-    change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
-}
-
-/// The same, where that changes something; with the place of its budget.
-template <class Change>
-void Budgets::for_quotas(const Reservation& reservation, Change change) {
-  for_parts(reservation, [&](Quota& quota, const Part& part) {
-    note_change(part.budget, part.account);
-    change(quota, part.budget);
-  });
-}
-
 /// Requires: it has one.
 const Key& Budgets::key_at(const Reservation& reservation) const {
   return budgets_[sets_[reservation.set].pool].keys[reservation.key];

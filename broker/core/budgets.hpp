@@ -266,8 +266,10 @@ class Budgets {
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
+  /// Calls `change` with every quota that the reservation was taken from, and its place.
   template <class Change>
   void for_parts(const Reservation& reservation, Change change);
+  /// The same, where that changes something; with the place of its budget.
   template <class Change>
   void for_quotas(const Reservation& reservation, Change change);
 
@@ -279,5 +281,22 @@ class Budgets {
   std::vector<Set> sets_;
   std::map<std::vector<std::size_t>, BudgetSet> interned_;
 };
+
+template <class Change>
+void Budgets::for_parts(const Reservation& reservation, Change change) {
+  const Set& set = sets_[reservation.set];
+  for (const std::size_t i : set.budgets)
+    change(budgets_[i].quota, Part{.budget = i});
+  if (reservation.key != Reservation::kNoKey)
+    change(account_of(reservation), Part{.budget = set.pool, .account = key_at(reservation).account});
+}
+
+template <class Change>
+void Budgets::for_quotas(const Reservation& reservation, Change change) {
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    note_change(part.budget, part.account);
+    change(quota, part.budget);
+  });
+}
 
 }  // namespace lanemq::core
