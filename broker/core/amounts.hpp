@@ -45,6 +45,7 @@ struct Claim {
   Amounts amounts;
   int hold = 0;              ///< thousandths of each burst that are left to the lanes above
   std::uint64_t number = 0;  ///< by which accounts are told that others save them; 0: it does not count
+  bool key_refused = false;  ///< an upstream refused a key of the job: it tries no other that rests
 };
 
 }  // namespace lanemq::core

@@ -573,7 +573,9 @@ LaneIndex Broker::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now)
 }
 
 Claim Broker::claim_of(const Job& job, TimePoint now) const {
-  return {.amounts = job.expected().amounts(), .hold = hold_below_[level_of(job, now)]};
+  return {.amounts = job.expected().amounts(),
+          .hold = hold_below_[level_of(job, now)],
+          .key_refused = job.key_refused};
 }
 
 /// What a head competes by. A boosted one competes as if its turn in the lane above had come.
@@ -730,7 +732,8 @@ bool Broker::is_owed(const Stream& stream) const {
 
 /// What a job may have as owed: all but what is held for the top lane.
 Claim Broker::owed_claim_of(const Job& job) const {
-  return {.amounts = job.expected().amounts(), .hold = hold_below_[1]};
+  return {
+      .amounts = job.expected().amounts(), .hold = hold_below_[1], .key_refused = job.key_refused};
 }
 
 /// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves

@@ -301,6 +301,7 @@ class Broker {
     bool paused = false;    ///< limited: a budget or a key rests until then
     TimePoint until{};
   };
+  void take_key(const Job& job, bool answered);
   Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
   void take_failure(Job& job, ErrorClass error_class, const Refused& refused, const FailureReported& event,
                     TimePoint now);

@@ -318,6 +318,8 @@ DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
   row.text("name", budget.options.name).text("key", key.name).text("state", name_of(key.state));
   row.integer("running", key.running).integer("jobs", static_cast<std::int64_t>(key.given));
   row.integer("weight", key.weight);
+  if (key.state == Key::State::spent)
+    row.integer("rests_ms", std::max<std::int64_t>(to_ms(key.rests_until - now), 0));
   if (account.name != key.name) row.text("quota_group", account.name);
   add_quota(row, account.quota, now);
   return row;

@@ -449,6 +449,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   settle(*job, event.fields->usage, now);
   if (event.fields->limits) budgets_.learn(job->at_away().reservation, *event.fields->limits, now);
   budgets_.succeeded(job->at_away().reservation);
+  take_key(*job, true);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   Service& service = job->stream().service();
@@ -496,6 +497,15 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   if (!ended) take_failure(*job, error_class, refused, event, now);
 }
 
+/// The upstream has looked at what was asked, so it has taken the job's key.
+void Broker::take_key(const Job& job, bool answered) {
+  const Reservation& reservation = job.at_away().reservation;
+  if (!budgets_.take_key(reservation, answered)) return;
+  outbox_.notices.push_back({.kind = Notice::Kind::key_back,
+                             .service = job.stream().service().name,
+                             .key = std::string(budgets_.key_of(reservation))});
+}
+
 /// What a refusal says of keys and budgets holds whatever has become of the job meanwhile: one that was
 /// cancelled while its upstream refused it has found out all the same.
 Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields,
@@ -505,14 +515,20 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
   if (error_class == ErrorClass::quota) {
     const std::string_view key = budgets_.key_of(reservation);
     if (key.empty()) return refused;
-    const Budgets::Spending spending = budgets_.spend_key(reservation);
-    refused.key_left = spending.key_left;
+    // What a job asks for may be why every key refuses it: it takes no more than one from the others.
+    const Budgets::Spending spending = budgets_.spend_key(reservation, !job.key_refused, now);
+    refused.key_left = spending.key_left && !job.key_refused;
+    job.key_refused = true;
     if (spending.news)
       outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
                                  .service = job.stream().service().name,
+                                 .retry_ms = to_ms(spending.rest),
                                  .key = std::string(key),
                                  .code = std::string(fields.code)});
-  } else if (error_class == ErrorClass::limited) {
+    return refused;
+  }
+  if (error_class == ErrorClass::permanent || error_class == ErrorClass::limited) take_key(job, false);
+  if (error_class == ErrorClass::limited) {
     refused.until =
         now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
     if (!fields.limits) budgets_.cut(reservation, now);

@@ -36,6 +36,13 @@ std::string_view name_of(Key::State state) {
   return "spent";
 }
 
+Duration Key::rest() const {
+  Duration rest = kRestMin;
+  for (int i = 1; i < refusals && rest < kRestMax; ++i)
+    rest *= 2;
+  return std::min(rest, kRestMax);
+}
+
 Budget::Budget(const BudgetOptions& budget_options)
     : options(budget_options), quota(options.rates, options.concurrency, options.window) {
   for (const KeyOptions& key : options.keys)
@@ -159,7 +166,13 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
 Budgets::Shortage Budgets::key_shortage(Budget& pool, const Claim& claim, TimePoint now) {
   if (best_key(pool, claim, now) != nullptr) return {};
   Account* const first = first_account(pool, claim, now);
-  if (first == nullptr) return {{.budget = &pool, .no_key = true}, kNever};
+  if (first == nullptr) {
+    TimePoint soonest = kNever;
+    for (const Key& key : pool.keys)
+      soonest = std::min(soonest, key.open_from());
+    // One that is open is saved by others, or never has as much: only a settle can tell.
+    return {{.budget = &pool, .no_key = true}, soonest > now ? soonest : kNever};
+  }
   const Quota::Block block = first->quota.block(claim, now);
   return {{.budget = &pool, .account = first, .rate = block.rate, .paused = block.paused},
           first->quota.when_affordable(claim, now)};
@@ -194,12 +207,12 @@ std::vector<std::size_t> Budgets::take_eased() {
 }
 
 /// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
-/// are spent, draining, saved by others or never have as much.
+/// rest, are tried, draining, saved by others or never have as much.
 Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now) {
   Account* first = nullptr;
   TimePoint soonest{};
   for (const Key& key : pool.keys) {
-    if (key.state != Key::State::active) continue;
+    if (key.open_from() > now) continue;
     Account& account = pool.accounts[key.account];
     if (is_saved(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
@@ -210,16 +223,22 @@ Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now)
   return first;
 }
 
-/// The key whose account has the most room; of equals the one that got least for its weight. Null when none
-/// can be given now.
+/// The key whose account has the most room; of equals the one that got least for its weight. One that has
+/// rested goes before all others, so that it is tried; but for a job of which a key was refused already: that
+/// one has it where there is no other. Null when none can be given now.
 Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
   Key* best = nullptr;
   std::int64_t most = 0;
   for (Key& key : pool.keys) {
-    if (key.state != Key::State::active) continue;
+    if (key.open_from() > now) continue;
     Quota& quota = pool.accounts[key.account].quota;
     if (is_saved(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
     const std::int64_t room = quota.room_after(claim, now);
+    const bool spent = key.state == Key::State::spent;
+    if (best != nullptr && spent != (best->state == Key::State::spent)) {
+      if (spent == claim.key_refused) continue;
+      best = nullptr;
+    }
     const bool better = best == nullptr || room > most ||
                         (room == most && (key.given + 1) * best->weight < (best->given + 1) * key.weight);
     if (!better) continue;
@@ -253,6 +272,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
     LANEMQ_CHECK(key != nullptr);
     ++key->given;
     ++key->running;
+    reservation.tries_key = key->tried = key->state == Key::State::spent;
     reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
   }
   for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim, now); });
@@ -276,7 +296,12 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
     if (counted != expected) note_change(part.budget, part.account);
     if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
   });
-  if (reservation.key != Reservation::kNoKey) --key_at(reservation).running;
+  if (reservation.key == Reservation::kNoKey) return;
+  Key& key = key_at(reservation);
+  --key.running;
+  if (!reservation.tries_key) return;
+  key.tried = false;
+  ease(sets_[reservation.set].pool);
 }
 
 void Budgets::release(Reservation& reservation, TimePoint now) {
@@ -292,8 +317,9 @@ TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) co
   if (pool->keys.size() > kForeseenKeys) return kNever;
   TimePoint soonest = kNever;
   for (const Key& key : pool->keys)
-    if (key.state == Key::State::active)
-      soonest = std::min(soonest, pool->accounts[key.account].quota.foreseen(claim, now));
+    if (key.open_from() != kNever)
+      soonest = std::min(soonest, std::max(key.open_from(),
+                                           pool->accounts[key.account].quota.foreseen(claim, now)));
   return std::max(latest, soonest);
 }
 
@@ -370,12 +396,16 @@ Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set) const {
   return longest;
 }
 
-Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
+Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_spend, TimePoint now) {
   const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
   Key& key = key_at(reservation);
   Spending spending;
-  if (key.state != Key::State::spent && reservation.taken_at >= key.since) {
+  const bool known = key.state == Key::State::spent;
+  if (reservation.taken_at >= key.since && (known ? reservation.tries_key : may_spend)) {
     key.state = Key::State::spent;
+    ++key.refusals;
+    spending.rest = key.rest();
+    key.rests_until = now + spending.rest;
     note_change(sets_[reservation.set].pool, kOwnLimits);
     spending.news = true;
     ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
@@ -383,6 +413,19 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation) {
   spending.key_left = std::any_of(keys.begin(), keys.end(),
                                   [](const Key& other) { return other.state == Key::State::active; });
   return spending;
+}
+
+bool Budgets::take_key(const Reservation& reservation, bool answered) {
+  if (reservation.key == Reservation::kNoKey) return false;
+  Key& key = key_at(reservation);
+  if (key.refusals == 0 || reservation.taken_at < key.since) return false;
+  const bool back = key.state == Key::State::spent && reservation.tries_key;
+  if (back) key.state = Key::State::active;
+  // What is refused by its account at times rests longer each time, until it has done something.
+  if (answered && key.state == Key::State::active) key.refusals = 0;
+  note_change(sets_[reservation.set].pool, kOwnLimits);
+  if (back) ease(sets_[reservation.set].pool);
+  return back;
 }
 
 void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
@@ -443,6 +486,7 @@ void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now
       }
       known->weight = wanted.weight;
       known->since = now;
+      known->refusals = 0;
       known->state = wanted.draining ? Key::State::draining : Key::State::active;
       budget.accounts[known->account].quota.configure(wanted.rates, wanted.concurrency, budget.options.window,
                                                       now);

@@ -25,7 +25,7 @@ struct Key {
   enum class State : std::uint8_t {
     active,
     draining,  ///< given to no job any more
-    spent,     ///< the upstream refuses it
+    spent,     ///< the upstream refused it: it rests, and is tried with one job when it has
   };
   std::string name;
   std::uint32_t weight = 1;
@@ -34,6 +34,17 @@ struct Key {
   std::int64_t running = 0;
   std::uint64_t given = 0;  ///< jobs that got it
   TimePoint since{};        ///< what is said of it in answer to earlier calls is out of date
+  int refusals = 0;         ///< since an answer came by it, one for each rest
+  TimePoint rests_until{};  ///< spent
+  bool tried = false;       ///< spent, and a job is under way that tries it
+
+  /// How long the first rest is; each one more is twice as long, up to kRestMax.
+  static constexpr Duration kRestMin = std::chrono::minutes(1), kRestMax = std::chrono::hours(1);
+  Duration rest() const;
+  /// When it may be given to a job, but for limits; kNever when only a settle can tell.
+  TimePoint open_from() const {
+    return state == State::active ? TimePoint{} : state == State::spent && !tried ? rests_until : kNever;
+  }
 };
 std::string_view name_of(Key::State state);
 
@@ -69,6 +80,7 @@ struct Reservation {
 
   BudgetSet set = 0;
   bool held = false;
+  bool tries_key = false;      ///< its key has rested, and this finds out whether it is taken again
   std::uint16_t key = kNoKey;  ///< in the set's pool
   TimePoint taken_at{};
   std::uint32_t input_tokens = 0, output_tokens = 0;
@@ -82,7 +94,7 @@ struct Obstacle {
   const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
   const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
   bool paused = false;
-  bool no_key = false;  ///< all keys are spent or draining
+  bool no_key = false;  ///< all keys rest, are tried by others, or are draining
 
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
@@ -159,12 +171,17 @@ class Budgets {
     TimePoint until{};
   };
   UpstreamPause upstream_pause(BudgetSet set) const;
-  /// The upstream refuses the job's key for good. Requires: it has one.
+  /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
+  /// and the job was to find out whether it holds. Requires: it has one.
   struct Spending {
     bool news = false;      ///< it was not known
     bool key_left = false;  ///< for the job to go on with
+    Duration rest{};        ///< news: for how long
   };
-  Spending spend_key(const Reservation& reservation);
+  Spending spend_key(const Reservation& reservation, bool may_spend, TimePoint now);
+  /// The upstream took the job's key. `answered`: and did what was asked. True if it was spent and is not any
+  /// more.
+  bool take_key(const Reservation& reservation, bool answered);
 
   /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);

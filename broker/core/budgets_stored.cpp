@@ -16,6 +16,8 @@ constexpr char kOf = '\n';
 
 /// How many numbers say what an upstream has said and shown, where it has.
 constexpr std::int64_t kLearnedNumbers = 6;
+/// More refusals of a key make no rest longer.
+constexpr std::int64_t kRefusalsMax = 1000;
 constexpr std::int64_t kScaleMax = 1000, kAgeMsMax = std::int64_t{1} << 32;
 /// More than a limit ever counts, and less than its sums can hold.
 constexpr std::int64_t kSentMax = std::int64_t{1} << 50;
@@ -213,7 +215,8 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us) 
   budget.quota.save(std::string(kOwn), epoch_us, entries);
   for (const Key& key : budget.keys)
     if (key.state == Key::State::spent)
-      entries.push_back({.name = std::string(kSpent) + key.name, .numbers = StoredNumbers()});
+      entries.push_back({.name = std::string(kSpent) + key.name,
+                         .numbers = StoredNumbers({unix_us(key.rests_until, epoch_us), key.refusals})});
   return entries;
 }
 
@@ -222,9 +225,17 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
   budget.quota.restore(std::string(kOwn), entries, epoch_us, now);
   for (Account& account : budget.accounts)
     account.quota.restore(std::string(kAccount) + account.name, entries, epoch_us, now);
-  for (Key& key : budget.keys)
-    if (key.state == Key::State::active && entry_named(entries, std::string(kSpent) + key.name) != nullptr)
-      key.state = Key::State::spent;
+  for (Key& key : budget.keys) {
+    const StoredEntry* const spent = entry_named(entries, std::string(kSpent) + key.name);
+    if (key.state != Key::State::active || spent == nullptr) continue;
+    key.state = Key::State::spent;
+    StoredNumbers numbers = spent->numbers;
+    const bool earlier = numbers.at_end();  // a version in which keys were spent for good
+    const TimePoint until = time_of(numbers.next(), epoch_us);
+    key.refusals = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, kRefusalsMax));
+    // A clock that went back makes no rest longer than it was meant to be.
+    key.rests_until = earlier ? now : std::min(until, now + key.rest());
+  }
 }
 
 Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {

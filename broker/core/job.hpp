@@ -195,6 +195,7 @@ struct Job final : Record {
   bool durable : 1 = false;         ///< it is in the store
   bool body_stored : 1 = false;     ///< its body is there alone
   bool ends_limited : 1 = false;    ///< its client does not want it to wait for its upstream's pause
+  bool key_refused : 1 = false;     ///< an upstream refused a key that it had
   bool adoptable : 1 = false;       ///< ran when the broker stopped; delayed until its worker names it
   JobText text;                     ///< the last: what it holds stands behind the job
 

@@ -39,6 +39,7 @@ struct Notice {
     upstream_opened,
     upstream_closed,
     key_spent,
+    key_back,
     upstream_word_bounded,
     changed_by_operator
   };
@@ -46,8 +47,8 @@ struct Notice {
   std::string worker{}, session{};
   std::size_t jobs = 0;       ///< that it holds or held, or may hold (worker_ready)
   std::string service{};      ///< whose upstream it is
-  std::int64_t retry_ms = 0;  ///< upstream_opened: when it is tried again
-  std::string key{}, code{};  ///< key_spent: its name, and how the upstream refused it
+  std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
+  std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: of `what`, and what counts

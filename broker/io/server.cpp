@@ -855,7 +855,11 @@ void Server::log_notices() {
                    {{"service", notice.service},
                     {"key", notice.key},
                     {"code", notice.code},
-                    {"do", "see to the account or the secret, then reload this broker (SIGHUP)"}});
+                    {"retry_ms", static_cast<long long>(notice.retry_ms)},
+                    {"do", "see to the account or the secret; SIGHUP has this broker try it at once"}});
+        break;
+      case core::Notice::Kind::key_back:
+        log::event(log::Level::info, "key.back", {{"service", notice.service}, {"key", notice.key}});
         break;
       case core::Notice::Kind::upstream_word_bounded:
         log::event(log::Level::warning, "upstream.word_bounded",

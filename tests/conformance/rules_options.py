@@ -110,9 +110,9 @@ def what_is_not_to_wait_is_refused_in_a_pause(room):
 
 
 @rule("Worker to broker: error", config=KEYS)
-def quota_takes_the_key_out(room):
-    """quota: the key is given to no job any more, and the job goes on with another at no cost; upstream_quota when none is
-    left."""
+def quota_lets_the_key_rest(room):
+    """quota: the key rests, and the job goes on with another at no cost; upstream_quota when that one refuses it too, and
+    that one does not rest; upstream_quota when none is left."""
     client, worker = room.client(), room.worker(2)
     first = room.running(worker, client, attempts_max=1)
     worker.hand_in(first, "error", **{"class": "quota"})
@@ -128,6 +128,10 @@ def quota_takes_the_key_out(room):
     worker.hand_in(second, "error", message="no money", **{"class": "quota"})
     answer = expect_error(client.get(), "upstream_quota", "no money")
     expect(answer.fields.get("attempts", 1), 1, "attempts")
+    third = room.running(worker, client)
+    expect(third.fields["key"], second.fields["key"], "the key of a job behind one that two keys refused")
+    worker.hand_in(third, "error", message="no money", **{"class": "quota"})
+    expect_error(client.get(), "upstream_quota", "no money")
     client.accepted(id=room.id("waits"))
     expect(client.status(room.id("waits")).get("blocked_by"), "budget pool keys", "blocked_by of a job that waits")
 

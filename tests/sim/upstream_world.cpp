@@ -378,9 +378,10 @@ void UpstreamWorld::offered(const wire::JobOffer& offer, bool durable, TimePoint
 void UpstreamWorld::check_key(const wire::JobOffer& offer, TimePoint decided_at) const {
   if (swarm_.lies > 0 || offer.key.empty()) return;
   const auto known = key_known_.find(std::string(offer.key));
-  if (known != key_known_.end() && known->second < decided_at)
+  if (known != key_known_.end() && known->second < decided_at &&
+      decided_at < known->second + core::Key::kRestMin)
     violated("job " + std::to_string(offer.job) + " was given key " + std::string(offer.key) +
-             ", which its upstream refused for good at " + seconds_of(known->second));
+             ", which rests since its upstream refused it at " + seconds_of(known->second));
 }
 
 void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& usage, bool key_refused,
@@ -389,7 +390,8 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
   // What is said of a call that was decided before the keys were read again is out of date.
-  if (key_refused && !call.what.key.empty() && call.decided_at > read_again_at_)
+  if (key_refused && !call.what.key.empty() && call.decided_at > read_again_at_ &&
+      told_a_key_.insert(lease.job).second)
     key_told_[{lease.job, lease.attempt}] = {call.what.key, now};
   if (call.known) return;
   call.told = usage;
@@ -398,7 +400,7 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
 
 void UpstreamWorld::acknowledged(wire::Lease lease) {
   if (const auto key = key_told_.extract({lease.job, lease.attempt}); !key.empty())
-    key_known_.insert(key.mapped());
+    key_known_.insert_or_assign(key.mapped().first, key.mapped().second);
   const auto place = call_of_.find({lease.job, lease.attempt});
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];

@@ -54,8 +54,8 @@ struct UpstreamVerdict {
 /// says
 ///   anew counts from then on. A bucket whose limit is changed is full.
 ///
-/// A key that the upstream refused for good is given to nobody once the broker has acknowledged that, until
-/// the configuration is read again.
+/// A key that the upstream refused is given to nobody once the broker has acknowledged that, for its first rest
+/// at least or until the configuration is read again; but the word of a job that two keys refused is not taken.
 class UpstreamWorld {
  public:
   UpstreamWorld(const Swarm& swarm, Random& random, Trace* trace);
@@ -148,6 +148,7 @@ class UpstreamWorld {
   std::map<std::string, core::TimePoint> dies_at_;  // keys
   std::map<std::pair<std::uint64_t, std::int64_t>, std::pair<std::string, core::TimePoint>> key_told_;
   std::map<std::string, core::TimePoint> key_known_;  // that it is refused, since when
+  std::set<std::uint64_t> told_a_key_;                // jobs that found a key refused
   core::TimePoint others_until_{}, read_again_at_{};
   std::map<std::string, wire::UpstreamLimits> said_before_;
   std::size_t refusals_ = 0;

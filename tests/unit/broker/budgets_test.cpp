@@ -500,27 +500,67 @@ TEST(Budgets, a_pool_eases_when_one_of_its_accounts_does_and_when_a_key_is_spent
   Reservation first = budgets.reserve(set, {}, kStart), second = budgets.reserve(set, {}, kStart);
   budgets.settle(first, std::nullopt, kStart);
   EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(1));
-  budgets.spend_key(second);
+  budgets.spend_key(second, true, kStart);
   EXPECT_THAT(budgets.take_eased(), testing::ElementsAre(1));
 }
 
-TEST(Budgets, a_spent_key_is_given_no_more_and_the_last_one_is_told) {
+TEST(Budgets, a_spent_key_rests_and_the_last_one_is_told) {
   Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
   const BudgetSet set = budgets.match("s", "", "", "");
   Reservation first = budgets.reserve(set, {}, kStart);
   EXPECT_EQ(budgets.key_of(first), "a");
-  EXPECT_TRUE(budgets.spend_key(first).key_left);
-  EXPECT_FALSE(budgets.spend_key(first).news) << "of two calls at once the second tells nothing new";
+  EXPECT_TRUE(budgets.spend_key(first, true, kStart).key_left);
+  EXPECT_FALSE(budgets.spend_key(first, true, kStart).news)
+      << "of two calls at once the second tells nothing new";
   Reservation second = budgets.reserve(set, {}, kStart);
   EXPECT_EQ(budgets.key_of(second), "b");
-  EXPECT_FALSE(budgets.spend_key(second).key_left);
+  EXPECT_FALSE(budgets.spend_key(second, false, kStart).news) << "its job has spent one already";
+  EXPECT_FALSE(budgets.spend_key(second, true, kStart).key_left);
   EXPECT_EQ(budgets.obstacle(set, {}, kStart).name(), "b keys");
-  EXPECT_EQ(when_affordable(budgets, set, kStart), kNever);
+  EXPECT_EQ(when_affordable(budgets, set, kStart), kStart + Key::kRestMin);
 
   // The operator has seen to it. What is said of a call that was made before is out of date.
   budgets.configure({budgets.all()[0].options}, kStart + seconds(1));
-  EXPECT_TRUE(budgets.spend_key(first).key_left);
+  EXPECT_TRUE(budgets.spend_key(first, true, kStart + seconds(1)).key_left);
   EXPECT_TRUE(affordable(budgets, set, kStart + seconds(1)));
+}
+
+TEST(Budgets, a_key_that_has_rested_is_tried_with_one_job) {
+  Budgets budgets = with_keys({key("a", 0, 0), key("b", 0, 0)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  Reservation first = budgets.reserve(set, {}, kStart);
+  budgets.spend_key(first, true, kStart);
+  budgets.settle(first, std::nullopt, kStart);
+
+  const TimePoint rested = kStart + Key::kRestMin;
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, {}, rested - milliseconds(1))), "b");
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, {.amounts = {}, .key_refused = true}, rested)), "b");
+  Reservation tries = budgets.reserve(set, {}, rested);
+  EXPECT_EQ(budgets.key_of(tries), "a") << "before those that are taken";
+  EXPECT_EQ(budgets.key_of(budgets.reserve(set, {}, rested)), "b") << "it is tried already";
+  EXPECT_EQ(budgets.spend_key(tries, false, rested).rest, 2 * Key::kRestMin) << "that was known";
+  budgets.settle(tries, std::nullopt, rested);
+
+  const TimePoint again = rested + 2 * Key::kRestMin;
+  tries = budgets.reserve(set, {}, again);
+  EXPECT_EQ(budgets.key_of(tries), "a");
+  budgets.settle(tries, std::nullopt, again);
+  tries = budgets.reserve(set, {}, again);
+  EXPECT_EQ(budgets.key_of(tries), "a") << "nobody knows how the first one ended";
+  EXPECT_TRUE(budgets.take_key(tries, false));
+  EXPECT_EQ(budgets.spend_key(tries, true, again).rest, 4 * Key::kRestMin) << "it was taken, and did nothing";
+  EXPECT_FALSE(budgets.take_key(first, true)) << "a call of before says nothing of it";
+  budgets.settle(tries, std::nullopt, again);
+
+  const TimePoint last = again + 4 * Key::kRestMin;
+  tries = budgets.reserve(set, {}, last);
+  EXPECT_TRUE(budgets.take_key(tries, true));
+  EXPECT_EQ(budgets.spend_key(tries, true, last).rest, Key::kRestMin) << "it has answered meanwhile";
+}
+
+TEST(Budgets, a_rest_is_bounded) {
+  Key key{.name = "k", .refusals = 100};
+  EXPECT_EQ(key.rest(), Key::kRestMax);
 }
 
 TEST(Budgets, what_changes_keeps_what_was_taken) {

@@ -27,17 +27,37 @@ TEST(StatusFailure, classes_follow_the_status) {
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::retry) << status;
   for (const long status : {498, 503, 529})
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::overloaded) << status;
-  for (const long status : {300, 302, 304, 400, 404, 413, 422, 451})
+  for (const long status : {300, 302, 304, 400, 401, 403, 404, 413, 422, 451})
     EXPECT_EQ(failure_of(status).error_class, ErrorClass::permanent) << status;
-  for (const long status : {401, 402, 403})
-    EXPECT_EQ(failure_of(status).error_class, ErrorClass::quota) << status;
+  EXPECT_EQ(failure_of(402).error_class, ErrorClass::quota);
   EXPECT_EQ(failure_of(429).error_class, ErrorClass::limited);
 }
 
 TEST(StatusFailure, the_code_names_the_status) {
   EXPECT_EQ(failure_of(503).code, "upstream_503");
-  EXPECT_EQ(failure_of(401).code, "upstream_auth");
-  EXPECT_EQ(failure_of(403).code, "upstream_auth");
+  EXPECT_EQ(failure_of(403).code, "upstream_403");
+}
+
+TEST(StatusFailure, a_key_is_refused_by_a_401_that_names_it) {
+  for (const std::string_view error : {R"({"error":{"code":"invalid_api_key"}})",
+                                       R"({"type":"error","error":{"type":"authentication_error"}})"}) {
+    const JobFailure failure = failure_of(401, error);
+    EXPECT_EQ(failure.error_class, ErrorClass::quota) << error;
+    EXPECT_EQ(failure.code, "upstream_auth") << error;
+    EXPECT_EQ(failure_of(403, error).error_class, ErrorClass::permanent) << error;
+  }
+  const JobFailure other = failure_of(401, R"({"error":{"code":"mismatched_organization"}})");
+  EXPECT_EQ(other.error_class, ErrorClass::permanent);
+  EXPECT_EQ(other.upstream_status, 401);
+}
+
+TEST(StatusFailure, a_403_is_about_the_request) {
+  for (const std::string_view error : {R"({"error":{"code":"model_not_found"}})",
+                                       R"({"type":"error","error":{"type":"permission_error"}})", ""}) {
+    const JobFailure failure = failure_of(403, error);
+    EXPECT_EQ(failure.error_class, ErrorClass::permanent) << error;
+    EXPECT_EQ(failure.upstream_status, 403) << error;
+  }
 }
 
 TEST(StatusFailure, the_message_says_what_the_upstream_said) {

@@ -17,6 +17,12 @@ bool is_quota_name(std::string_view name) {
          name.ends_with("_spend_limit_exceeded");
 }
 
+/// The codes and types that say that the key itself is not taken. A 401 without one of them, and a 403, may as
+/// well be about what was asked: a model, an organization, a prompt that a firewall dislikes.
+bool is_key_name(std::string_view name) {
+  return name == "invalid_api_key" || name == "authentication_error";
+}
+
 /// The number at the front of a text for people: 1200 of `1,200.`
 std::optional<std::int64_t> leading_number(std::string_view text) {
   std::int64_t value = 0;
@@ -99,8 +105,9 @@ Meaning meaning_of(long status, const BodyFacts& facts) {
   if (is_over_context(status, facts)) return {ErrorClass::permanent, "context_length_exceeded"};
   switch (status) {
     case 401:
-    case 403:
-      return {ErrorClass::quota, "upstream_auth"};
+      if (is_key_name(facts.error_code) || is_key_name(facts.error_type))
+        return {ErrorClass::quota, "upstream_auth"};
+      return {ErrorClass::permanent};
     case 402:
       return {ErrorClass::quota};
     case 408:
