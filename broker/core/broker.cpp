@@ -732,8 +732,7 @@ bool Broker::is_owed(const Stream& stream) const {
 
 /// What a job may have as owed: all but what is held for the top lane.
 Claim Broker::owed_claim_of(const Job& job) const {
-  return {
-      .amounts = job.expected().amounts(), .hold = hold_below_[1], .key_refused = job.key_refused};
+  return {.amounts = job.expected().amounts(), .hold = hold_below_[1], .key_refused = job.key_refused};
 }
 
 /// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves

@@ -272,9 +272,8 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   Job& job = *made;
   fill(job, *fields, request);
   if (!jobs_.try_index(job)) return unreadable("its id is taken");
-  job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(), [](const Attempt& one) {
-    return one.cause == name_of(ErrorClass::quota);
-  });
+  job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
+                                [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });
   keep_history(job);
   job.durable = true;
   job.body_stored = stored;

@@ -56,6 +56,7 @@ Verdict verdict_of(ErrorClass error_class, std::string_view code) {
     case ErrorClass::quota:
     case ErrorClass::permanent:
       return Verdict::refusal;
+    case ErrorClass::deadline:
     case ErrorClass::released:
       break;
   }
@@ -546,6 +547,8 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refus
     case ErrorClass::quota:
       if (!refused.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
       return requeue(job, Requeue::free, now, now);
+    case ErrorClass::deadline:
+      return expire(job, now);
     case ErrorClass::released:
       return requeue(job, Requeue::free, now + kReleasedPause, now);
     case ErrorClass::limited: {

@@ -42,9 +42,10 @@ Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) 
     return {
         .what = "waits because every key of budget " + in_quotes(blocker.substr(0, blocker.size() - 5)) +
                 " was refused by its upstream and rests, or is drained" +
-                    until(status, "; the next one is tried in ", "") + ".",
-            .help = "Add a key, or see to the accounts; SIGHUP has the broker try them at once, and lanemq limits "
-                    "shows them."};
+                until(status, "; the next one is tried in ", "") + ".",
+        .help =
+            "Add a key, or see to the accounts; SIGHUP has the broker try them at once, and lanemq limits "
+            "shows them."};
   const std::size_t space = blocker.rfind(' ');
   const std::string name = in_quotes(blocker.substr(0, space));
   const std::string limit = space == std::string_view::npos ? "limit" : printable(blocker.substr(space + 1));

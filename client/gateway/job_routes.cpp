@@ -24,9 +24,10 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kIdempotencyKeyBytesMax = 256;
 constexpr std::size_t kForwardedBytesMax = std::size_t{4} * 1024;  ///< of a path, or a header that goes on
-/// An SDK's own clock has run so much longer when the answer comes, so that it does not ask again.
-constexpr milliseconds kSdkMargin{1'000};
-constexpr milliseconds kSdkLeast{100};
+/// An SDK's own clock has run so much longer when the answer comes, so that it does not ask again: a part of
+/// what it waits, and no more than a second.
+constexpr int kSdkMarginPart = 10;
+constexpr milliseconds kSdkMarginMax{1'000};
 constexpr milliseconds kDrainRetryAfter{1'000};
 /// Who asks for the models starts up, or shows a list: neither waits for as long as a lane lets a job wait.
 constexpr milliseconds kModelsWaitMax{10'000};
@@ -143,7 +144,8 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
     const std::string* text = headers.find(name);
     const std::optional<double> seconds = text ? seconds_of(*text) : std::nullopt;
     if (!seconds) continue;
-    patience.sdk = std::max(milliseconds(static_cast<std::int64_t>(*seconds * 1000)) - kSdkMargin, kSdkLeast);
+    const milliseconds said(std::max<std::int64_t>(static_cast<std::int64_t>(*seconds * 1000), 1));
+    patience.sdk = said - std::min(said / kSdkMarginPart, kSdkMarginMax);
     break;
   }
   return patience;

@@ -371,6 +371,18 @@ def no_connection_counts_after_five(room):
 
 
 @rule("Failing upstreams")
+def own_deadlines_are_no_failures(room):
+    """deadline: never tried again, ends with deadline, and says nothing of the upstream."""
+    client, worker = room.client(), room.worker()
+    for _ in range(16):
+        worker.hand_in(room.running(worker, client, timeout_ms=60_000), "error", code="deadline", **{"class": "deadline"})
+        expect_error(client.get(), "deadline")
+    worker.jobs(0)
+    worker.echo(room.running(worker, client))
+    client.get("result")
+
+
+@rule("Failing upstreams")
 def answers_are_no_failures(room):
     """Every other outcome is an answer, and opens nothing: permanent, quota, limited."""
     client, worker = room.client(), room.worker()

@@ -118,6 +118,28 @@ class Pools(harness.Case):
         for secret in SECRETS.values():
             self.assertNotIn(secret, self.broker.stderr())
 
+    def test_what_one_client_asks_for_takes_nothing_from_others(self):
+        self.configure(self.key("k1"), self.key("k2"), self.key("k3"))
+        self.start()
+
+        def refused(model, count, code, **fields):
+            body = json.dumps({**json.loads(BODY), "model": model}).encode()
+            for _ in range(count):
+                self.client.submit("chat", body, client="noisy", **fields)
+            answers = [self.client.get() for _ in range(count)]
+            self.assertEqual({(answer.op, answer.fields.get("code")) for answer in answers}, {("error", code)})
+            return answers
+
+        # What the account may not use is no matter of its keys, and a job's own time is no matter of the upstream.
+        for answer in refused("m+status=403", 6, "upstream_rejected"):
+            self.assertEqual(answer.fields.get("upstream_status"), 403)
+        refused("m+delay=3000", 24, "deadline", timeout_ms=60)
+        self.submit(6, client="other")
+        self.answers(6)
+        self.assertEqual({key["state"] for key in self.room.stats()["keys"]["up"].values()}, {"active"})
+        self.assertNotIn("key.spent", self.broker.stderr())
+        self.assertNotIn("upstream.opened", self.broker.stderr())
+
     def test_a_key_that_the_upstream_refuses_costs_no_job(self):
         self.configure(self.key("k1"), self.key("k2"), self.key("k3"))
         self.start()

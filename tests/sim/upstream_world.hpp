@@ -54,8 +54,9 @@ struct UpstreamVerdict {
 /// says
 ///   anew counts from then on. A bucket whose limit is changed is full.
 ///
-/// A key that the upstream refused is given to nobody once the broker has acknowledged that, for its first rest
-/// at least or until the configuration is read again; but the word of a job that two keys refused is not taken.
+/// A key that the upstream refused is given to nobody once the broker has acknowledged that, for its first
+/// rest at least or until the configuration is read again; but the word of a job that two keys refused is not
+/// taken.
 class UpstreamWorld {
  public:
   UpstreamWorld(const Swarm& swarm, Random& random, Trace* trace);

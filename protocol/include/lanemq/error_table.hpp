@@ -66,6 +66,7 @@ bool is_refusal(ErrorCode code);
   X(quota, "the key is spent")                                                            \
   X(overloaded, "the upstream is short of capacity: try again later; costs an attempt")   \
   X(permanent, "never retried")                                                           \
+  X(deadline, "the job's own time was over; says nothing of the upstream")                \
   X(released, "handed back untouched; costs no attempt")
 
 /// How a worker's failure is to be taken.

@@ -62,7 +62,8 @@ TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_
        "lanes; there "
        "may be more in 2.0s.",
        "higher lane"},
-      {queued("budget api keys"), "Job j1 waits because every key of budget \"api\" was refused by its upstream and "
+      {queued("budget api keys"),
+       "Job j1 waits because every key of budget \"api\" was refused by its upstream and "
        "rests, or is drained.",
        "SIGHUP"},
       {queued("paused lane batch: disk is full"),

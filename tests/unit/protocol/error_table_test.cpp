@@ -36,8 +36,9 @@ TEST(ErrorTable, says_when_to_retry_where_waiting_helps) {
 }
 
 TEST(ErrorClasses, are_found_by_their_names) {
-  for (const ErrorClass each : {ErrorClass::retry, ErrorClass::limited, ErrorClass::quota,
-                                ErrorClass::overloaded, ErrorClass::permanent, ErrorClass::released})
+  for (const ErrorClass each :
+       {ErrorClass::retry, ErrorClass::limited, ErrorClass::quota, ErrorClass::overloaded,
+        ErrorClass::permanent, ErrorClass::deadline, ErrorClass::released})
     EXPECT_EQ(error_class(name_of(each)), each);
   EXPECT_EQ(error_class("fatal"), std::nullopt);
 }

@@ -174,7 +174,7 @@ TEST_F(HttpHandlerTest, nobody_there_costs_nothing) {
   EXPECT_EQ(outcome.report->usage->requests, 0);
 }
 
-TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
+TEST_F(HttpHandlerTest, a_job_whose_own_time_is_over_blames_no_upstream) {
   CannedUpstream upstream("");
   HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));
   JobCall job;
@@ -183,7 +183,9 @@ TEST_F(HttpHandlerTest, a_job_without_time_left_times_out) {
 
   handler.start(job, Completion(sink_, {1, 1}));
 
-  EXPECT_EQ(next().outcome.report->code, "timeout");
+  const JobOutcome outcome = next().outcome;
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::deadline);
+  EXPECT_EQ(outcome.report->code, "deadline");
 }
 
 TEST_F(HttpHandlerTest, a_burst_of_calls_is_begun_in_several_turns) {
@@ -335,7 +337,7 @@ TEST_F(HttpHandlerTest, an_upstream_that_repeats_the_secret_does_not_give_it_awa
   start(handler, {1, 1}, "question.", "job-1", "k1");
 
   const JobOutcome outcome = next().outcome;
-  EXPECT_EQ(outcome.report->error_class, ErrorClass::quota);
+  EXPECT_EQ(outcome.report->error_class, ErrorClass::permanent);
   EXPECT_EQ(outcome.report->message, "the upstream answered 401 [secret]: no such key [secret]");
   EXPECT_EQ(outcome.body.bytes(),
             R"({"error":{"message":"no such key [secret]","code":"sk\u002d12345678"}})");

@@ -183,7 +183,8 @@ class HttpClient::Engine {
     TimePoint token_due = TimePoint::max();  ///< when the next token is late
     TimePoint ends_by = TimePoint::max();    ///< the total time is over then
     std::optional<TimePoint> timer{};        ///< where it stands in timers_: not later than these two
-    bool token_late = false;
+    bool ends_with_job = false;              ///< that is the job's own time
+    bool token_late = false, job_over = false;
     std::array<char, CURL_ERROR_SIZE> error{};
   };
   using CallPtr = std::unique_ptr<Call>;
@@ -319,8 +320,11 @@ class HttpClient::Engine {
   void set_up_limits(Call& call) {
     const CallTimes& times = times_of(call);
     milliseconds timeout = times.total;
-    if (call.request->deadline)
-      timeout = std::min(timeout, std::chrono::ceil<milliseconds>(*call.request->deadline - Clock::now()));
+    if (call.request->deadline) {
+      const auto left = std::chrono::ceil<milliseconds>(*call.request->deadline - Clock::now());
+      call.ends_with_job = left <= timeout;
+      timeout = std::min(timeout, left);
+    }
     // Not libcurl's own timer, which it takes out and puts in again for each piece of an answer.
     call.ends_by = Clock::now() + timeout;
     look_at(call, call.ends_by);
@@ -484,6 +488,7 @@ class HttpClient::Engine {
         const auto lasted = std::chrono::duration_cast<milliseconds>(now - call.begun_at).count();
         std::snprintf(call.error.data(), call.error.size(), "ended after %lld ms",
                       static_cast<long long>(lasted));
+        call.job_over = call.ends_with_job;
         finish(call, CURLE_OPERATION_TIMEDOUT);
       } else if (call.token_due > now) {
         look_at(call, std::min(call.token_due, call.ends_by));
@@ -563,6 +568,7 @@ class HttpClient::Engine {
 
   /// Why there is no whole answer.
   JobFailure broken(const Call& call, CURLcode code) const {
+    if (call.job_over) return deadline_failure(call.was_sent, call.error.data());
     if (call.token_late) {
       const CallTimes& times = times_of(call);
       return call.request->reader->has_content() ? late_failure(LateToken::next, times.between_tokens)

@@ -17,8 +17,8 @@ bool is_quota_name(std::string_view name) {
          name.ends_with("_spend_limit_exceeded");
 }
 
-/// The codes and types that say that the key itself is not taken. A 401 without one of them, and a 403, may as
-/// well be about what was asked: a model, an organization, a prompt that a firewall dislikes.
+/// The codes and types that say that the key itself is not taken. A 401 without one of them, and a 403, may
+/// as well be about what was asked: a model, an organization, a prompt that a firewall dislikes.
 bool is_key_name(std::string_view name) {
   return name == "invalid_api_key" || name == "authentication_error";
 }
@@ -239,6 +239,17 @@ JobFailure late_failure(LateToken token, std::chrono::milliseconds limit) {
                     std::to_string(limit.count()) + " ms (" + (first ? "first" : "between") +
                     (first ? "_token_ms)" : "_tokens_ms)");
   failure.usage.emplace().requests = 1;
+  return failure;
+}
+
+JobFailure deadline_failure(bool was_sent, std::string_view detail) {
+  JobFailure failure;
+  failure.error_class = ErrorClass::deadline;
+  failure.code = "deadline";
+  failure.message = "the job's time was over before the upstream had answered: the call ";
+  failure.message += detail;
+  failure.usage.emplace().requests = was_sent ? 1 : 0;
+  if (!was_sent) failure.usage->input_tokens = failure.usage->output_tokens = 0;
   return failure;
 }
 

@@ -19,11 +19,11 @@ namespace lanemq::worker {
 /// `upstream_auth`, `request_over_limit`, `context_length_exceeded`), a message, when to come again and what
 /// is to be settled. The body is the caller's to add.
 ///
-/// Class `quota` is a key that is spent or that the upstream does not take: 402, a 401 whose code or type says
-/// so (`invalid_api_key`, `authentication_error`), and what the body's code or type calls spent
-/// (`insufficient_quota`, `billing_*`, `credit_*`, `*_spend_limit_exceeded`). Any other 401 and a 403 are about
-/// the request, as other 4xx are. The words of a text say nothing of keys: upstreams write "quota" of limits
-/// that are back within a minute.
+/// Class `quota` is a key that is spent or that the upstream does not take: 402, a 401 whose code or type
+/// says so (`invalid_api_key`, `authentication_error`), and what the body's code or type calls spent
+/// (`insufficient_quota`, `billing_*`, `credit_*`, `*_spend_limit_exceeded`). Any other 401 and a 403 are
+/// about the request, as other 4xx are. The words of a text say nothing of keys: upstreams write "quota" of
+/// limits that are back within a minute.
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
 
 /// The same for an error that came inside an answer that had begun well: `error` is its JSON, with `type`,
@@ -33,6 +33,9 @@ JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& he
 /// Which token of a stream did not come in time.
 enum class LateToken : unsigned char { first, next };
 JobFailure late_failure(LateToken token, std::chrono::milliseconds limit);
+
+/// The job's own time was over before the call was: that says nothing of the upstream. `detail`: for people.
+JobFailure deadline_failure(bool was_sent, std::string_view detail);
 
 /// How far a call came that ended without a whole response.
 struct TransportFacts {
