@@ -12,6 +12,7 @@ namespace {
 
 using json = nlohmann::ordered_json;  // as the providers order it
 using Retry = ErrorRow::Retry;
+using Fault = ErrorRow::Fault;
 
 constexpr std::size_t kMessageBytesMax = 2048;
 /// What is shown of an upstream's body that is not passed on as it is.
@@ -19,49 +20,62 @@ constexpr std::size_t kUpstreamBytesMax = std::size_t{4} * 1024;
 
 constexpr ErrorRow kRows[] = {
     // The broker's codes.
-    {"bad_request", 400, "invalid_request_error", "", 400, "invalid_request_error", Retry::no},
-    {"unauthorized", 401, "invalid_request_error", "invalid_api_key", 401, "authentication_error", Retry::no},
-    {"forbidden", 403, "permission_error", "", 403, "permission_error", Retry::no},
-    {"not_found", 404, "invalid_request_error", "not_found", 404, "not_found_error", Retry::no},
-    {"gone", 410, "invalid_request_error", "gone", 410, "not_found_error", Retry::no},
+    {"bad_request", 400, "invalid_request_error", "", 400, "invalid_request_error", Retry::no,
+     Fault::request},
+    {"unauthorized", 401, "invalid_request_error", "invalid_api_key", 401, "authentication_error", Retry::no,
+     Fault::request},
+    {"forbidden", 403, "permission_error", "", 403, "permission_error", Retry::no, Fault::request},
+    {"not_found", 404, "invalid_request_error", "not_found", 404, "not_found_error", Retry::no,
+     Fault::request},
+    {"gone", 410, "invalid_request_error", "gone", 410, "not_found_error", Retry::no, Fault::request},
     {"conflict", 409, "invalid_request_error", "idempotency_key_conflict", 409, "invalid_request_error",
-     Retry::no},
-    {"too_large", 413, "invalid_request_error", "too_large", 413, "request_too_large", Retry::no},
-    {"unsatisfiable", 422, "invalid_request_error", "unsatisfiable", 422, "invalid_request_error", Retry::no},
-    {"lane_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes},
-    {"client_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error",
-     Retry::in_higher_lanes},
-    {"bytes_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes},
-    {"cancelled", 499, "server_error", "cancelled", 499, "api_error", Retry::no},
-    {"internal", 500, "server_error", "internal", 500, "api_error", Retry::no},
-    {"upstream_rejected", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
-    {"upstream_failed", 502, "server_error", "upstream_error", 502, "api_error", Retry::no},
-    {"upstream_quota", 503, "insufficient_quota", "upstream_quota", 503, "api_error", Retry::no},
-    {"limited", 429, "rate_limit_exceeded", "upstream_limited", 529, "overloaded_error", Retry::yes},
-    {"worker_lost", 502, "server_error", "worker_lost", 502, "api_error", Retry::no},
-    {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes},
-    {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes},
-    {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes},
-    {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no},
-    {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no},
+     Retry::no, Fault::request},
+    {"too_large", 413, "invalid_request_error", "too_large", 413, "request_too_large", Retry::no,
+     Fault::request},
+    {"unsatisfiable", 422, "invalid_request_error", "unsatisfiable", 422, "invalid_request_error", Retry::no,
+     Fault::request},
+    {"lane_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes,
+     Fault::queue},
+    {"client_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes,
+     Fault::queue},
+    {"bytes_full", 429, "rate_limit_exceeded", "queue_full", 529, "overloaded_error", Retry::in_higher_lanes,
+     Fault::queue},
+    {"cancelled", 499, "server_error", "cancelled", 499, "api_error", Retry::no, Fault::queue},
+    {"internal", 500, "server_error", "internal", 500, "api_error", Retry::no, Fault::gateway},
+    {"upstream_rejected", 502, "server_error", "upstream_error", 502, "api_error", Retry::no,
+     Fault::upstream},
+    {"upstream_failed", 502, "server_error", "upstream_error", 502, "api_error", Retry::no, Fault::upstream},
+    {"upstream_quota", 503, "insufficient_quota", "upstream_quota", 503, "api_error", Retry::no,
+     Fault::upstream},
+    {"limited", 429, "rate_limit_exceeded", "upstream_limited", 529, "overloaded_error", Retry::yes,
+     Fault::upstream},
+    {"worker_lost", 502, "server_error", "worker_lost", 502, "api_error", Retry::no, Fault::queue},
+    {"draining", 503, "server_error", "draining", 529, "overloaded_error", Retry::yes, Fault::queue},
+    {"paused", 503, "server_error", "paused", 529, "overloaded_error", Retry::yes, Fault::queue},
+    {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes, Fault::queue},
+    {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no, Fault::request},
+    {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no, Fault::queue},
     // The gateway's own.
     {"method_not_allowed", 405, "invalid_request_error", "method_not_allowed", 405, "invalid_request_error",
-     Retry::no},
+     Retry::no, Fault::request},
     {"header_too_large", 431, "invalid_request_error", "header_too_large", 431, "invalid_request_error",
-     Retry::no},
+     Retry::no, Fault::request},
     {"target_too_long", 414, "invalid_request_error", "target_too_long", 414, "invalid_request_error",
-     Retry::no},
+     Retry::no, Fault::request},
     {"expectation_failed", 417, "invalid_request_error", "expectation_failed", 417, "invalid_request_error",
-     Retry::no},
+     Retry::no, Fault::request},
     {"not_implemented", 501, "invalid_request_error", "not_implemented", 501, "invalid_request_error",
-     Retry::no},
+     Retry::no, Fault::request},
     {"version_not_supported", 505, "invalid_request_error", "version_not_supported", 505,
-     "invalid_request_error", Retry::no},
-    {"model_not_found", 404, "invalid_request_error", "model_not_found", 404, "not_found_error", Retry::no},
-    {"caller_limit", 429, "rate_limit_exceeded", "rate_limit_exceeded", 429, "rate_limit_error", Retry::yes},
-    {"not_kept", 503, "server_error", "not_kept", 503, "api_error", Retry::no},
-    {"unavailable", 503, "server_error", "unavailable", 503, "api_error", Retry::yes},
-    {"gateway_full", 503, "server_error", "gateway_full", 529, "overloaded_error", Retry::yes},
+     "invalid_request_error", Retry::no, Fault::request},
+    {"model_not_found", 404, "invalid_request_error", "model_not_found", 404, "not_found_error", Retry::no,
+     Fault::request},
+    {"caller_limit", 429, "rate_limit_exceeded", "rate_limit_exceeded", 429, "rate_limit_error", Retry::yes,
+     Fault::request},
+    {"not_kept", 503, "server_error", "not_kept", 503, "api_error", Retry::no, Fault::gateway},
+    {"unavailable", 503, "server_error", "unavailable", 503, "api_error", Retry::yes, Fault::queue},
+    {"gateway_full", 503, "server_error", "gateway_full", 529, "overloaded_error", Retry::yes,
+     Fault::gateway},
 };
 
 /// Lanes whose callers do not wait for an answer: their SDKs shall not knock again at once.
@@ -124,9 +138,12 @@ std::string error_body(Api api, const ApiError& error, std::string_view request_
 }
 
 void add_retry_headers(const ApiError& error, Headers& headers) {
+  headers.set("x-lanemq-error", std::string(error.fault()));
   headers.set("x-should-retry", error.should_retry() ? "true" : "false");
-  if (!error.retry_after || !error.should_retry()) return;
-  const auto ms = std::max<std::int64_t>(error.retry_after->count(), 0);
+  // What is too long for SDKs is still said to people.
+  const bool is_late = error.retry_after && *error.retry_after >= kSdkWaitMax;
+  if (!error.retry_after || !(error.should_retry() || is_late)) return;
+  const auto ms = std::max<std::int64_t>(error.retry_after->count(), 1);
   headers.set("retry-after", std::to_string((ms + 999) / 1000));
   headers.set("retry-after-ms", std::to_string(ms));
 }
@@ -147,9 +164,24 @@ const ErrorRow& api_error_row(std::string_view name) {
 }
 
 bool ApiError::should_retry() const {
+  if (retry_after && *retry_after >= kSdkWaitMax) return false;
   const Retry retry = api_error_row(name).retry;
   if (retry != Retry::in_higher_lanes) return retry == Retry::yes;
   return std::find(std::begin(kPatientLanes), std::end(kPatientLanes), lane) == std::end(kPatientLanes);
+}
+
+std::string_view ApiError::fault() const {
+  switch (upstream_status ? Fault::upstream : api_error_row(name).fault) {
+    case Fault::request:
+      return "request";
+    case Fault::queue:
+      return "queue";
+    case Fault::upstream:
+      return "upstream";
+    case Fault::gateway:
+      break;
+  }
+  return "gateway";
 }
 
 ApiError api_error_of(const ClientError& error, const std::string& lane) {

@@ -18,6 +18,8 @@ namespace lanemq::gateway {
 /// How one kind of error is said in each API, and whether an SDK shall try again by itself.
 struct ErrorRow {
   enum class Retry : unsigned char { no, yes, in_higher_lanes };
+  /// Who is to look into it, as `x-lanemq-error` says.
+  enum class Fault : unsigned char { request, gateway, queue, upstream };
 
   std::string_view name;  ///< as on the broker's wire, or one of the gateway's own
   int openai_status;
@@ -25,6 +27,7 @@ struct ErrorRow {
   int anthropic_status;
   std::string_view anthropic_type;
   Retry retry;
+  Fault fault;
 };
 
 /// All rows: the broker's codes, then the gateway's own.
@@ -45,7 +48,13 @@ struct ApiError {
   Blob upstream_body{};
 
   bool should_retry() const;
+  /// request, gateway, queue or upstream.
+  std::string_view fault() const;
 };
+
+/// No SDK is told to come again by itself after as much: one asks before, in vain, another sleeps for
+/// whatever it is told.
+inline constexpr std::chrono::milliseconds kSdkWaitMax{60'000};
 
 /// What the broker or the client library said, as an API error.
 ApiError api_error_of(const ClientError& error, const std::string& lane);

@@ -2,18 +2,23 @@
 #include "client/gateway/flights.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <xxhash.h>
 
+#include "client/gateway/secret.hpp"
 #include "client/hex.hpp"
 #include "client/job_id.hpp"
+#include "json/cursor.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::size_t kIdDigits = 32;  ///< of the hash of an Idempotency-Key
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
 
@@ -30,6 +35,13 @@ bool is_final(const ClientError& error) {
   return error.code == "upstream_rejected" || error.code == "unsatisfiable" || error.code == "bad_request";
 }
 
+/// A job that asking again is worth.
+bool has_failed_for_now(const JobStatus& status) {
+  if (status.state == "cancelled" || status.state == "expired") return true;
+  return status.state == "failed" &&
+         !is_final({.code = unquoted_json(member_bytes(status.error_json, "code")).value_or("")});
+}
+
 }  // namespace
 
 std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body) {
@@ -37,7 +49,13 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
     void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
   };
   const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
+  static const std::uint64_t kSeed = [] {
+    const auto entropy = client::system_entropy();
+    std::uint64_t seed = 0;
+    std::memcpy(&seed, entropy.data(), sizeof seed);
+    return seed;
+  }();
+  XXH3_128bits_reset_withSeed(state.get(), kSeed);
   for (const std::string_view part : {caller, path, body}) {
     const std::uint64_t size = part.size();  // so that no border can be moved
     XXH3_128bits_update(state.get(), &size, sizeof size);
@@ -67,12 +85,44 @@ void Flight::start() {
     const milliseconds look_time = std::min(kLookTime, *plan_.first_content / 2);
     content_timer_->after(*plan_.first_content - look_time, [this, look_time] {
       content_timer_->after(look_time, [this] {
-        give_up("no content came within " + std::to_string(plan_.first_content->count()) +
-                " ms, which is all that the caller waits for");
+        give_up("deadline", "no content came within " + std::to_string(plan_.first_content->count()) +
+                                " ms, which is all that the caller waits for");
       });
       look();
     });
   }
+  plan_.idempotency_key.empty() ? submit_step() : find_generation();
+}
+
+/// The broker keeps jobs that failed, too, and would tell of them again; another gateway, or an earlier life
+/// of this one, may have left some. The first one of the key's that did not fail for now is meant.
+void Flight::find_generation() {
+  std::string id = base_id_;
+  if (looked_at_ > 0) id += "-" + std::to_string(looked_at_);
+  flights_.gateway_.broker.status(id, [weak = weak_from_this()](const Reply<JobStatus>& status) {
+    if (const std::shared_ptr<Flight> self = weak.lock()) self->on_known(status);
+  });
+}
+
+void Flight::on_known(const Reply<JobStatus>& status) {
+  if (over() || cancelled_) return;
+  const bool has_failed = status && has_failed_for_now(*status);
+  const bool is_known = status && status->state != "unknown";
+  if (has_failed && looked_at_ + 1 < plan_.steps.size()) {
+    ++looked_at_;
+    return find_generation();
+  }
+  // Its first steps failed, and then nothing more was tried.
+  if ((has_failed || (looked_at_ > 0 && !is_known)) && ++looks_ < Flights::kGenerationsMax) {
+    looked_at_ = 0;
+    base_id_ = flights_.id_of_key(plan_, ++generation_);
+    facts_.id = base_id_;
+    if (Flights::Claim* const claim = flights_.claim_of(*this)) claim->generation = generation_;
+    return find_generation();
+  }
+  if (is_known && (status->state == "succeeded" || status->state == "failed") &&
+      !std::exchange(facts_.replayed, true))
+    ++flights_.gateway_.metrics.replayed;
   submit_step();
 }
 
@@ -185,7 +235,7 @@ void Flight::forget_bytes() {
   chunks_.shrink_to_fit();
   if (!watchers_.empty()) return;
   const std::shared_ptr<Flight> self = shared_from_this();
-  give_up("nobody reads the stream");
+  give_up("deadline", "nobody reads the stream");
 }
 
 void Flight::on_end(std::size_t step, Answer answer) {
@@ -221,11 +271,11 @@ void Flight::go_on(const ClientError& why) {
   finish();
 }
 
-void Flight::give_up(const std::string& message) {
+void Flight::give_up(std::string code, const std::string& message) {
   if (over() || cancelled_) return;
   const std::shared_ptr<Flight> self = shared_from_this();
   cancel_job();
-  error_ = ClientError{.code = "deadline", .message = message, .id = facts_.id, .local = true};
+  error_ = ClientError{.code = std::move(code), .message = message, .id = facts_.id, .local = true};
   finish();
 }
 
@@ -369,6 +419,13 @@ std::shared_ptr<Flight> Flights::running_of(const JobPlan& plan) const {
   return flight && flight->joinable() ? flight : nullptr;
 }
 
+void Flights::end_waiting() {
+  const std::set<std::shared_ptr<Flight>> running = running_;
+  for (const std::shared_ptr<Flight>& flight : running)
+    if (flight->last_seq_ < 0 && !flight->watchers_.empty())
+      flight->give_up("unavailable", "the queue behind this gateway does not answer; try again");
+}
+
 bool Flights::resumes(const JobPlan& plan) const {
   const std::shared_ptr<Flight> flight = running_of(plan);
   return flight && flight->holds_place_;
@@ -403,11 +460,20 @@ tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
         .param = "idempotency-key"});
   const bool replayed = claim.done;
   if (replayed) ++gateway_.metrics.replayed;
-  const std::string id = "idem-" + fingerprint_of(plan.caller.name, "", plan.idempotency_key) +
-                         (claim.generation ? "-" + std::to_string(claim.generation) : std::string());
+  const std::string id = id_of_key(plan, claim.generation);
   Boarded boarded = board_new(std::move(plan), id, replayed);
+  boarded.flight->generation_ = claim.generation;
   claim.flight = boarded.flight;
   return boarded;
+}
+
+/// The same at every gateway, and made so that nobody finds another key that has it.
+std::string Flights::id_of_key(const JobPlan& plan, std::uint64_t generation) {
+  const std::string& caller = plan.caller.name;
+  const std::string id =
+      "idem-" +
+      sha256_hex(std::to_string(caller.size()) + " " + caller + plan.idempotency_key).substr(0, kIdDigits);
+  return generation == 0 ? id : id + ".g" + std::to_string(generation);
 }
 
 Flights::Boarded Flights::board_new(JobPlan plan, std::string id, bool replayed) {

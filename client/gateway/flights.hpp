@@ -31,6 +31,7 @@ struct JobPlan {
   std::string meta{};
   std::optional<wire::Cost> cost{};  ///< what is known of it beforehand
   Blob body{};
+  std::string path{};  ///< of the request
   bool stream = false;
   bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
   std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
@@ -104,6 +105,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
     std::int64_t taken = -1;
   };
 
+  void find_generation();
+  void on_known(const Reply<JobStatus>& status);
   void submit_step();
   void say_seen();
   void on_status(std::size_t step, const JobStatus& status);
@@ -111,7 +114,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void tell_chunk(std::int64_t seq, const Blob& bytes);
   void on_end(std::size_t step, Answer answer);
   void go_on(const ClientError& why);
-  void give_up(const std::string& message);
+  void give_up(std::string code, const std::string& message);
   void finish();
   void forget_bytes();
   bool may_have_grace() const;
@@ -127,7 +130,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   Flights& flights_;
   JobPlan plan_;
-  const std::string base_id_;
+  std::string base_id_;
+  std::uint64_t generation_ = 0;  ///< of an Idempotency-Key; see find_generation()
+  std::size_t looked_at_ = 0, looks_ = 0;
   JobFacts facts_;
   Loop::TimePoint started_;
   std::size_t step_ = 0;
@@ -161,6 +166,8 @@ class Flights {
   static constexpr std::size_t kKeptMax = 1'000;
   /// Flights that go on without anybody for the caller's next try.
   static constexpr std::size_t kInGraceMax = 1'000;
+  /// Failed jobs of one Idempotency-Key that are looked at for one that goes on, or has an answer.
+  static constexpr std::size_t kGenerationsMax = 100;
   static constexpr std::size_t kIdempotencyKeysMax = 100'000;
 
   Flights(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
@@ -171,6 +178,9 @@ class Flights {
     bool is_new = false;
   };
   tl::expected<Boarded, ApiError> board(JobPlan plan);
+  /// The broker is away: ends the calls whose callers have had nothing yet. What streams goes on when it is
+  /// back.
+  void end_waiting();
   /// Whether board() would join a call that nobody waits for.
   bool resumes(const JobPlan& plan) const;
 
@@ -187,6 +197,7 @@ class Flights {
   };
 
   tl::expected<Boarded, ApiError> board_by_key(JobPlan plan);
+  static std::string id_of_key(const JobPlan& plan, std::uint64_t generation);
   Boarded board_new(JobPlan plan, std::string id, bool replayed);
   void drop_old_claims();
   Claim* claim_of(const Flight& flight);
@@ -212,7 +223,8 @@ class Flights {
   std::size_t in_grace_ = 0;
 };
 
-/// What tells two requests apart: of caller, method, path and body.
+/// What tells two requests apart: of caller, method, path and body. Another one in each process, so that
+/// nobody can make two that are taken for one.
 std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body);
 
 }  // namespace lanemq::gateway

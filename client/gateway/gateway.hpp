@@ -38,6 +38,8 @@ struct Gateway {
   bool draining = false;       ///< new work is refused
   /// The broker has been silent for so long that nobody should wait for it who cannot.
   std::function<bool()> broker_is_away = [] { return false; };
+  /// Called again and again while it is.
+  std::function<void()> on_broker_away = [] {};
 };
 
 /// Why the caller may not reach a stored response by its id; nothing where it may.

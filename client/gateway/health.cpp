@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/gateway/batches/batch_service.hpp"
+#include "client/gateway/not_served.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -26,6 +27,9 @@ Health::Health(Gateway& gateway, const HttpServer& server)
     : gateway_(gateway), server_(server), timer_(gateway.loop.timer()), began_(gateway.loop.now()) {}
 
 void Health::add_routes(Router& router) {
+  router.add("GET", "/", [](const HttpRequest& request, const ResponderPtr& responder) {
+    responder->answer(text_answer(200, welcome(request)));
+  });
   router.add("GET", "/healthz", [](const HttpRequest&, const ResponderPtr& responder) {
     responder->answer(text_answer(200, "ok\n"));
   });
@@ -48,6 +52,7 @@ void Health::watch() {
       if (pong) answered_ = gateway_.loop.now();
     });
   }
+  if (broker_is_away()) gateway_.on_broker_away();
   timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
 }
 

@@ -47,6 +47,11 @@ bool climbs(const HttpRequest& request) {
   });
 }
 
+/// What is no text comes in one piece, whatever its body says.
+bool can_stream(std::string_view path) {
+  return path != "/v1/embeddings" && !path.ends_with("/count_tokens");
+}
+
 std::optional<double> seconds_of(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -104,6 +109,12 @@ ApiError draining() {
   return {.name = "draining",
           .message = "this gateway is stopping and takes no work; try again",
           .retry_after = kDrainRetryAfter};
+}
+
+ApiError unavailable() {
+  return {.name = "unavailable",
+          .message = "the queue behind this gateway does not answer; try again",
+          .retry_after = kUnavailableRetryAfter};
 }
 
 std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier) {
@@ -192,6 +203,7 @@ tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, 
   if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
   caller->api = api;
   if (gateway_.draining) return tl::unexpected(refusal_of(*caller, head, draining()));
+  if (gateway_.broker_is_away()) return tl::unexpected(refusal_of(*caller, head, unavailable()));
   std::string_view lane = head.headers.get("x-lanemq-lane");
   if (lane.empty()) lane = head.headers.get("x-priority");
   const auto chosen =
@@ -217,6 +229,7 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   const auto refuse = [&](const ApiError& error) { responder->answer(refusal_of(caller, request, error)); };
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
+  if (gateway_.broker_is_away()) return refuse(unavailable());
   if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now(), flights_.resumes(*plan))) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);
@@ -282,7 +295,10 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const tl::expected<CallerPatience, ApiError> patience = patience_of(request.headers);
   if (!patience) return tl::unexpected(patience.error());
 
-  JobPlan plan{.caller = caller, .lane = std::move(*lane), .stream = fields.stream};
+  JobPlan plan{.caller = caller,
+               .lane = std::move(*lane),
+               .path = request.path,
+               .stream = fields.stream && can_stream(request.path)};
   const std::string& service =
       caller.api == Api::openai ? settings.openai_service : settings.anthropic_service;
   if (!(route && !route->steps.front().service.empty()) && !caller.may_use_service(service))
@@ -323,13 +339,6 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   if (gateway_.settings.models.empty()) {
-    if (gateway_.broker_is_away())
-      return responder->answer(
-          refusal(gateway_, request,
-                  {.name = "unavailable",
-                   .message = "the broker at " + gateway_.settings.broker +
-                              " does not answer, and no models are configured here; try again",
-                   .retry_after = kUnavailableRetryAfter}));
     tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body);
     if (const std::string& id = request.param("id"); !id.empty() && !caller->may_use_model(id))
       plan = tl::unexpected(no_such_model(id));

@@ -22,6 +22,8 @@ class JobRoutes {
   void add_to(Router& router);
   /// What the callers' keys allow; for other routes that take work from them.
   CallerLimits& limits() { return limits_; }
+  /// The broker is away: tells who waits for content.
+  void end_waiting() { flights_.end_waiting(); }
 
  private:
   enum class Takes : unsigned char { body_with_model, body_with_optional_model, no_body };
@@ -42,6 +44,8 @@ class JobRoutes {
 
 /// Why a gateway that stops takes no work.
 ApiError draining();
+/// Why nothing is asked of a broker that does not answer.
+ApiError unavailable();
 
 /// Whether the body's `service_tier` reaches the upstream, which bills by it.
 enum class ServiceTier : unsigned char { stays, goes_on };

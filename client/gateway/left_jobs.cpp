@@ -260,27 +260,21 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   Loop::TimePoint said_at_, since_, asked_at_{};  ///< since_: of the state
 };
 
-/// What waits for the broker's answer.
-struct Waiting {
-  HttpRequest request{};
-  ResponderPtr responder{};
-};
-
 /// A callback of the client that has what is needed to answer, but for the body.
 template <class Value, class Then>
-auto answering(HttpRequest request, ResponderPtr responder, Then then) {
+auto answering(LeftWaiting& all, HttpRequest request, ResponderPtr responder, Then then) {
   request.body = {};
-  return [waiting = Waiting{std::move(request), std::move(responder)},
-          then = std::move(then)](const Value& value) { then(waiting, value); };
+  return [waiting = all.add({std::move(request), std::move(responder)}),
+          then = std::move(then)](const Value& value) { then(*waiting, value); };
 }
 
-void answer_with(const Waiting& waiting, int status, std::string document) {
+void answer_with(const LeftWaiting::One& waiting, int status, std::string document) {
   HttpAnswer answer = json_answer(status, std::move(document));
   add_request_id(Api::openai, request_id_of(waiting.request), answer.headers);
   waiting.responder->answer(std::move(answer));
 }
 
-void refuse(const Waiting& waiting, const std::string& id, const ClientError& error) {
+void refuse(const LeftWaiting::One& waiting, const std::string& id, const ClientError& error) {
   // The broker knows the job by another id than the caller.
   const std::optional<ErrorCode> code = error.known_code();
   if (code == ErrorCode::not_found || code == ErrorCode::gone)
@@ -412,6 +406,23 @@ std::string job_document(std::string_view id, const ClientError& error) {
   return text + "}}";
 }
 
+std::shared_ptr<const LeftWaiting::One> LeftWaiting::add(One one) {
+  if (waiting_.size() >= sweep_at_) {
+    std::erase_if(waiting_, [](const auto& item) { return item.expired(); });
+    sweep_at_ = std::max(kSweepLeast, 2 * waiting_.size());
+  }
+  auto held = std::make_shared<const One>(std::move(one));
+  waiting_.push_back(held);
+  return held;
+}
+
+/// What the broker says later finds that the caller has been told already.
+void LeftWaiting::end_all() {
+  for (const std::weak_ptr<const One>& item : std::exchange(waiting_, {}))
+    if (const std::shared_ptr<const One> one = item.lock())
+      one->responder->answer(error_for(one->request, unavailable()));
+}
+
 void LeftJobRoutes::add_to(Router& router) {
   const auto add = [&](const char* method, const char* pattern,
                        void (LeftJobRoutes::*serve)(const HttpRequest&, const ResponderPtr&)) {
@@ -433,6 +444,7 @@ tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& he
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
   if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
   if (gateway_.draining) return tl::unexpected(refusal(gateway_, head, draining()));
+  if (gateway_.broker_is_away()) return tl::unexpected(refusal(gateway_, head, unavailable()));
   if (const std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
     return tl::unexpected(refusal(gateway_, head, *over));
@@ -443,6 +455,7 @@ tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& he
 void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
+  if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   if (gateway_.draining) return responder->answer(refusal(gateway_, request, draining()));
   auto job = read_left_job(gateway_.settings, *caller, request);
   if (!job) return responder->answer(refusal(gateway_, request, job.error()));
@@ -473,8 +486,8 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   gateway_.broker.leave(
       std::move(job->request), body,
       answering<Reply<JobAccepted>>(
-          request, responder,
-          [this, id, delayed, counts, tokens, who = *caller](const Waiting& waiting,
+          waiting_, request, responder,
+          [this, id, delayed, counts, tokens, who = *caller](const LeftWaiting::One& waiting,
                                                              const Reply<JobAccepted>& accepted) {
             if (counts && accepted && !accepted->duplicate) {
               watch_.follow(who, broker_id(who, id), tokens);
@@ -494,6 +507,7 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
 void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
+  if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   milliseconds wait{0};
   if (const std::string text = request.query_param("wait_ms"); !text.empty()) {
     std::int64_t ms = -1;
@@ -507,24 +521,27 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
   const std::string& id = request.param("id");
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
-      answering<FetchAnswer>(request, responder, [id](const Waiting& waiting, const FetchAnswer& answer) {
-        if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
-        std::string document =
-            answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
-                   : job_document(id, answer.error());
-        answer_with(waiting, 200, std::move(document));
-      }));
+      answering<FetchAnswer>(
+          waiting_, request, responder, [id](const LeftWaiting::One& waiting, const FetchAnswer& answer) {
+            if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
+            std::string document =
+                answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
+                       : job_document(id, answer.error());
+            answer_with(waiting, 200, std::move(document));
+          }));
 }
 
 void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
+  if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   const std::string& id = request.param("id");
   const std::string at_broker = broker_id(*caller, id);
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
       answering<FetchAnswer>(
-          request, responder, [this, id, at_broker](const Waiting& waiting, const FetchAnswer& first) {
+          waiting_, request, responder,
+          [this, id, at_broker](const LeftWaiting::One& waiting, const FetchAnswer& first) {
             if (!first && !is_end_of_job(first.error())) return refuse(waiting, id, first.error());
             Headers headers{{"content-type", "text/event-stream"},
                             {"cache-control", "no-cache"},
@@ -538,19 +555,20 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
 void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& responder) {
   const std::optional<Caller> caller = admitted(gateway_, request, *responder);
   if (!caller) return;
+  if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   const std::string& id = request.param("id");
-  gateway_.broker.cancel(
-      broker_id(*caller, id),
-      answering<Reply<JobStatus>>(
-          request, responder, [id](const Waiting& waiting, const Reply<JobStatus>& status) {
-            if (!status) return refuse(waiting, id, status.error());
-            if (status->state == "unknown")
-              return waiting.responder->answer(
-                  error_for(waiting.request,
-                            {.name = "not_found",
-                             .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
-            answer_with(waiting, 200, job_document(id, *status));
-          }));
+  gateway_.broker.cancel(broker_id(*caller, id),
+                         answering<Reply<JobStatus>>(
+                             waiting_, request, responder,
+                             [id](const LeftWaiting::One& waiting, const Reply<JobStatus>& status) {
+                               if (!status) return refuse(waiting, id, status.error());
+                               if (status->state == "unknown")
+                                 return waiting.responder->answer(error_for(
+                                     waiting.request, {.name = "not_found",
+                                                       .message = "there is no job \"" + printable(id, 64) +
+                                                                  "\", or not any more"}));
+                               answer_with(waiting, 200, job_document(id, *status));
+                             }));
 }
 
 }  // namespace lanemq::gateway

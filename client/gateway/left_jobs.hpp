@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -38,6 +40,24 @@ std::string job_document(std::string_view id, const ClientError& error);
 /// Whether an error is how a job ended, and not why nothing is known of it.
 bool is_end_of_job(const ClientError& error);
 
+/// Who waits for the broker's word on a job.
+class LeftWaiting {
+ public:
+  struct One {
+    HttpRequest request{};
+    ResponderPtr responder{};
+  };
+  /// Waits for as long as the result is held.
+  std::shared_ptr<const One> add(One one);
+  /// Tells all that the broker is away.
+  void end_all();
+
+ private:
+  static constexpr std::size_t kSweepLeast = 64;
+  std::vector<std::weak_ptr<const One>> waiting_;  ///< at most twice as many as wait
+  std::size_t sweep_at_ = kSweepLeast;
+};
+
 /// `/v1/jobs`: work that nobody waits for on a connection. Jobs are the broker's: nothing of them is kept
 /// here, and any gateway of the same broker answers for them. A caller sees its own alone: at the broker
 /// their ids begin with a hash of the caller's name.
@@ -49,6 +69,8 @@ class LeftJobRoutes {
       : gateway_(gateway), limits_(limits), watch_(gateway, limits) {}
 
   void add_to(Router& router);
+  /// The broker is away: tells who waits for its word. Streams of events go on.
+  void end_waiting() { waiting_.end_all(); }
 
  private:
   tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head);
@@ -60,6 +82,7 @@ class LeftJobRoutes {
   Gateway& gateway_;
   CallerLimits& limits_;
   LeftWatch watch_;
+  LeftWaiting waiting_;
 };
 
 }  // namespace lanemq::gateway

@@ -16,6 +16,7 @@
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/left_jobs.hpp"
+#include "client/gateway/not_served.hpp"
 #include "client/gateway/settings.hpp"
 #include "log/log.hpp"
 
@@ -62,8 +63,14 @@ std::string_view error_name(Refusal refusal) {
   return "internal";
 }
 
-ApiError error_of(Refusal kind, std::string_view detail) {
+std::string hint_of(Refusal kind, const Router& router, const HttpRequest& request) {
+  const bool is_astray = kind == Refusal::not_found || kind == Refusal::method_not_allowed;
+  return is_astray ? hint_for(router, request) : std::string();
+}
+
+ApiError error_of(Refusal kind, std::string_view detail, const std::string& hint) {
   ApiError error{.name = std::string(error_name(kind)), .message = std::string(detail)};
+  if (!hint.empty()) error.message += "; " + hint;
   if (kind == Refusal::out_of_memory) error.retry_after = std::chrono::seconds(1);
   return error;
 }
@@ -165,8 +172,9 @@ int run(Settings settings, const Reload::Read& read) {
                 {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
   Gateway* served_by = nullptr;
   HttpServer server(server_options, router,
-                    [&served_by](Refusal kind, const HttpRequest& request, std::string_view detail) {
-                      return refusal(*served_by, request, error_of(kind, detail));
+                    [&served_by, &router](Refusal kind, const HttpRequest& request, std::string_view detail) {
+                      return refusal(*served_by, request,
+                                     error_of(kind, detail, hint_of(kind, router, request)));
                     });
   BrokerDrive drive(server,
                     {.endpoint = settings.broker,
@@ -186,6 +194,10 @@ int run(Settings settings, const Reload::Read& read) {
   job_routes.add_to(router);
   LeftJobRoutes left_job_routes(gateway, job_routes.limits());
   left_job_routes.add_to(router);
+  gateway.on_broker_away = [&] {
+    job_routes.end_waiting();
+    left_job_routes.end_waiting();
+  };
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, job_routes.limits(), why_no_batches);
   if (batches) health.watch_batches(*batches);

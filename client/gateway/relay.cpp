@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/gateway/keep_alive.hpp"
+#include "client/gateway/whole_answer.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -119,8 +120,28 @@ void Relay::on_done(const JobDone& done) {
     return over();
   }
   written_at_ = gateway_.loop.now();
+  if (done.chunks == 0 && done.body.bytes().starts_with('{')) return on_whole(done.body);
   if (!begun_) begin();
   if (!done.body.empty()) responder_->write(done.body);
+  responder_->end();
+  over();
+}
+
+/// The upstream has no streams, or not of this.
+void Relay::on_whole(const Blob& body) {
+  const std::optional<std::string> events = events_of_whole(flight_->plan().path, body.bytes());
+  if (!events && !begun_) {
+    Headers head = headers();
+    head.set("content-type", "application/json");
+    responder_->answer({.status = 200, .headers = std::move(head), .body = body.owned()});
+    return over();
+  }
+  if (!begun_) begin();
+  const ApiError error{.name = "upstream_failed",
+                       .message = "the upstream answered in one piece that is no stream",
+                       .upstream_status = 200,
+                       .upstream_body = body};
+  responder_->write(blob_of(events ? *events : error_event(caller_.api, error, request_id_)));
   responder_->end();
   over();
 }
@@ -128,10 +149,11 @@ void Relay::on_done(const JobDone& done) {
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
   ApiError api_error = api_error_of(error, flight_->facts().lane);
-  if (error.code == "deadline" && flight_->plan().repeatable) {
-    api_error.name = "unavailable";
-    api_error.retry_after = kUnavailableRetryAfter;
-  }
+  // A time that was over without a word of the broker tells of it, and not of the queue.
+  const auto heard = gateway_.broker.counters().heard;
+  const bool is_silent = error.local && error.code == "deadline" && !(heard && *heard >= arrived_);
+  if (is_silent || (error.code == "deadline" && flight_->plan().repeatable)) api_error.name = "unavailable";
+  if (api_error.name == "unavailable") api_error.retry_after = kUnavailableRetryAfter;
   if (begun_) {
     responder_->write(blob_of(error_event(caller_.api, api_error, request_id_)));
     responder_->end();

@@ -2,8 +2,10 @@
 """The HTTP front door: gateway, broker, worker and the strict upstream, and callers that speak HTTP by hand."""
 
 import contextlib
+import gzip
 import hashlib
 import http.client
+import http.server
 import json
 import os
 import random
@@ -11,6 +13,7 @@ import re
 import signal
 import socket
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -167,7 +170,7 @@ class Answers(GatewayCase):
                 expected = self.directly("POST", path, body, headers)
                 got = self.ask("POST", path, body, headers)
                 # Pings are the gateway's own affair: it makes them where they are needed.
-                self.assertEqual((got.status, got.body), (200, expected.body.replace(PING, b"")))
+                self.assertEqual((got.status, got.body), (200, expected.body))
                 self.assertEqual(got.headers["content-type"].split(";")[0], expected.headers["content-type"].split(";")[0])
 
     def test_every_reply_says_what_became_of_it(self):
@@ -324,6 +327,29 @@ class Streams(GatewayCase):
 
 
 class BrokerAway(GatewayCase):
+    def test_who_waits_and_who_comes_is_told_within_seconds(self):
+        waiting = [self.send(CHAT, chat("x+hold")), self.send(CHAT, chat("x+hold", stream=True))]
+        self.when_running(2)
+        left = self.ask("POST", "/v1/jobs", json.dumps({"service": "none", "body": {}}))
+        fetching = self.raw()
+        fetching.sendall(f"GET /v1/jobs/{left.json()['id']}?wait_ms=60000 HTTP/1.1\r\nhost: gateway\r\n"
+                         f"authorization: Bearer {CALLER_KEY}\r\n\r\n".encode())
+        self.room.stats()
+        self.room.broker.kill()
+        began = time.monotonic()
+        for connection in (*waiting, fetching):
+            answer = self.answer_of(connection)
+            self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "unavailable"), answer.body)
+            self.assertEqual((answer.headers["x-should-retry"], answer.headers["x-lanemq-error"]), ("true", "queue"))
+        self.assertLess(time.monotonic() - began, 5 + harness.PATIENCE / 4)
+        began = time.monotonic()
+        for method, path, body in (("POST", CHAT, chat()), ("POST", MESSAGES, messages()), ("GET", "/v1/models", None),
+                                   ("POST", "/v1/jobs", '{"service": "openai", "body": {}}'), ("GET", "/v1/jobs/x", None),
+                                   ("GET", "/v1/jobs/x/events", None), ("DELETE", "/v1/jobs/x", None)):
+            answer = self.ask(method, path, body, {"x-lanemq-timeout-ms": "60000"})
+            self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"), (path, answer.body))
+        self.assertLess(time.monotonic() - began, harness.PATIENCE / 4)
+
     def test_models_are_answered_in_time_with_when_to_ask_again(self):
         self.assertEqual(self.ask("GET", "/v1/models").status, 200)
         self.room.broker.kill()
@@ -761,6 +787,30 @@ class AskedAgain(GatewayCase):
         again = self.ask("POST", CHAT, body, {"idempotency-key": "k"})
         self.assertEqual((again.status, again.headers.get("idempotency-replayed")), (200, None))
 
+    def another_gateway(self):
+        other = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0",
+            "--config", os.path.join(self.folder, "gateway.toml"), "--state", tempfile.mkdtemp(dir=self.folder)))
+        return self.ready(other)
+
+    def test_a_key_is_one_at_every_gateway_and_its_failures_are_brought_back_by_none(self):
+        failing, key = chat("x+status=500+first=3"), {"idempotency-key": "flaky"}
+        failed = self.ask("POST", CHAT, failing, key)
+        self.assertEqual((failed.status, failed.headers["x-lanemq-error"]), (502, "upstream"), failed.body)
+        other = self.another_gateway()
+        anew = self.ask("POST", CHAT, failing, key, base=other)
+        self.assertEqual((anew.status, anew.headers.get("idempotency-replayed")), (200, None), anew.body)
+        # The first one has not seen that: it finds out.
+        calls = len(self.when_called(4))
+        for base in (self.base, other, self.another_gateway()):
+            again = self.ask("POST", CHAT, failing, key, base=base)
+            self.assertEqual((again.status, again.body, again.headers["idempotency-replayed"]), (200, anew.body, "true"))
+        # What the upstream says of the request itself is its answer, wherever it is asked for.
+        refused = {self.ask("POST", CHAT, chat("x+status=400"), {"idempotency-key": "no"}, base=base).status
+                   for base in (self.base, other)}
+        self.assertEqual(refused, {400})
+        self.assertEqual(len(self.when_called(calls + 1)), calls + 1)
+
     def test_an_sdk_that_asks_again_joins_the_job_that_runs(self):
         for stream in (False, True):
             model = f"x-{stream}+hold"
@@ -986,6 +1036,119 @@ class Ends(GatewayCase):
         self.room.broker.kill()
         harness.wait_until(lambda: self.ask("GET", "/readyz").status == 503, "the broker's silence")
         self.assertEqual(self.ask("GET", "/healthz").status, 200)
+
+
+class OddUpstream(harness.Case):
+    """An upstream that answers as the test says, whatever it is asked."""
+
+    def setUp(self):
+        super().setUp()
+        case = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("content-length") or 0))
+                case.answer(self)
+
+            do_GET = do_POST
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f"http://127.0.0.1:{server.server_port}"
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", f"openai=openai:{url}/v1",
+            "--service", f"anthropic=anthropic:{url}", env={**os.environ, "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.room.broker.clients,
+                                                  "--listen", "127.0.0.1:0"))
+        self.base = gateway.line().removeprefix("ready ")
+
+    def say(self, handler, status, body, **headers):
+        handler.send_response(status)
+        for name, value in {"content_type": "application/json", **headers}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def ask(self, method, path, body=None):
+        url = urllib.parse.urlsplit(self.base)
+        with contextlib.closing(http.client.HTTPConnection(url.hostname, url.port, timeout=harness.PATIENCE)) as connection:
+            connection.request(method, path, body)
+            return Answer(connection.getresponse())
+
+    def test_a_stream_that_comes_in_one_piece_is_a_stream(self):
+        whole = {"id": "x", "object": "chat.completion", "content": [{"type": "text", "text": "whole"}], "stop_reason": "end_turn",
+                 "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "whole"}}]}
+        self.answer = lambda handler: self.say(handler, 200, json.dumps(whole).encode())
+        for path, body, last in ((CHAT, chat(stream=True), b"data: [DONE]\n\n"),
+                                 (MESSAGES, messages(stream=True), b'event: message_stop\ndata: {"type":"message_stop"}\n\n')):
+            answer = self.ask("POST", path, body)
+            self.assertEqual((answer.status, answer.headers["content-type"]), (200, "text/event-stream; charset=utf-8"))
+            self.assertIn(b"whole", answer.body)
+            self.assertTrue(answer.body.endswith(last), answer.body)
+        # What has no stream is what it is.
+        whole = {"data": []}
+        answer = self.ask("POST", "/v1/embeddings", json.dumps({"model": "e", "input": "x", "stream": True}))
+        self.assertEqual((answer.headers["content-type"], answer.json()), ("application/json", whole))
+        answer = self.ask("POST", CHAT, chat(stream=True))
+        self.assertEqual((answer.headers["content-type"], answer.json()), ("application/json", whole))
+
+    def test_what_is_read_again_streams(self):
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def events(handler):
+            handler.send_response(200)
+            handler.send_header("content-type", "text/event-stream")
+            handler.send_header("connection", "close")
+            handler.end_headers()
+            handler.wfile.write(b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"a"}\n\n')
+            go_on.wait(harness.PATIENCE)
+            handler.wfile.write(b'event: response.completed\ndata: {"type":"response.completed","response":{"id":"r"}}\n\n')
+            handler.close_connection = True
+
+        self.answer = events
+        url = urllib.parse.urlsplit(self.base)
+        with socket.create_connection((url.hostname, url.port), timeout=harness.PATIENCE) as connection:
+            connection.sendall(b"GET /v1/responses/r?stream=true HTTP/1.1\r\nhost: gateway\r\n\r\n")
+            seen = b""
+            while b'"delta":"a"' not in seen:  # the rest waits for this
+                self.assertTrue(piece := connection.recv(65536), seen)
+                seen += piece
+            go_on.set()
+            while b"response.completed" not in seen:
+                self.assertTrue(piece := connection.recv(65536), seen)
+                seen += piece
+
+    def test_odd_bodies_are_read_or_refused(self):
+        plain = json.dumps({"ok": True}).encode()
+        self.answer = lambda handler: self.say(handler, 200, gzip.compress(plain), content_encoding="gzip")
+        self.assertEqual(self.ask("POST", CHAT, chat()).body, plain)
+        self.answer = lambda handler: self.say(handler, 400, b'{"error":{"message":"' + b"A" * 3_000_000 + b'"}}')
+        large = self.ask("POST", CHAT, chat())
+        self.assertEqual((large.status, large.headers["x-lanemq-error"]), (400, "upstream"))
+        self.assertIn("left out", large.json()["error"]["message"])
+        self.answer = lambda handler: self.say(handler, 200, b"")
+        empty = self.ask("POST", CHAT, chat())
+        self.assertEqual((empty.status, empty.headers["x-lanemq-error"]), (502, "upstream"), empty.body)
+        self.assertIn("empty body", empty.json()["error"]["message"])
+
+    def test_who_is_astray_is_told_the_way(self):
+        self.answer = lambda handler: self.say(handler, 200, b"{}")
+        for path, status, words in (("/", 200, "base_url = http://"), ("/chat/completions", 404, "ends in /v1"),
+                                    ("/v1/v1/messages", 404, "has no /v1"), ("/v1/moderations", 404, "moderations are not served"),
+                                    ("/v1/chat/completions", 405, "stored chat completions"), ("/v2/x", 404, "there is nothing at")):
+            answer = self.ask("GET", path)
+            self.assertEqual((answer.status, words in answer.body.decode()), (status, True), answer.body)
 
 
 class Usage(unittest.TestCase):

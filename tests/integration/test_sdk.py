@@ -40,6 +40,11 @@ lanes = ["low", "batch"]
 name = "limited"
 sha256 = "{limited}"
 requests_per_minute = 1
+
+[[key]]
+name = "indebted"
+sha256 = "{indebted}"
+tokens_per_minute = 10
 """
 
 
@@ -130,7 +135,7 @@ class Gateway(Sdk):
         # No service is given up for what the tests make it do wrong.
         self.room.start_broker("--set", "breaker=false")
         url, upstream = self.start_all(keys=KEYS.format(
-            caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited")))
+            caller=sha256("sk-caller"), bulk=sha256("sk-bulk"), limited=sha256("sk-limited"), indebted=sha256("sk-indebted")))
         self.run_all([*FILES, "gateway.test.mjs"], url, upstream, "gateway")
         self.check_log()
 

@@ -215,3 +215,21 @@ test("a batch of messages", async () => {
     assert.equal(result.message.usage.output_tokens, 5);
   }
 });
+
+test("an SDK whose key is in debt for long hears so at once", async () => {
+  const began = Date.now();
+  const spend = openaiWith({ apiKey: "sk-indebted" });
+  await spend.chat.completions.create({ model: model("tokens=400"), messages, max_tokens: 400 });
+  for (const ask of [
+    () => spend.chat.completions.create({ model: model(), messages }),
+    () => anthropicWith({ apiKey: "sk-indebted" }).messages.create({ model: model(), max_tokens, messages }),
+  ]) {
+    await assert.rejects(ask, (error) => {
+      assert.equal(error.status, 429);
+      assert.equal(error.headers.get("x-should-retry"), "false");
+      assert.ok(Number(error.headers.get("retry-after")) >= 60);
+      return true;
+    });
+  }
+  assert.ok(Date.now() - began < 10_000);
+});

@@ -47,6 +47,35 @@ TEST(ApiErrors, have_the_shape_of_each_api) {
       "message":"model is missing"},"request_id":"req_1"})"));
 }
 
+TEST(ApiErrors, never_have_an_sdk_wait_for_long_or_not_at_all) {
+  ApiError error{.name = "caller_limit", .message = "over", .retry_after = kSdkWaitMax};
+  const HttpAnswer late = error_answer(Api::anthropic, error);
+  error.retry_after = kSdkWaitMax - milliseconds(1);
+  const HttpAnswer soon = error_answer(Api::anthropic, error);
+  error.retry_after = milliseconds(0);
+  const HttpAnswer now = error_answer(Api::anthropic, error);
+
+  EXPECT_EQ(late.headers.get("x-should-retry"), "false");
+  EXPECT_EQ(late.headers.get("retry-after"), "60");
+  EXPECT_EQ(soon.headers.get("x-should-retry"), "true");
+  EXPECT_EQ(now.headers.get("retry-after-ms"), "1");
+  EXPECT_EQ(now.headers.get("retry-after"), "1");
+}
+
+TEST(ApiErrors, say_whose_fault_it_is) {
+  const auto fault = [](const ApiError& error) {
+    return std::string(error_answer(Api::openai, error).headers.get("x-lanemq-error"));
+  };
+  EXPECT_EQ(fault({.name = "unauthorized", .message = "x"}), "request");
+  EXPECT_EQ(fault({.name = "lane_full", .message = "x"}), "queue");
+  EXPECT_EQ(fault({.name = "gateway_full", .message = "x"}), "gateway");
+  EXPECT_EQ(fault({.name = "upstream_rejected",
+                   .message = "x",
+                   .upstream_status = 401,
+                   .upstream_body = blob_of("{}")}),
+            "upstream");
+}
+
 TEST(ApiErrors, tell_sdks_when_to_ask_again_and_when_not) {
   ApiError full{.name = "lane_full", .message = "full", .lane = "normal", .retry_after = milliseconds(1500)};
 

@@ -234,13 +234,14 @@ TEST_F(ModelHandlerTest, what_the_upstream_is_told_is_the_jobs_model_and_no_tier
   EXPECT_EQ(sent_body(), R"({"model": "m", "n":1.0})");
 }
 
-TEST_F(ModelHandlerTest, a_stream_of_anthropic_goes_back_without_its_pings) {
+TEST_F(ModelHandlerTest, a_stream_of_anthropic_goes_back_with_its_pings) {
   const JobOutcome::Report report = ask_events(
       kAnthropicApi,
       join({kMessageStart, kBlockStart, kPing, kDelta, kPing, kDelta, kMessageDelta, kMessageStop}));
 
   EXPECT_TRUE(outcome_->succeeded());
-  EXPECT_EQ(streamed(), join({kMessageStart, kBlockStart, kDelta, kDelta, kMessageDelta, kMessageStop}));
+  EXPECT_EQ(streamed(),
+            join({kMessageStart, kBlockStart, kPing, kDelta, kPing, kDelta, kMessageDelta, kMessageStop}));
   EXPECT_EQ(report.usage->input_tokens, 11);
   EXPECT_EQ(report.usage->cached_tokens, 5);
   EXPECT_EQ(report.usage->output_tokens, 15);
@@ -248,6 +249,64 @@ TEST_F(ModelHandlerTest, a_stream_of_anthropic_goes_back_without_its_pings) {
   EXPECT_TRUE(requests_[0].starts_with("POST /v1/messages HTTP/1.1\r\n")) << requests_[0];
   EXPECT_NE(requests_[0].find("anthropic-version: 2023-06-01\r\n"), std::string::npos);
   EXPECT_EQ(sent_body(), R"({"model":"m","stream":true})");
+}
+
+TEST_F(ModelHandlerTest, what_is_read_again_streams_where_the_job_says_so) {
+  const std::string events = join({"event: response.completed\ndata: {\"type\":\"response.completed\"}\n\n"});
+  const auto get = [&](ScriptedUpstream::Script script) {
+    return ask(kOpenaiApi, std::move(script),
+               {.body = "", .meta = meta_of({{"method", "GET"}, {"path", "/responses/r?stream=true"}})});
+  };
+  get([&](const ScriptedUpstream::Connection& caller) {
+    caller.begin_events();
+    caller.send(events);
+  });
+  EXPECT_EQ(streamed(), events);
+
+  outcome_.reset();
+  get([](const ScriptedUpstream::Connection& caller) { caller.answer("200 OK", "{}"); });
+  EXPECT_EQ(outcome_->body.bytes(), "{}");
+}
+
+TEST_F(ModelHandlerTest, a_success_without_a_body_is_a_failure) {
+  const auto answered = [&](std::string head) {
+    outcome_.reset();
+    ask(kOpenaiApi, [&](const ScriptedUpstream::Connection& caller) { caller.answer(head, ""); },
+        {.body = R"({"model":"m"})", .stream = false});
+  };
+  answered("200 OK");
+  ASSERT_FALSE(outcome_->succeeded());
+  EXPECT_EQ(outcome_->report->code, "bad_reply");
+  EXPECT_EQ(*outcome_->report->error_class, ErrorClass::retry);
+}
+
+TEST_F(ModelHandlerTest, what_is_compressed_unasked_is_read) {
+  // gzip of "{}"
+  const std::string gzip(
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\xae\x05\x00\x43\xbf\xa6\xa3\x02\x00\x00\x00", 22);
+  ask(kOpenaiApi,
+      [&](const ScriptedUpstream::Connection& caller) {
+        caller.answer("200 OK\r\nContent-Encoding: gzip\r\nContent-Type: application/json", gzip);
+      },
+      {.body = R"({"model":"m"})", .stream = false});
+
+  EXPECT_TRUE(outcome_->succeeded());
+  EXPECT_EQ(outcome_->body.bytes(), "{}");
+}
+
+TEST_F(ModelHandlerTest, an_error_that_is_too_long_becomes_json_that_is_whole) {
+  const std::string error = R"({"error":{"message":")" + std::string(3'000, 'x') + "\"}}";
+  ask(kOpenaiApi,
+      [&](const ScriptedUpstream::Connection& caller) {
+        caller.answer("400 Bad Request\r\nContent-Type: application/json", error);
+      },
+      {.body = R"({"model":"m"})", .stream = false});
+
+  ASSERT_FALSE(outcome_->succeeded());
+  const std::string_view body = outcome_->body.bytes();
+  EXPECT_TRUE(body.starts_with(R"({"type":"error","error":{)")) << body;
+  EXPECT_TRUE(body.ends_with("}}")) << body;
+  EXPECT_NE(body.find("left out"), std::string_view::npos);
 }
 
 TEST_F(ModelHandlerTest, an_opening_waits_for_the_first_content_and_goes_with_it) {
@@ -266,7 +325,7 @@ TEST_F(ModelHandlerTest, an_opening_waits_for_the_first_content_and_goes_with_it
       << "nothing is to come before there is content";
   go_on.set_value();
 
-  EXPECT_EQ(received(1), join({kMessageStart, kBlockStart, kDelta}));
+  EXPECT_EQ(received(1), join({kMessageStart, kBlockStart, kPing, kDelta}));
   EXPECT_EQ(pieces_.size(), 1u);
   served->cancel(kLease);
   EXPECT_EQ(outcome().report->code, "cancelled");

@@ -43,7 +43,7 @@ EventFacts read_anthropic_event(const SseEvent& event) {
     return facts;
   }
   if (type == "ping") {
-    facts.kind = EventKind::noise;
+    facts.kind = EventKind::opening;  // goes on where it stands: it tells who reads that there is life
   } else if (type == "message_start") {
     facts.kind = EventKind::opening;
     facts.usage = member_of(member_of(event.data, "message"), "usage");

@@ -18,6 +18,7 @@
 
 #include <lanemq/version.hpp>
 
+#include "json/members.hpp"
 #include "worker/handlers/http/upstream_body.hpp"
 #include "worker/handlers/http/upstream_failure.hpp"
 #include "worker/handlers/http/upstream_headers.hpp"
@@ -29,6 +30,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 /// Of an error's body; what comes behind is read and forgotten.
+constexpr long kNoContent = 204;
 constexpr std::size_t kErrorBodyMax = std::size_t{1024} * 1024;
 /// Set aside at once for an answer that tells its length.
 constexpr std::size_t kReserveMax = std::size_t{1024} * 1024;
@@ -170,6 +172,7 @@ class HttpClient::Engine {
     bool leads = false;       ///< it went ahead alone, to see whether the target can be reached
     bool was_sent = false;    ///< the upstream may have seen the request
     bool over_limit = false;
+    bool error_cut = false;  ///< the body of an error is not whole
     std::string url;
     std::vector<curl_slist> lines;  ///< the request's own headers, in front of those of its service
     UpstreamHeaders headers;
@@ -286,6 +289,9 @@ class HttpClient::Engine {
     curl_easy_setopt(easy, CURLOPT_PRIVATE, &call);
     curl_easy_setopt(easy, CURLOPT_URL, call.url.c_str());
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, header_list(call));
+    // Nothing else is asked for; where an upstream encodes its answer all the same, libcurl reads it, within
+    // the bound of what it is then.
+    curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "identity");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, user_agent_.c_str());
     if (request.method == HttpMethod::post) {
       curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -378,6 +384,7 @@ class HttpClient::Engine {
     if (*call.reads) return call.engine->read_answer({data, size}, call);
     if (call.status < 200 || call.status > 299) {
       const std::size_t limit = std::min(kErrorBodyMax, call.request->answer_bytes_max);
+      call.error_cut |= call.answer.size() + size > limit;
       call.answer.append(data, std::min(size, limit - std::min(limit, call.answer.size())));
       return size;
     }
@@ -542,7 +549,10 @@ class HttpClient::Engine {
     if (code != CURLE_OK) return fail(call, broken(call, code));
     auto bytes = std::make_shared<const std::string>(std::move(call.answer));
     const Blob body = bytes->empty() ? Blob() : Blob::own(bytes, *bytes);
-    if (call.status >= 200 && call.status <= 299) {
+    if (call.status >= 200 && call.status <= 299 && body.empty() && request.answers_json &&
+        call.status != kNoContent) {
+      fail(call, empty_reply_failure(call.status));
+    } else if (call.status >= 200 && call.status <= 299) {
       wire::Usage usage;
       if (request.takes_no_tokens)
         usage.input_tokens = usage.output_tokens = 0;
@@ -552,9 +562,18 @@ class HttpClient::Engine {
       request.done.success(body, usage, call.headers.limits());
     } else {
       JobFailure failure = status_failure(call.status, call.headers, body.bytes());
-      failure.body = body;
+      failure.body = call.error_cut && request.answers_json ? left_out_body(failure) : body;
       fail(call, std::move(failure));
     }
+  }
+
+  /// In place of an error that was cut off: JSON that the SDKs of both APIs read.
+  static Blob left_out_body(const JobFailure& failure) {
+    return Blob::copy(R"({"type":"error","error":{"type":"upstream_error","message":)" +
+                      json_text(failure.message +
+                                " (the rest of the upstream's error is left out: it has over " +
+                                std::to_string(kErrorBodyMax) + " bytes)") +
+                      R"(,"param":null,"code":null}})");
   }
 
   void conclude_reading(Call& call, CURLcode code) {

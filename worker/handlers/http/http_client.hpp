@@ -50,6 +50,7 @@ struct HttpCall {
   wire::Lease lease;
   Blob body;                     ///< of a post
   bool takes_no_tokens = false;  ///< no model reads or writes for it, whatever the answer says
+  bool answers_json = false;     ///< a success without a body is a failure `bad_reply`
   std::optional<CallTimes> times{};
   std::optional<TimePoint> deadline;
   std::size_t answer_bytes_max = 0;        ///< of an answer that is collected

@@ -230,6 +230,15 @@ JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& he
   return failure_of(status_of(facts), headers, facts, facts.error_message);
 }
 
+JobFailure empty_reply_failure(long status) {
+  JobFailure failure{
+      .error_class = ErrorClass::retry,
+      .code = "bad_reply",
+      .message = "the upstream answered with status " + std::to_string(status) + " and an empty body"};
+  failure.usage.emplace().requests = 1;
+  return failure;
+}
+
 JobFailure late_failure(LateToken token, std::chrono::milliseconds limit) {
   JobFailure failure;
   const bool first = token == LateToken::first;

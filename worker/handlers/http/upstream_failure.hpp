@@ -30,6 +30,9 @@ JobFailure status_failure(long status, const UpstreamHeaders& headers, std::stri
 /// `code` and `message`. Its status is the one that such an error has elsewhere: 529 of `overloaded_error`.
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers);
 
+/// A success without a body, where there has to be one.
+JobFailure empty_reply_failure(long status);
+
 /// Which token of a stream did not come in time.
 enum class LateToken : unsigned char { first, next };
 JobFailure late_failure(LateToken token, std::chrono::milliseconds limit);

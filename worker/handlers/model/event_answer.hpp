@@ -15,7 +15,7 @@ namespace lanemq::worker {
 
 /// A model's answer that comes as a stream of events: whole events go on, byte for byte.
 ///
-/// Pings and comments stay here, as does what was asked for on our own account (the usage). Events before the
+/// Comments stay here, as does what was asked for on our own account (the usage). Events before the
 /// first content are held back and go with it, so that a call that fails before it can be made again unseen.
 /// An answer is complete with its last event ([DONE], message_stop, response.completed); one that ends
 /// without it is a failure `stream_broken`, and an error event is the failure that it names. An event over

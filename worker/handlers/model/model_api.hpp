@@ -10,8 +10,8 @@ namespace lanemq::worker {
 
 /// What an event of a stream is to whoever waits for the answer.
 enum class EventKind : unsigned char {
-  noise,    ///< a ping: nothing to pass on
-  opening,  ///< a role, an empty block: nothing that a reader would see
+  noise,    ///< nothing to pass on
+  opening,  ///< a role, an empty block, a ping: nothing that a reader would see
   content,
   last,   ///< passed on, and all was said
   error,  ///< the upstream failed

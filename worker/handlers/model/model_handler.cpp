@@ -61,7 +61,8 @@ void ModelHandler::start(const JobCall& job, Completion done) {
     body = Blob::own(text, *text);
   }
   std::unique_ptr<AnswerReader> reader;
-  if (edited.streams)
+  // What is read again streams where the job says so: the upstream tells by its head whether it does.
+  if (edited.streams || (method == HttpMethod::get && job.stream))
     reader =
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
                                                                  .strips_usage = edited.usage_added,
@@ -75,6 +76,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
                  .lease = job.lease,
                  .body = std::move(body),
                  .takes_no_tokens = free,
+                 .answers_json = true,
                  .times = times_.of(job.lane),
                  .deadline = job.deadline,
                  .answer_bytes_max = job.answer_bytes_max,
