@@ -25,6 +25,15 @@ bool is_header_name(std::string_view name) {
   });
 }
 
+std::string name_of_header(const std::string& line);
+
+/// Whether a header of that name has nothing but secrets to tell.
+bool is_for_secrets(const std::string& name) {
+  static constexpr std::string_view kNames[] = {"authorization", "proxy-authorization", "x-api-key",
+                                                "api-key",       "x-goog-api-key",      "cookie"};
+  return std::find(std::begin(kNames), std::end(kNames), name_of_header(name)) != std::end(kNames);
+}
+
 /// Throws UsageError, which begins with `use`.
 std::string read_secret_of(const std::string& use, const std::string& source,
                            const Environment& environment) try {
@@ -115,6 +124,12 @@ ServiceSecrets::Header ServiceSecrets::parse_header(const std::string& line) {
     if (!is_clean(word)) throw UsageError(use + ": its value holds control characters");
   }
   if (header.words.empty()) throw UsageError(use + ": its value is empty");
+  const bool shows_secret = std::any_of(header.words.begin(), header.words.end(),
+                                        [](const Word& word) { return word.is_key || word.secret; });
+  if (!shows_secret && is_for_secrets(header.name))
+    throw UsageError(use +
+                     ": write what is secret of it as env:VARIABLE, file:PATH or credential:NAME; others see "
+                     "what stands here, with ps for one");
   return header;
 }
 

@@ -35,8 +35,9 @@ void say_error(const ClientError& error) {
   if (!error.id.empty()) sentence += " (job " + printable(error.id) + ")";
   if (error.retry_after) sentence += "; try again in " + short_duration(*error.retry_after);
   say(sentence);
-  const std::string_view body = error.body.bytes();
-  if (body.empty()) return;
+  if (error.body.empty()) return;
+  const std::string body =
+      error_is_terminal() ? harmless(error.body.bytes()) : std::string(error.body.bytes());
   std::fwrite(body.data(), 1, body.size(), stderr);
   if (!body.ends_with('\n')) std::fputc('\n', stderr);
 }

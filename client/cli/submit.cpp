@@ -53,7 +53,7 @@ std::optional<std::string> body_of(const std::string& given) {
 }
 
 int put_body(std::string_view body) {
-  if (!put(body)) return kExitFailed;
+  if (!(output_is_terminal() ? put(harmless(body)) : put(body))) return kExitFailed;
   if (output_is_terminal() && !body.empty() && !body.ends_with('\n')) put("\n");
   return kExitDone;
 }
@@ -134,7 +134,7 @@ class Printing {
   bool print(std::string_view bytes) {
     if (bytes.empty()) return true;
     ends_line_ = bytes.ends_with('\n');
-    return put(bytes);
+    return output_is_terminal() ? put(harmless(bytes)) : put(bytes);
   }
 
   std::mutex mutex_;

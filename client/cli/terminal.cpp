@@ -94,6 +94,26 @@ std::size_t error_columns() {
   return 80;
 }
 
+std::string harmless(std::string_view data) {
+  std::string text;
+  text.reserve(data.size());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const auto c = static_cast<unsigned char>(data[i]);
+    const auto next = i + 1 < data.size() ? static_cast<unsigned char>(data[i + 1]) : 0;
+    const bool is_c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // in UTF-8
+    if ((c >= 0x20 && c != 0x7F && !is_c1) || c == '\n' || c == '\t') {
+      text += data[i];
+      continue;
+    }
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x",
+                  is_c1 ? static_cast<unsigned>(next) : static_cast<unsigned>(c));
+    text += escaped;
+    if (is_c1) ++i;
+  }
+  return text;
+}
+
 bool put(std::string_view data) {
   while (!data.empty()) {
     const ssize_t wrote = ::write(STDOUT_FILENO, data.data(), data.size());

@@ -26,6 +26,10 @@ std::size_t error_columns();
 /// Writes data to the standard output; false: it cannot be written to, and the reason was said.
 bool put(std::string_view data);
 
+/// What an upstream said, for a terminal: nothing of it moves the cursor or changes a title. Line ends and
+/// tabs stay.
+std::string harmless(std::string_view data);
+
 /// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process. Whoever
 /// waits looks at that now and then, or watches signal_descriptor(). Called at most once, before there are
 /// threads that signals may come to; those of a Client are none.

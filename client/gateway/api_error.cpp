@@ -187,6 +187,8 @@ std::string_view ApiError::fault() const {
 ApiError api_error_of(const ClientError& error, const std::string& lane) {
   ApiError result{.name = error.code, .message = error.message, .lane = lane};
   if (!error.limiter.empty()) result.message += " (limited by " + error.limiter + ")";
+  if (error.code == "deadline" && error.attempts > 0)
+    result.message += " (attempts before: " + std::to_string(error.attempts) + ")";
   result.retry_after = error.retry_after;
   result.upstream_status = error.upstream_status;
   result.upstream_body = error.body;

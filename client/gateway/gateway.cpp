@@ -79,6 +79,16 @@ std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& c
                   .param = std::string(param)};
 }
 
+std::optional<ApiError> why_not_forwarded(const Headers& headers) {
+  for (const std::string_view name : kForwardedHeaders)
+    if (headers.get(name).size() > kForwardedHeaderBytesMax)
+      return ApiError{.name = "bad_request",
+                      .message = std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
+                                 " bytes, which is all that goes on to an upstream",
+                      .param = std::string(name)};
+  return std::nullopt;
+}
+
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder) {
   tl::expected<Caller, ApiError> caller = gateway.access.caller_of(request);
   if (caller) return std::move(*caller);

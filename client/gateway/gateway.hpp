@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <lanemq/loop_client.hpp>
 
@@ -45,6 +46,13 @@ struct Gateway {
 /// Why the caller may not reach a stored response by its id; nothing where it may.
 std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
                                          std::string_view param);
+
+/// The headers that go on to an upstream.
+inline constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta",
+                                                         "openai-beta"};
+/// Why they do not: the worker takes none that is longer.
+inline constexpr std::size_t kForwardedHeaderBytesMax = 1'024;
+std::optional<ApiError> why_not_forwarded(const Headers& headers);
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder);

@@ -33,7 +33,6 @@ constexpr milliseconds kDrainRetryAfter{1'000};
 constexpr milliseconds kModelsWaitMax{10'000};
 
 constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
-constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
 
 ApiError bad_request(std::string message, std::string param = {}) {
   return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
@@ -256,6 +255,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   } else {
     fields.stream = request.query_param("stream") == "true";
   }
+  if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return tl::unexpected(*error);
   if (climbs(request)) return tl::unexpected(bad_request("the path must not contain . or .. as a name"));
   if (request.path.size() + request.query.size() > kForwardedBytesMax)
     return tl::unexpected(bad_request("the path has over " + std::to_string(kForwardedBytesMax) + " bytes"));

@@ -443,6 +443,8 @@ void LeftJobRoutes::add_to(Router& router) {
 tl::expected<std::string, HttpAnswer> LeftJobRoutes::admit(const HttpRequest& head) {
   const tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
   if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
+  if (const std::optional<ApiError> error = why_not_forwarded(head.headers))
+    return tl::unexpected(refusal(gateway_, head, *error));
   if (gateway_.draining) return tl::unexpected(refusal(gateway_, head, draining()));
   if (gateway_.broker_is_away()) return tl::unexpected(refusal(gateway_, head, unavailable()));
   if (const std::optional<ApiError> over = limits_.why_not(*caller, gateway_.loop.now())) {

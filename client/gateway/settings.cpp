@@ -41,6 +41,19 @@ void apply_listen(Settings& settings, const std::string& text) {
   settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : number(port, 0, 65535));
 }
 
+constexpr std::size_t kUrlBytesMax = 512;
+
+std::string base_url(std::string text) {
+  const bool is_url = text.starts_with("http://") || text.starts_with("https://");
+  const bool fits = text.size() <= kUrlBytesMax &&
+                    std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  if (!text.empty() && !(is_url && fits))
+    throw UsageError("must be a URL like https://ai.example.com, not \"" + printable(text, 64) + '"');
+  while (text.ends_with('/'))
+    text.pop_back();
+  return text;
+}
+
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 40;
 
 constexpr ProgramText kProgram{
@@ -80,6 +93,10 @@ constexpr Option<Settings> kOptions[] = {
      "an SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's next try; 0: "
      "it is cancelled at once",
      [](Settings& s, const std::string& v) { s.retry_grace = duration(v, 0); }},
+    {"public_url", "URL", "",
+     "how callers reach this gateway: what links to the results of batches begin with; without it they are "
+     "paths, which SDKs take, too",
+     [](Settings& s, const std::string& v) { s.public_url = base_url(v); }},
     {"forward_service_tier", "true|false", "false",
      "pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise",
      [](Settings& s, const std::string& v) { s.forward_service_tier = yes_or_no(v); }},

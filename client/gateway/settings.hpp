@@ -43,6 +43,7 @@ struct Settings {
   /// An SDK's job that is not streamed goes on so long without a caller: its timeout is over, and it asks
   /// again.
   std::chrono::milliseconds retry_grace{1'500};
+  std::string public_url{};  ///< how callers reach this gateway: what links begin with; empty: with nothing
   bool forward_service_tier = false;  ///< of callers whose key does not say
 
   BatchSettings batches{};

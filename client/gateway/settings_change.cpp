@@ -35,6 +35,7 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   running.idempotency_retain = wanted.idempotency_retain;
   running.detach = wanted.detach;
   running.retry_grace = wanted.retry_grace;
+  running.public_url = wanted.public_url;
   running.forward_service_tier = wanted.forward_service_tier;
   running.keys = wanted.keys;
   running.models = wanted.models;

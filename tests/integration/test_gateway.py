@@ -326,6 +326,16 @@ class Streams(GatewayCase):
         self.assertEqual(b"".join(pieces).replace(b": ka\n", b""), self.directly("POST", CHAT, body).body)
 
 
+class ForwardedHeaders(GatewayCase):
+    def test_one_that_is_too_long_is_refused_first(self):
+        for path, body in ((MESSAGES, messages()), ("/v1/messages/batches", '{"requests": []}'),
+                           ("/v1/jobs", json.dumps({"request": {"endpoint": MESSAGES, "body": json.loads(messages())}}))):
+            for size, status in ((1024, None), (1025, 400)):
+                answer = self.ask("POST", path, body, {**VERSION, "anthropic-beta": "b" * size})
+                told = answer.status == 400 and b"anthropic-beta has over 1024 bytes" in answer.body
+                self.assertEqual(told, status == 400, (path, size, answer.body))
+
+
 class BrokerAway(GatewayCase):
     def test_who_waits_and_who_comes_is_told_within_seconds(self):
         waiting = [self.send(CHAT, chat("x+hold")), self.send(CHAT, chat("x+hold", stream=True))]

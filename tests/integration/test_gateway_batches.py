@@ -138,7 +138,7 @@ class Batches(BatchCase):
         harness.wait_until(over, "the end of the batch", pause=0.02)
 
         self.assertEqual(self.ended["request_counts"], {"processing": 0, "succeeded": 19, "errored": 1, "canceled": 0, "expired": 0})
-        self.assertEqual(self.ended["results_url"], f"{self.base}{path}/results")
+        self.assertEqual(self.ended["results_url"], path + "/results")
         results = [json.loads(row) for row in self.ask("GET", path + "/results", headers=VERSION).body.splitlines()]
         self.assertEqual([row["custom_id"] for row in results], [request["custom_id"] for request in requests])
         self.assertEqual(results[0]["result"]["message"]["type"], "message")

@@ -20,8 +20,6 @@ constexpr std::size_t kBatchParamsBytesMax = std::size_t{64} * 1024;
 constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a file on its way to its reader
 constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
 
-constexpr std::string_view kKeptHeaders[] = {"anthropic-version", "anthropic-beta", "openai-beta"};
-
 ListRequest list_of(const HttpRequest& request, Api api) {
   const bool openai = api == Api::openai;
   return {.after = request.query_param(openai ? "after" : "after_id"),
@@ -31,16 +29,10 @@ ListRequest list_of(const HttpRequest& request, Api api) {
           .purpose = request.query_param("purpose")};
 }
 
-/// Where the caller reached this gateway, as far as it says so itself.
-std::string base_url_of(const HttpRequest& request) {
-  std::string_view host = request.headers.get("x-forwarded-host");
-  if (host.empty()) host = request.headers.get("host");
-  const bool fits = !host.empty() && host.size() <= 255 && std::all_of(host.begin(), host.end(), [](char c) {
-    return c > ' ' && c < 0x7F && c != '/';
-  });
-  if (!fits) return {};
-  const std::string scheme = request.headers.get("x-forwarded-proto") == "https" ? "https://" : "http://";
-  return scheme + std::string(host) + (request.anthropic_prefix ? "/anthropic" : "");
+/// What links begin with. Never what a request says of where it went: whoever follows a link shows its key.
+std::string base_url_of(const Settings& settings, const HttpRequest& request) {
+  return settings.public_url.empty() ? std::string()
+                                     : settings.public_url + (request.anthropic_prefix ? "/anthropic" : "");
 }
 
 /// What the disk or a mistake of ours refused.
@@ -129,6 +121,7 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
         ApiError{.name = "not_kept", .message = "files and batches are not kept here: " + why_not_});
   const Settings& settings = gateway_.settings;
   if (takes == Takes::new_work) {
+    if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return tl::unexpected(*error);
     if (gateway_.draining)
       return tl::unexpected(ApiError{.name = "draining",
                                      .message = "this gateway is stopping and takes no work; try again",
@@ -142,11 +135,12 @@ tl::expected<BatchCaller, ApiError> BatchRoutes::caller_of(const HttpRequest& re
                                      .message = "batches run in lane \"" + settings.batches.lane +
                                                 "\", which is not allowed with this key"});
   }
-  BatchCaller result{.owner = caller->name, .client = caller->client, .base_url = base_url_of(request)};
+  BatchCaller result{
+      .owner = caller->name, .client = caller->client, .base_url = base_url_of(settings, request)};
   if (caller->key != nullptr)
     for (const std::string& pattern : caller->key->models)
       result.models += pattern + "\n";
-  for (const std::string_view name : kKeptHeaders) {
+  for (const std::string_view name : kForwardedHeaders) {
     const bool belongs = name.starts_with(api == Api::openai ? "openai" : "anthropic");
     const std::string* const value = belongs ? request.headers.find(name) : nullptr;
     if (value != nullptr) result.headers += std::string(name) + " " + *value + "\n";

@@ -152,6 +152,13 @@ std::string headers_of(ServiceSettings service, const Variables& variables) {
   return text + (without_key.empty() ? "" : "without " + without_key);
 }
 
+TEST(ServiceSecrets, take_no_secret_that_stands_in_the_clear) {
+  for (const char* line : {"Authorization: Bearer sk-1", "X-API-Key: sk-1", "cookie: session=1"})
+    EXPECT_THROW(ServiceSecrets("chat", {line}, {}, environment({})), UsageError) << line;
+  ServiceSecrets("chat", {"Authorization: Bearer env:KEY", "x-org: acme"}, {},
+                 environment({{"KEY", "sk-1"}}));
+}
+
 TEST(ServiceHeaders, an_http_service_has_the_common_ones_that_it_does_not_replace) {
   EXPECT_EQ(headers_of({.name = "c", .handler = "http", .headers = {"x-own: 3"}}, {{"OPENAI_API_KEY", "k"}}),
             "X-Common: 1|x-own: 3|");
