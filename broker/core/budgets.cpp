@@ -318,8 +318,8 @@ TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) co
   TimePoint soonest = kNever;
   for (const Key& key : pool->keys)
     if (key.open_from() != kNever)
-      soonest = std::min(soonest, std::max(key.open_from(),
-                                           pool->accounts[key.account].quota.foreseen(claim, now)));
+      soonest = std::min(soonest,
+                         std::max(key.open_from(), pool->accounts[key.account].quota.foreseen(claim, now)));
   return std::max(latest, soonest);
 }
 

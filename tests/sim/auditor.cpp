@@ -283,12 +283,31 @@ void Auditor::check_kept() {
     job->kept = job->retain.count() > 0;
     job->kept ? kept_.push_back(job) : went.push_back(job);
   }
+  const auto is_over = [&](const ModelJob* job) { return advancing_ && is_due(job->ended_at + job->retain); };
+  // A turn does so much of what falls due, and leaves the rest to the next ones.
+  constexpr auto kDueInATurn = 1000;
+  std::size_t left = 0;
+  if (std::count_if(kept_.begin(), kept_.end(), is_over) >= kDueInATurn / 2)
+    left = broker_.kept_results() + broker_.dead_jobs();
   std::erase_if(kept_, [&](ModelJob* job) {
-    const bool over = advancing_ && is_due(job->ended_at + job->retain);
-    if (!job->purged && !over) return false;
+    if (!job->purged && !is_over(job)) return false;
     went.push_back(job);
     return true;
   });
+  if (left > kept_.size()) {
+    if (went.size() < kDueInATurn / 2) violated("results are over, and too few of them are forgotten");
+    // Whose id nobody knows cannot be looked for.
+    const auto stays = [&](const ModelJob* job) {
+      return !job->purged && is_over(job) && (job->id.empty() || choice_about(*job) != nullptr);
+    };
+    std::stable_partition(went.begin(), went.end(), [&](const ModelJob* job) { return !job->id.empty(); });
+    std::erase_if(went, [&](ModelJob* job) {
+      if (kept_.size() == left || !stays(job)) return false;
+      kept_.push_back(job);
+      return true;
+    });
+    kept_.sort([](const ModelJob* a, const ModelJob* b) { return a->ended_at < b->ended_at; });
+  }
   make_way(Kept::result, broker_.kept_results(), went);
   make_way(Kept::dead, broker_.dead_jobs(), went);
   for (ModelJob* job : went) {
