@@ -17,6 +17,8 @@ constexpr std::size_t kResultLines = 2;
 /// How much that has come due one turn takes: some 2 ms of work. The rest is for the next turns, which come
 /// at once, so that whoever else wants something is served in between.
 constexpr std::size_t kDueInATurn = 1000;
+/// What an upstream would have answered that asked for a pause.
+constexpr int kTooManyRequests = 429;
 /// What a body that is on disk alone is taken for at least: small ones are never left there.
 constexpr std::uint32_t kStoredTokensLeast = 256;
 
@@ -29,7 +31,8 @@ Broker::Broker(Options options, std::uint64_t seed)
       clients_(options_.clients, options_.clients_idle_max),
       connections_(clients_, options_.clients_idle_max),
       budgets_(options_.budgets),
-      parking_(options_.budgets.size(), [this](const StreamGroup& group) { return can_start(group); }),
+      parking_(options_.budgets.size() + Budgets::kModelsApartMax,
+               [this](const StreamGroup& group) { return can_start(group); }),
       estimates_(options_.media_tokens, options_.output_default),
       id_hash_seed_(
           random_()),  // one draw after the other: as two arguments their order would be the compiler's
@@ -132,6 +135,7 @@ std::optional<TimePoint> Broker::next_wakeup() const {
   // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
   if (parking_.next_wakeup() != kNever)
     wakeup = std::min(wakeup, std::max(parking_.next_wakeup(), dispatched_at_ + TimerWheel::kTick));
+  if (moves_left_ == 0) wakeup = std::min(wakeup, dispatched_at_ + TimerWheel::kTick);
   if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
@@ -533,7 +537,7 @@ void Broker::remove(KeptResult& result) {
 void Broker::dispatch(TimePoint now) {
   dispatched_at_ = now;
   if (draining_) return;  // what is left waits on disk
-  overdue_left_ = kDueInATurn;
+  overdue_left_ = moves_left_ = kDueInATurn;
   for (const std::size_t budget : budgets_.take_eased())
     parking_.ease(budget);
   parking_.wake(now);
@@ -648,6 +652,7 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
     Granted granted = shares ? owed_before(*next, now) : Granted{};
     if (!granted && shares) granted = owed_elsewhere(*next, now);
     if (!granted) granted = ask(*next, As::usual, now);
+    if (moves_left_ == 0 && !granted) return nullptr;
     if (!granted) continue;
     if (!behind_ || now < granted.job->deadline) return hand_over(granted, now);
     // Its timer is among those that are left for the next turns: so is what comes behind it.
@@ -664,6 +669,13 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
 /// top lane's.
 Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   Job& head = *stream.head();
+  if (budgets_.any_apart()) {
+    if (!is_at_home(head)) {
+      go_home(head);
+      return {};
+    }
+    if (waits_for_model(stream, now)) return {};
+  }
   const bool saves = stream.saves() && is_owed(stream),
              saved_enough = saves && now >= stream.group().saves_until;
   const bool owed = as == As::owed || (saves && !saved_enough);
@@ -725,6 +737,58 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   return {};
 }
 
+/// Whether the job stands where those of its model do.
+bool Broker::is_at_home(const Job& job) {
+  const BudgetSet set = job.stream().budgets();
+  return budgets_.apart(set, job.text.get(JobText::model)) == set;
+}
+
+/// Its model went apart, or its place has gone to another one, since the job was queued.
+void Broker::go_home(Job& job) {
+  if (moves_left_ == 0) return;  // the rest is for the next turns
+  --moves_left_;
+  const BudgetSet set = budgets_.apart(job.stream().budgets(), job.text.get(JobText::model));
+  Stream& stream = lanes_[job.lane]->stream(job.stream().service(), set);
+  update_stream(stream);  // it may be new
+  leave_queue(job);
+  ClientQueue& left = *job.queue;
+  job.queue = &clients_.join(left.client(), stream);
+  clients_.leave(left);
+  enqueue(job);
+  turns_changed_ = true;
+}
+
+/// The stream's model is paused: its jobs wait apart from all others, and those whose time is over by then
+/// are not kept waiting for nothing.
+bool Broker::waits_for_model(Stream& stream, TimePoint now) {
+  const Budgets::ModelPause pause = budgets_.model_pause(stream.budgets(), now);
+  if (pause.budget == nullptr) return false;
+  Job& head = *stream.head();
+  if (head.deadline <= pause.until) {
+    end_limited(head, now);
+    return true;
+  }
+  const std::size_t line = budgets_.line_of(budgets_.model_of(stream.budgets()));
+  stalls_.assign(1, {.budget = line});
+  const std::optional<std::size_t> short_of =
+      options_.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
+  parking_.park(stream, parking_.rank_of(stream, rank_of(head, now)), stalls_, short_of, pause.until);
+  return true;
+}
+
+/// The upstream's pause lasts longer than the job may wait: it hears so now, as if it had been refused
+/// itself.
+void Broker::end_limited(Job& job, TimePoint now) {
+  const Budgets::UpstreamPause pause = budgets_.upstream_pause(job.stream().budgets(), now);
+  auto ending = std::make_unique<Ending>();
+  ending->code = ErrorCode::limited;
+  ending->message =
+      "the upstream asked for a pause that is longer than the job's time (budget " + pause.name() + ")";
+  ending->retry_after = pause.until - now;
+  ending->upstream_status = kTooManyRequests;
+  end(job, JobState::failed, std::move(ending), {}, now);
+}
+
 /// Whether the lane of a head is owed as much as the head counts for.
 bool Broker::is_owed(const Stream& stream) const {
   return stream.service().owed[stream.lane().index()] / 1000 >= stream.group().head_cost(stream);
@@ -745,6 +809,7 @@ bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
 /// The head as owed, where it can be had now.
 Broker::Granted Broker::ask_as_owed(const Stream& stream, TimePoint now) {
   const Job& head = *stream.head();
+  if (budgets_.any_apart() && !is_at_home(head)) return {};
   Claim claim = owed_claim_of(head);
   claim.number = ++claims_;
   for (const std::size_t budget : budgets_.of(stream.budgets()))

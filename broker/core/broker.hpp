@@ -303,6 +303,7 @@ class Broker {
   };
   void take_key(const Job& job, bool answered);
   Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
+  bool waits_apart(std::size_t model) const;
   void take_failure(Job& job, ErrorClass error_class, const Refused& refused, const FailureReported& event,
                     TimePoint now);
   void retry_later(Job& job, const FailureReported& event, TimePoint now);
@@ -437,6 +438,10 @@ class Broker {
   Stream* next_in(LaneIndex level, TimePoint now);
   Job* dispatch_from(LaneIndex level, TimePoint now);
   Granted ask(Stream& stream, As as, TimePoint now);
+  bool is_at_home(const Job& job);
+  void go_home(Job& job);
+  bool waits_for_model(Stream& stream, TimePoint now);
+  void end_limited(Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const;
   LaneIndex level_of(const Job& job, TimePoint now) const { return level_of(job.lane, job.accepted_at, now); }
@@ -489,6 +494,7 @@ class Broker {
   std::size_t told_unknown_next_ = 0;
   bool behind_ = false;           // more has come due than this turn has done
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
+  std::size_t moves_left_ = 1;    // jobs that it may still bring to where those of their model stand
   bool draining_ = false;
   bool store_full_ = false, store_behind_ = false, store_stalled_ = false;
   TimePoint make_room_at_{};             // on a full disk: when results may make way again

@@ -300,7 +300,7 @@ void add_quota(DocumentMap& row, Quota& quota, TimePoint now) {
   add_pause(row, quota, now);
 }
 
-DocumentMap budget_row(Budget& budget, TimePoint now) {
+DocumentMap budget_row(Budget& budget, const Budgets& budgets, TimePoint now) {
   const BudgetOptions& options = budget.options;
   DocumentMap row;
   row.text("name", options.name).text_if_any("service", options.service);
@@ -308,6 +308,12 @@ DocumentMap budget_row(Budget& budget, TimePoint now) {
   row.text_if_any("lane", options.lane).text_if_any("tenant", options.tenant);
   row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
   add_quota(row, budget.quota, now);
+  DocumentMap models;
+  const auto place = static_cast<std::size_t>(&budget - budgets.all().data());
+  const auto paused = budgets.paused_models(place, now);
+  for (const auto& [model, until] : paused)
+    models.integer(model, to_ms(until - now));
+  if (!paused.empty()) row.map("paused_models_ms", models);
   if (budget.paused) row.flag("paused", true);
   return row;
 }
@@ -345,7 +351,7 @@ void Broker::list_budgets(const AdminAsked& event, TimePoint now) {
       if (page.full() || place - from >= kPlacesPerPage) return answer(event, list("budgets", page, place));
       if (!asked_for) continue;
       if (place == first) {
-        if (!keys_alone) page.add(budget_row(budget, now));
+        if (!keys_alone) page.add(budget_row(budget, budgets_, now));
         continue;
       }
       const Key& key = budget.keys[place - first - 1];

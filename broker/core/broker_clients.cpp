@@ -283,12 +283,12 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
 
 /// That the upstream of a job that does not wait for that asked for a pause.
 std::optional<Refusal> Broker::limited(BudgetSet budgets, TimePoint now) const {
-  const auto [budget, until] = budgets_.upstream_pause(budgets);
-  if (until <= now) return std::nullopt;
-  const std::string limiter = "budget " + budget->options.name + " paused by its upstream";
+  const Budgets::UpstreamPause pause = budgets_.upstream_pause(budgets, now);
+  if (pause.until <= now) return std::nullopt;
+  const std::string limiter = "budget " + pause.name();
   return Refusal{ErrorCode::limited,
                  "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
-                 until - now, limiter};
+                 pause.until - now, limiter};
 }
 
 /// The disk is full, and new work is refused for that: an eighth of what results take there makes way, once

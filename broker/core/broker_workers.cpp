@@ -449,7 +449,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   ack(*worker, {event.fields->job, event.fields->attempt});
   settle(*job, event.fields->usage, now);
   if (event.fields->limits) budgets_.learn(job->at_away().reservation, *event.fields->limits, now);
-  budgets_.succeeded(job->at_away().reservation);
+  budgets_.succeeded(job->at_away().reservation, job->text.get(JobText::model), now);
   take_key(*job, true);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
@@ -532,10 +532,28 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
   if (error_class == ErrorClass::limited) {
     refused.until =
         now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
-    if (!fields.limits) budgets_.cut(reservation, now);
-    refused.paused = budgets_.pause(reservation, refused.until, now);
+    const auto& limits = fields.limits;
+    const bool nothing_left =
+        limits && (limits->remaining_requests == 0 || limits->remaining_tokens == 0 ||
+                   limits->remaining_input_tokens == 0 || limits->remaining_output_tokens == 0);
+    const Budgets::Limited limited{.model = job.text.get(JobText::model),
+                                   .client = job.queue->client().name,
+                                   .until = refused.until,
+                                   .shared = nothing_left,
+                                   .told = limits.has_value()};
+    refused.paused =
+        budgets_.pause(reservation, limited, now, [this](std::size_t model) { return waits_apart(model); });
   }
   return refused;
+}
+
+/// Whether jobs wait in streams for the model at that place among those that are apart.
+bool Broker::waits_apart(std::size_t model) const {
+  for (const auto& lane : lanes_)
+    for (const auto& group : lane->groups())
+      for (const auto& stream : group->streams())
+        if (budgets_.model_of(stream->budgets()) == model && stream->depth() > 0) return true;
+  return false;
 }
 
 void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refused,
@@ -554,8 +572,9 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refus
     case ErrorClass::limited: {
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
       // Another key may have room; what has none, and no budget, waits itself.
-      const BudgetSet budgets = job.at_away().reservation.set;
-      if (job.ends_limited && (!refused.paused || budgets_.upstream_pause(budgets).until > now))
+      const BudgetSet budgets = budgets_.apart(job.at_away().reservation.set, job.text.get(JobText::model));
+      const TimePoint until = refused.paused ? budgets_.upstream_pause(budgets, now).until : refused.until;
+      if (until > now && (job.ends_limited || until >= job.deadline))
         return fail(job, ErrorCode::limited, event, now);
       return requeue(job, Requeue::free, refused.paused ? now : refused.until, now);
     }

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <utility>
 
+#include <xxhash.h>
+
 #include <lanemq/text.hpp>
 
 #include "broker/core/check.hpp"
 
 namespace lanemq::core {
 namespace {
+
+/// Of a job that names no model: it says nothing of any.
+constexpr std::uint64_t kNoMark = 0;
 
 bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
@@ -65,6 +70,7 @@ std::string Obstacle::name() const {
   if (budget == nullptr) return {};
   std::string name = budget->options.name;
   if (no_key) return name + " keys";
+  if (paused && !model.empty()) return name + " paused by model=" + std::string(model);
   if (account != nullptr) name += " key " + account->name;
   if (paused) return name + " paused by its upstream";
   return name + " " + (rate != nullptr ? rate->name() : "concurrency");
@@ -80,7 +86,7 @@ Budgets::Budgets(const std::vector<BudgetOptions>& options) {
   for (const BudgetOptions& budget : options)
     budgets_.emplace_back(budget);
   sets_.emplace_back();
-  interned_.emplace(std::vector<std::size_t>{}, 0);
+  interned_.emplace(std::pair(std::vector<std::size_t>{}, kNoModel), 0);
 }
 
 BudgetSet Budgets::match(std::string_view service, std::string_view model, std::string_view client,
@@ -95,12 +101,77 @@ BudgetSet Budgets::match(std::string_view service, std::string_view model, std::
       continue;
     set.budgets.push_back(i);
   }
-  const auto [place, fresh] = interned_.try_emplace(set.budgets, static_cast<BudgetSet>(sets_.size()));
+  if (const auto apart = apart_by_name_.find(model); apart != apart_by_name_.end()) set.model = apart->second;
+  return intern(std::move(set));
+}
+
+BudgetSet Budgets::intern(Set set) {
+  const auto [place, fresh] =
+      interned_.try_emplace({set.budgets, set.model}, static_cast<BudgetSet>(sets_.size()));
   if (fresh) {
     describe(set);
     sets_.push_back(std::move(set));
   }
   return place->second;
+}
+
+BudgetSet Budgets::apart(BudgetSet set, std::string_view model) {
+  if (apart_.empty()) return set;
+  const auto apart = apart_by_name_.find(model);
+  const std::size_t place = apart == apart_by_name_.end() ? kNoModel : apart->second;
+  if (sets_[set].model == place) return set;
+  Set other = sets_[set];
+  other.model = place;
+  return intern(std::move(other));
+}
+
+bool Budgets::ModelApart::paused(std::size_t budget, std::size_t account, TimePoint now) const {
+  return std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
+    return pause.budget == budget && pause.account == account && now < pause.until;
+  });
+}
+
+bool Budgets::ModelApart::is_over(TimePoint now) const {
+  return std::all_of(pauses.begin(), pauses.end(), [&](const Pause& pause) { return pause.until <= now; });
+}
+
+Budgets::ModelPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
+  const Set& of = sets_[set];
+  if (of.model == kNoModel) return {};
+  const ModelApart& model = apart_[of.model];
+  ModelPause longest;
+  const auto look_at = [&](std::size_t budget, TimePoint until) {
+    if (until > now && until > longest.until) longest = {&budgets_[budget], model.name, until};
+  };
+  for (const ModelApart::Pause& pause : model.pauses)
+    if (pause.account == kOwnLimits &&
+        std::find(of.budgets.begin(), of.budgets.end(), pause.budget) != of.budgets.end())
+      look_at(pause.budget, pause.until);
+  // Of keys all must be paused.
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return longest;
+  TimePoint soonest = kNever;
+  for (const Key& key : pool->keys) {
+    if (key.open_from() == kNever) continue;
+    TimePoint until = now;
+    for (const ModelApart::Pause& pause : model.pauses)
+      if (pause.budget == of.pool && pause.account == key.account) until = std::max(until, pause.until);
+    soonest = std::min(soonest, until);
+  }
+  if (soonest != kNever) look_at(of.pool, soonest);
+  return longest;
+}
+
+std::vector<std::pair<std::string_view, TimePoint>> Budgets::paused_models(std::size_t budget,
+                                                                           TimePoint now) const {
+  std::vector<std::pair<std::string_view, TimePoint>> all;
+  for (const ModelApart& model : apart_) {
+    TimePoint until = now;
+    for (const ModelApart::Pause& pause : model.pauses)
+      if (pause.budget == budget) until = std::max(until, pause.until);
+    if (until > now) all.emplace_back(model.name, until);
+  }
+  return all;
 }
 
 /// Finds out what is true of all the set's jobs. A set that has a pool keeps it: running jobs refer to it.
@@ -157,15 +228,17 @@ Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
 }
 
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (const ModelPause pause = model_pause(set, now); pause.budget != nullptr)
+    return {.budget = pause.budget, .paused = true, .model = pause.model};
   if (const Obstacle own = own_obstacle(set, claim, now)) return own;
-  Budget* const pool = pool_of(set);
-  return pool == nullptr ? Obstacle{} : key_shortage(*pool, claim, now).obstacle;
+  return pool_of(set) == nullptr ? Obstacle{} : key_shortage(set, claim, now).obstacle;
 }
 
 /// Of the keys, their budget's own limits left out.
-Budgets::Shortage Budgets::key_shortage(Budget& pool, const Claim& claim, TimePoint now) {
-  if (best_key(pool, claim, now) != nullptr) return {};
-  Account* const first = first_account(pool, claim, now);
+Budgets::Shortage Budgets::key_shortage(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (best_key(set, claim, now) != nullptr) return {};
+  const Budget& pool = *pool_of(set);
+  Account* const first = first_account(set, claim, now);
   if (first == nullptr) {
     TimePoint soonest = kNever;
     for (const Key& key : pool.keys)
@@ -183,7 +256,7 @@ Budgets::Shortage Budgets::shortage(BudgetSet set, std::size_t place, const Clai
   if (const Quota::Block block = budget.quota.block(claim, now); block.blocked)
     return {{.budget = &budget, .rate = block.rate, .paused = block.paused},
             budget.quota.when_affordable(claim, now)};
-  return pool_of(set) == &budget ? key_shortage(budget, claim, now) : Shortage{};
+  return pool_of(set) == &budget ? key_shortage(set, claim, now) : Shortage{};
 }
 
 bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
@@ -201,20 +274,22 @@ void Budgets::ease(std::size_t budget) {
 }
 
 std::vector<std::size_t> Budgets::take_eased() {
-  for (const std::size_t budget : eased_)
-    budgets_[budget].eased = false;
+  for (const std::size_t line : eased_)
+    if (line < budgets_.size()) budgets_[line].eased = false;
   return std::exchange(eased_, {});
 }
 
 /// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
 /// rest, are tried, draining, saved by others or never have as much.
-Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now) {
+Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now) {
+  Budget& pool = *pool_of(set);
   Account* first = nullptr;
   TimePoint soonest{};
   for (const Key& key : pool.keys) {
     if (key.open_from() > now) continue;
     Account& account = pool.accounts[key.account];
     if (is_saved(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
+    if (account_paused(set, key.account, now)) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
     first = &account;
@@ -226,13 +301,15 @@ Account* Budgets::first_account(Budget& pool, const Claim& claim, TimePoint now)
 /// The key whose account has the most room; of equals the one that got least for its weight. One that has
 /// rested goes before all others, so that it is tried; but for a job of which a key was refused already: that
 /// one has it where there is no other. Null when none can be given now.
-Key* Budgets::best_key(Budget& pool, const Claim& claim, TimePoint now) {
+Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
+  Budget& pool = *pool_of(set);
   Key* best = nullptr;
   std::int64_t most = 0;
   for (Key& key : pool.keys) {
     if (key.open_from() > now) continue;
     Quota& quota = pool.accounts[key.account].quota;
     if (is_saved(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
+    if (account_paused(set, key.account, now)) continue;
     const std::int64_t room = quota.room_after(claim, now);
     const bool spent = key.state == Key::State::spent;
     if (best != nullptr && spent != (best->state == Key::State::spent)) {
@@ -268,7 +345,7 @@ Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
                           .input_tokens = static_cast<std::uint32_t>(claim.amounts.input_tokens),
                           .output_tokens = static_cast<std::uint32_t>(claim.amounts.output_tokens)};
   if (Budget* const pool = pool_of(set)) {
-    Key* const key = best_key(*pool, claim, now);
+    Key* const key = best_key(set, claim, now);
     LANEMQ_CHECK(key != nullptr);
     ++key->given;
     ++key->running;
@@ -309,7 +386,7 @@ void Budgets::release(Reservation& reservation, TimePoint now) {
 }
 
 TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) const {
-  TimePoint latest = now;
+  TimePoint latest = std::max(now, model_pause(set, now).until);
   for (const std::size_t i : sets_[set].budgets)
     latest = std::max(latest, budgets_[i].quota.foreseen(claim, now));
   const Budget* const pool = pool_of(set);
@@ -354,45 +431,121 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
   }
 }
 
-void Budgets::succeeded(const Reservation& reservation) {
-  for_parts(reservation, [&](Quota& quota, const Part&) { quota.succeeded(reservation.taken_at); });
+void Budgets::succeeded(const Reservation& reservation, std::string_view model, TimePoint now) {
+  const std::uint64_t mark = model.empty() ? kNoMark : XXH3_64bits(model.data(), model.size());
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    quota.succeeded(reservation.taken_at);
+    if (!quota.answered(mark, reservation.taken_at, now)) return;
+    note_change(part.budget, part.account);
+    ease(part.budget);
+  });
 }
 
 void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
   for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
 }
 
-bool Budgets::pause(const Reservation& reservation, TimePoint until, TimePoint now) {
-  const Set& set = sets_[reservation.set];
+bool Budgets::pause(const Reservation& reservation, const Limited& limited, TimePoint now,
+                    const std::function<bool(std::size_t)>& in_use) {
+  // By value: a set of its own for the model may be made meanwhile.
+  const Set set = sets_[reservation.set];
   if (reservation.key != Reservation::kNoKey) {
-    note_change(set.pool, key_at(reservation).account);
-    if (account_of(reservation).pause(until, now)) ease(set.pool);
-    return true;
+    const Part part{.budget = set.pool, .account = key_at(reservation).account};
+    const bool paused = pause_part(part, limited, now, in_use);
+    if (!limited.told && pauses_all(part, limited, now)) cut(reservation, now);
+    return paused;
   }
   bool any = false;
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
-    any = true;
+    any = pause_part({.budget = i}, limited, now, in_use) || any;
+    if (limited.told || !pauses_all({.budget = i}, limited, now)) continue;
     note_change(i, kOwnLimits);
-    if (budgets_[i].quota.pause(until, now)) ease(i);
+    budgets_[i].quota.cut(now);
   }
   return any;
 }
 
-Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set) const {
+/// Whether the upstream's word is about all models: those that it would be about are not known, or no other
+/// one was answered of late.
+bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
+  const Budget& budget = budgets_[part.budget];
+  const Quota& quota = part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
+  return limited.model.empty() || limited.shared || budget.options.model == limited.model ||
+         !quota.answers_others(XXH3_64bits(limited.model.data(), limited.model.size()), kOthersWithin, now);
+}
+
+/// False where neither all jobs nor those of the model wait.
+bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
+                         const std::function<bool(std::size_t)>& in_use) {
+  Budget& budget = budgets_[part.budget];
+  const bool all = pauses_all(part, limited, now);
+  const bool apart = !limited.model.empty() && budget.options.model != limited.model &&
+                     (!all || limited.until - now > kPauseProbedAfter);
+  const std::size_t model = apart ? go_apart(limited.model, limited.client, now, in_use) : kNoModel;
+  if (model != kNoModel)
+    pause_model(model, {.budget = part.budget,
+                        .account = part.account,
+                        .until = limited.until,
+                        .length = limited.until - now});
+  if (all) {
+    Quota& quota = part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
+    note_change(part.budget, part.account);
+    if (quota.pause(limited.until, now)) ease(part.budget);
+  }
+  return all || model != kNoModel;
+}
+
+/// The model's place among those that are apart; kNoModel where there is none for it.
+std::size_t Budgets::go_apart(std::string_view name, std::string_view client, TimePoint now,
+                              const std::function<bool(std::size_t)>& in_use) {
+  if (const auto known = apart_by_name_.find(name); known != apart_by_name_.end()) return known->second;
+  const auto of_client = std::count_if(apart_.begin(), apart_.end(), [&](const ModelApart& model) {
+    return model.client == client && !model.is_over(now);
+  });
+  if (static_cast<std::size_t>(of_client) >= kModelsApartOfClient) return kNoModel;
+  std::size_t place = apart_.size();
+  if (place < kModelsApartMax) {
+    apart_.emplace_back();
+  } else {
+    for (place = 0; place < apart_.size() && !(apart_[place].is_over(now) && !in_use(place)); ++place) {
+    }
+    if (place == apart_.size()) return kNoModel;
+    apart_by_name_.erase(apart_[place].name);
+  }
+  apart_[place] = {.name = std::string(name), .client = std::string(client), .pauses = {}};
+  apart_by_name_.emplace(name, place);
+  return place;
+}
+
+void Budgets::pause_model(std::size_t model, const ModelApart::Pause& pause) {
+  std::vector<ModelApart::Pause>& pauses = apart_[model].pauses;
+  const auto known = std::find_if(pauses.begin(), pauses.end(), [&](const ModelApart::Pause& one) {
+    return one.budget == pause.budget && one.account == pause.account;
+  });
+  if (known == pauses.end())
+    pauses.push_back(pause);
+  else if (known->until < pause.until)
+    *known = pause;
+  note_change(pause.budget, kOwnLimits);
+}
+
+Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) const {
   UpstreamPause longest;
   const auto look_at = [&](const Budget& budget, TimePoint until) {
     if (until > longest.until) longest = {&budget, until};
   };
   for (const std::size_t i : sets_[set].budgets)
-    look_at(budgets_[i], budgets_[i].quota.paused_until());
+    look_at(budgets_[i], budgets_[i].quota.open_from());
   if (const Budget* const pool = pool_of(set)) {
     TimePoint soonest = kNever;
     for (const Key& key : pool->keys)
       if (key.state == Key::State::active)
-        soonest = std::min(soonest, pool->accounts[key.account].quota.paused_until());
+        soonest = std::min(soonest, pool->accounts[key.account].quota.open_from());
     if (soonest != kNever) look_at(*pool, soonest);
   }
+  if (const ModelPause pause = model_pause(set, now); pause.until > longest.until)
+    longest = {pause.budget, pause.until, pause.model};
   return longest;
 }
 
@@ -452,6 +605,14 @@ bool Budgets::lift(std::size_t place, TimePoint now) {
   };
   Budget& budget = budgets_[place];
   lift(budget.quota, kOwnLimits);
+  for (std::size_t model = 0; model < apart_.size(); ++model)
+    for (ModelApart::Pause& pause : apart_[model].pauses) {
+      if (pause.budget != place || pause.until <= now) continue;
+      pause.until = now;
+      note_change(place, kOwnLimits);
+      eased_.push_back(line_of(model));
+      any = true;
+    }
   for (std::size_t account = 0; account < budget.accounts.size(); ++account)
     lift(budget.accounts[account].quota, account);
   if (any) ease(place);
@@ -460,7 +621,7 @@ bool Budgets::lift(std::size_t place, TimePoint now) {
 
 bool Budgets::can_lift(std::size_t place, TimePoint now) {
   Budget& budget = budgets_[place];
-  return budget.quota.can_lift(now) ||
+  return budget.quota.can_lift(now) || !paused_models(place, now).empty() ||
          std::any_of(budget.accounts.begin(), budget.accounts.end(),
                      [&](Account& account) { return account.quota.can_lift(now); });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,10 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include <absl/container/flat_hash_map.h>
+
 #include <lanemq/messages.hpp>
 
 #include "broker/core/options.hpp"
 #include "broker/core/quota.hpp"
+#include "broker/core/string_hash.hpp"
 #include "broker/core/time.hpp"
 
 namespace lanemq::core {
@@ -94,7 +98,8 @@ struct Obstacle {
   const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
   const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
   bool paused = false;
-  bool no_key = false;  ///< all keys rest, are tried by others, or are draining
+  std::string_view model{};  ///< paused: that one alone; empty: all
+  bool no_key = false;       ///< all keys rest, are tried by others, or are draining
 
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
@@ -124,6 +129,32 @@ class Budgets {
   /// As much of an estimate of the output as the limits of the set could ever grant.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
+  // A model that an upstream refuses while it answers others is paused alone. Its jobs have sets of their own
+  // then, with the same budgets, so that they keep nobody else waiting.
+
+  /// How many models may be apart; what names one more pauses the one job.
+  static constexpr std::size_t kModelsApartMax = 64;
+  /// Of these, how many the jobs of one client may have brought about.
+  static constexpr std::size_t kModelsApartOfClient = kModelsApartMax / 4;
+  static constexpr std::size_t kNoModel = static_cast<std::size_t>(-1);
+
+  /// Where its jobs wait: behind the budgets' lines there is one for each model that is apart.
+  std::size_t line_of(std::size_t model) const { return budgets_.size() + model; }
+  bool any_apart() const { return !apart_.empty(); }
+  /// The set that jobs of the model have in the place of `set`, whichever model that is for.
+  BudgetSet apart(BudgetSet set, std::string_view model);
+  /// Whose place among the models that are apart a set is for; kNoModel: it is for the others.
+  std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
+  /// What keeps all jobs of the set's model waiting, and until when; none where nothing does.
+  struct ModelPause {
+    const Budget* budget = nullptr;
+    std::string_view model;
+    TimePoint until{};
+  };
+  ModelPause model_pause(BudgetSet set, TimePoint now) const;
+  /// The model pauses of a budget, of its keys' accounts too, that are not over: the model, and until when.
+  std::vector<std::pair<std::string_view, TimePoint>> paused_models(std::size_t budget, TimePoint now) const;
+
   /// What keeps a job from having what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   /// What keeps a job from having what it claims of one budget of the set, and when that may be over: an
@@ -142,8 +173,8 @@ class Budgets {
   bool leaves_hold(BudgetSet set, const Claim& claim) const;
   /// The places of the budgets of a set.
   const std::vector<std::size_t>& of(BudgetSet set) const { return sets_[set].budgets; }
-  /// The places of those that may have room, since this was asked last, for other reasons than that time
-  /// passed.
+  /// The lines of those that may have room, since this was asked last, for other reasons than that time
+  /// passed: places of budgets, and line_of() models.
   std::vector<std::size_t> take_eased();
   /// Debits one job, and gives it the key with the most room where its budgets have keys. Requires: no
   /// obstacle.
@@ -160,17 +191,30 @@ class Budgets {
   TimePoint foreseen(BudgetSet set, const Claim& claim, TimePoint now) const;
   static constexpr std::size_t kForeseenKeys = 16;
 
-  /// The upstream asks for a pause: the account of the job's key rests until then, or, where the job had no
-  /// key, every budget that counts something over time. A pause is only ever lengthened. False when there is
-  /// neither.
-  bool pause(const Reservation& reservation, TimePoint until, TimePoint now);
+  /// That the upstream refused a job for its rate.
+  struct Limited {
+    std::string_view model, client;  ///< of the job
+    TimePoint until{};               ///< it asks to be left alone until then
+    bool shared = false;             ///< it says that nothing is left of what all models share
+    bool told = false;               ///< it says what its limits are
+  };
+  /// The account of the job's key rests, or, where the job had no key, every budget that counts something
+  /// over time; but only for the job's model, where another one was answered within kOthersWithin. In a pause
+  /// that is probed it goes apart in any case, so that another one finds out whether it holds. A pause is
+  /// only ever lengthened. Who says nothing of its limits has shown that they are lower. `in_use`: whether
+  /// jobs wait in sets for a place among the models apart. False when nothing rests: the job waits itself.
+  bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
+             const std::function<bool(std::size_t)>& in_use);
+  static constexpr Duration kOthersWithin = std::chrono::minutes(1);
   /// Until when the upstreams of a set's budgets asked to be left alone, of a budget with keys those of all
   /// keys that are active; null where none did. The one that asked for longest.
   struct UpstreamPause {
     const Budget* budget = nullptr;
     TimePoint until{};
+    std::string_view model{};  ///< it is about that one alone; empty: about all
+    std::string name() const { return Obstacle{.budget = budget, .paused = true, .model = model}.name(); }
   };
-  UpstreamPause upstream_pause(BudgetSet set) const;
+  UpstreamPause upstream_pause(BudgetSet set, TimePoint now) const;
   /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
   /// and the job was to find out whether it holds. Requires: it has one.
   struct Spending {
@@ -188,7 +232,7 @@ class Budgets {
   /// The upstream refused for its rate and did not say what it is.
   void cut(const Reservation& reservation, TimePoint now);
   /// The upstream answered the job that had taken `reservation`, or was overloaded: moves the concurrency.
-  void succeeded(const Reservation& reservation);
+  void succeeded(const Reservation& reservation, std::string_view model, TimePoint now);
   void overloaded(const Reservation& reservation, TimePoint now);
 
   /// Other limits, concurrencies and keys count from now on, by the names of budgets; a key that is not there
@@ -255,11 +299,25 @@ class Budgets {
  private:
   struct Set {
     std::vector<std::size_t> budgets;
-    std::size_t pool = kNoPool;  ///< the budget whose keys its jobs get
+    std::size_t pool = kNoPool;    ///< the budget whose keys its jobs get
+    std::size_t model = kNoModel;  ///< which one of those that are apart it is for
     bool counts_tokens = false, counts_bound = false;
   };
 
   static constexpr std::size_t kNoPool = static_cast<std::size_t>(-1);
+
+  /// A model that has sets of its own, and what pauses it: budgets, or accounts of their keys.
+  struct ModelApart {
+    struct Pause {
+      std::size_t budget = 0, account = kOwnLimits;
+      TimePoint until{};
+      Duration length{};  ///< when it was last lengthened
+    };
+    std::string name, client;  ///< whose job brought it about
+    std::vector<Pause> pauses;
+    bool paused(std::size_t budget, std::size_t account, TimePoint now) const;
+    bool is_over(TimePoint now) const;
+  };
 
   /// The budget whose keys the set's jobs get; null when they get none.
   const Budget* pool_of(BudgetSet set) const {
@@ -272,12 +330,24 @@ class Budgets {
   }
   void describe(Set& set) const;
   Obstacle own_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
-  Key* best_key(Budget& pool, const Claim& claim, TimePoint now);
-  static Account* first_account(Budget& pool, const Claim& claim, TimePoint now);
+  BudgetSet intern(Set set);
+  Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
+  Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
+  bool account_paused(BudgetSet set, std::size_t account, TimePoint now) const {
+    const Set& of = sets_[set];
+    return of.model != kNoModel && apart_[of.model].paused(of.pool, account, now);
+  }
+  bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
+  bool pause_part(const Part& part, const Limited& limited, TimePoint now,
+                  const std::function<bool(std::size_t)>& in_use);
+  std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,
+                       const std::function<bool(std::size_t)>& in_use);
+  void pause_model(std::size_t model, const ModelApart::Pause& pause);
+  void restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us, TimePoint now);
   static bool is_saved(const Account& account, const Claim& claim) {
     return claim.number != 0 && account.saved_from == claim.number;
   }
-  Shortage key_shortage(Budget& pool, const Claim& claim, TimePoint now);
+  Shortage key_shortage(BudgetSet set, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);
   void note_change(std::size_t budget, std::size_t account);
   Key& key_at(const Reservation& reservation);
@@ -296,7 +366,9 @@ class Budgets {
   bool must_save_ = false;
   SaveMarks marks_;
   std::vector<Set> sets_;
-  std::map<std::vector<std::size_t>, BudgetSet> interned_;
+  std::map<std::pair<std::vector<std::size_t>, std::size_t>, BudgetSet> interned_;  // budgets, and the model
+  std::vector<ModelApart> apart_;
+  absl::flat_hash_map<std::string, std::size_t, StringHash, StringEqual> apart_by_name_;
 };
 
 template <class Change>

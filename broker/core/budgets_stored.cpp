@@ -11,6 +11,8 @@ namespace {
 
 /// Of entries' names: the budget's own limits, those of an account of its keys, keys that are spent.
 constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ";
+/// A model's pause: behind it the account, or none, and the model.
+constexpr std::string_view kModel = "model ";
 /// Between the name of whose it is and that of the limit.
 constexpr char kOf = '\n';
 
@@ -145,6 +147,8 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
     paused_for_ = numbers.at_end() ? kUpstreamPauseMax
                                    : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
     paused_until_ = std::min(until, now + paused_for_);
+    paused_at_ = now;
+    if (paused_until_ - now > kPauseProbedAfter) probe_at_ = now + kPauseProbedAfter;
   }
   for (RateLimit& rate : rates_)
     if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))
@@ -217,6 +221,13 @@ std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us) 
     if (key.state == Key::State::spent)
       entries.push_back({.name = std::string(kSpent) + key.name,
                          .numbers = StoredNumbers({unix_us(key.rests_until, epoch_us), key.refusals})});
+  for (const ModelApart& model : apart_)
+    for (const ModelApart::Pause& pause : model.pauses) {
+      if (pause.budget != part.budget) continue;
+      const std::string account = pause.account == kOwnLimits ? "" : budget.accounts[pause.account].name;
+      entries.push_back({.name = std::string(kModel) + account + kOf + model.name,
+                         .numbers = StoredNumbers({unix_us(pause.until, epoch_us), pause.length.count()})});
+    }
   return entries;
 }
 
@@ -236,6 +247,32 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
     // A clock that went back makes no rest longer than it was meant to be.
     key.rests_until = earlier ? now : std::min(until, now + key.rest());
   }
+  for (const StoredEntry& entry : entries)
+    if (entry.name.starts_with(kModel)) restore_model(budget, entry, epoch_us, now);
+}
+
+void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us,
+                            TimePoint now) {
+  const std::size_t end = entry.name.find(kOf);
+  if (end == std::string::npos) return;
+  const std::string account = entry.name.substr(kModel.size(), end - kModel.size());
+  ModelApart::Pause pause{.budget = static_cast<std::size_t>(&budget - budgets_.data())};
+  if (!account.empty()) {
+    const auto known = std::find_if(budget.accounts.begin(), budget.accounts.end(),
+                                    [&](const Account& one) { return one.name == account; });
+    if (known == budget.accounts.end()) return;
+    pause.account = static_cast<std::size_t>(known - budget.accounts.begin());
+  }
+  StoredNumbers numbers = entry.numbers;
+  const TimePoint until = time_of(numbers.next(), epoch_us);
+  // As of all pauses: a clock that went back makes none longer.
+  pause.length = std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
+  pause.until = std::min(until, now + pause.length);
+  if (pause.until <= now) return;
+  // Whose job it was is not known any more: nobody's share counts it.
+  const std::size_t place =
+      go_apart(entry.name.substr(end + 1), "\n" + entry.name, now, [](std::size_t) { return false; });
+  if (place != kNoModel) pause_model(place, pause);
 }
 
 Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {

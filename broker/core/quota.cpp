@@ -18,8 +18,10 @@ Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, Wi
 }
 
 Quota::Block Quota::block(const Claim& claim, TimePoint now) {
-  if (now < paused_until_) return {.blocked = true, .paused = true};
+  const bool paused = now < paused_until_;
+  if (paused && now < probe_at_) return {.blocked = true, .paused = true};
   if (concurrency_.full()) return {.blocked = true};
+  if (paused) return {};  // one that finds out whether it still holds
   for (RateLimit& rate : rates_)
     if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
       return {.blocked = true, .rate = &rate};
@@ -28,6 +30,7 @@ Quota::Block Quota::block(const Claim& claim, TimePoint now) {
 
 TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
   if (concurrency_.full()) return kNever;
+  if (now < paused_until_ && probe_at_ < paused_until_) return std::max(now, probe_at_);
   TimePoint latest = std::max(now, paused_until_);
   for (RateLimit& rate : rates_) {
     const std::int64_t amount = claim.amounts.of(rate.resource());
@@ -39,6 +42,7 @@ TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
 
 TimePoint Quota::foreseen(const Claim& claim, TimePoint now) const {
   if (concurrency_.full()) return kNever;
+  if (now < paused_until_ && probe_at_ < paused_until_) return std::max(now, probe_at_);
   // Nobody asks during a pause.
   const TimePoint from = std::max(now, paused_until_);
   TimePoint latest = from;
@@ -62,6 +66,10 @@ bool Quota::leaves_hold(const Claim& claim) const {
 
 void Quota::take(const Claim& claim, TimePoint now) {
   concurrency_.take();
+  if (now < paused_until_) {
+    probe_after_ *= 2;
+    probe_at_ = now + probe_after_;
+  }
   for (RateLimit& rate : rates_)
     rate.take(claim.amounts.of(rate.resource()), now, claim.hold);
 }
@@ -81,11 +89,29 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
 
 bool Quota::pause(TimePoint until, TimePoint now) {
   if (until <= paused_until_) return false;
+  if (now >= paused_until_) probe_after_ = kPauseProbedAfter;
   paused_until_ = until;
   paused_for_ = until - now;
+  paused_at_ = now;
+  probe_at_ = paused_for_ > probe_after_ ? now + probe_after_ : kNever;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
   return true;
+}
+
+bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
+  if (model != 0) answered_.note(model, now);
+  if (now >= paused_until_ || taken_at <= paused_at_) return false;
+  end_pause(now);
+  return true;
+}
+
+/// All of it counts again, as configured.
+void Quota::end_pause(TimePoint now) {
+  paused_until_ = TimePoint{};
+  probe_at_ = kNever;
+  for (RateLimit& rate : rates_)
+    rate.lift(now);
 }
 
 bool Quota::learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now) {
@@ -127,6 +153,7 @@ bool Quota::lift(TimePoint now) {
   bool any = concurrency_.lift();
   if (now < paused_until_) any = true;
   paused_until_ = TimePoint{};
+  probe_at_ = kNever;
   for (RateLimit& rate : rates_)
     any = rate.lift(now) || any;
   return any;

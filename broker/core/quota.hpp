@@ -10,6 +10,7 @@
 
 #include "broker/core/amounts.hpp"
 #include "broker/core/concurrency_limit.hpp"
+#include "broker/core/last_two.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/rate_limit.hpp"
 #include "broker/core/time.hpp"
@@ -20,6 +21,9 @@ struct StoredEntry;
 
 /// An upstream that asks for a longer pause gets one of this length, and is asked again.
 inline constexpr Duration kUpstreamPauseMax = std::chrono::hours(24);
+/// In a pause that is longer than this one job goes after so long, to find out whether it still holds; then
+/// after twice as long, and so on. An answer ends the pause.
+inline constexpr Duration kPauseProbedAfter = std::chrono::minutes(1);
 
 /// Of saves, one after the other, those after which it is asked whether they are on disk: never more than one
 /// that is not.
@@ -50,6 +54,8 @@ class Quota {
   const std::vector<RateLimit>& rates() const { return rates_; }
   const ConcurrencyLimit& concurrency() const { return concurrency_; }
   TimePoint paused_until() const { return paused_until_; }
+  /// When its pause is over, or a job may find out whether it is; before `now` where there is none.
+  TimePoint open_from() const { return std::min(paused_until_, probe_at_); }
   /// Whether it counts something over time.
   bool has_rates() const { return !rates_.empty(); }
 
@@ -78,6 +84,13 @@ class Quota {
   /// come earlier than when_affordable() said, since a pause pays debts back faster than the time after an
   /// earlier one.
   bool pause(TimePoint until, TimePoint now);
+  /// A call of the model, by its mark (0: of none), that was made at `taken_at` was answered: a pause that
+  /// was there by then is over. True if there was one.
+  bool answered(std::uint64_t model, TimePoint taken_at, TimePoint now);
+  /// Whether another model was answered within that time.
+  bool answers_others(std::uint64_t model, Duration time, TimePoint now) const {
+    return answered_.others_within(model, time, now);
+  }
   /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
   /// True if there may be more room now.
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
@@ -118,6 +131,9 @@ class Quota {
   ConcurrencyLimit concurrency_;
   TimePoint paused_until_{};
   Duration paused_for_{};  // when it was last lengthened
+  TimePoint paused_at_{}, probe_at_ = kNever;
+  Duration probe_after_ = kPauseProbedAfter;
+  LastTwo answered_;  // models
 
   /// What went out before it was saved: between the mark before the one at which it was last counted and that
   /// one, and since.
@@ -125,6 +141,7 @@ class Quota {
     std::uint64_t mark = 0;
     Amounts before{.requests = 0}, since{.requests = 0};
   };
+  void end_pause(TimePoint now);
   Amounts not_on_disk(const SaveMarks& marks) const;
 
   Ahead ahead_;

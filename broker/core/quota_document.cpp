@@ -27,6 +27,8 @@ void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
 
 void add_pause(DocumentMap& map, const Quota& quota, TimePoint now) {
   if (now < quota.paused_until()) map.integer("paused_ms", to_ms(quota.paused_until() - now));
+  if (now < quota.open_from() && quota.open_from() < quota.paused_until())
+    map.integer("probed_ms", to_ms(quota.open_from() - now));
 }
 
 }  // namespace lanemq::core

@@ -29,7 +29,7 @@ std::string until(const JobStatus& status, const char* when_known, const char* w
 
 /// A job that waits for a budget; `blocker` is the budget's name and which of its limits, or a pause.
 Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) {
-  constexpr std::string_view kPaused = " paused by its upstream";
+  constexpr std::string_view kPaused = " paused by its upstream", kModel = " paused by model=";
   if (blocker.ends_with(kPaused)) {
     const std::string name = in_quotes(blocker.substr(0, blocker.size() - kPaused.size()));
     return {.what = "waits because the upstream of budget " + name + " asked for a pause" +
@@ -38,6 +38,11 @@ Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) 
                 "Waiting helps. If it happens often, the upstream allows less than the budget says: lower "
                 "its limits."};
   }
+  if (const std::size_t at = blocker.find(kModel); at != std::string_view::npos)
+    return {.what = "waits because the upstream of budget " + in_quotes(blocker.substr(0, at)) +
+                    " asked for a pause of model " + in_quotes(blocker.substr(at + kModel.size())) +
+                    until(status, ", which is over in ", "") + ".",
+            .help = "Waiting helps, or another model. lanemq resume budget takes the upstream's word back."};
   if (blocker.ends_with(" keys"))
     return {
         .what = "waits because every key of budget " + in_quotes(blocker.substr(0, blocker.size() - 5)) +

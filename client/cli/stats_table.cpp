@@ -85,6 +85,8 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     rows.push_back({name, printable(limit), counts, count(level),
                     is_concurrency ? "-" : count(member(of, "capacity")), in_use, duration(paused), state});
   }
+  for (const auto& [model, left] : member(limits, "paused_models_ms").items())
+    rows.push_back({name, "model=" + printable(model), "-", "-", "-", "-", duration(left), state});
   // A key without limits of its own is to be seen all the same.
   if (rows.size() == before && !state.empty())
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
@@ -205,7 +207,8 @@ std::optional<std::string> limits_of_rows(std::string_view text) {
     for (const char* field : {"state", "running", "jobs"})
       if (key.is_string()) of[field] = member(row, field);
     if (const Json& limits = member(row, "limits"); limits.is_object()) of.update(limits);
-    if (const Json& paused = member(row, "paused_ms"); !paused.is_null()) of["paused_ms"] = paused;
+    for (const char* field : {"paused_ms", "paused_models_ms"})
+      if (const Json& paused = member(row, field); !paused.is_null()) of[field] = paused;
   }
   return document.dump();
 }

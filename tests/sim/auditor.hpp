@@ -235,6 +235,7 @@ class Auditor final : public Watcher {
   // ---- budgets (auditor_budgets.cpp)
   void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
   bool unsatisfiable(const ModelJob& job) const;
+  TimePoint pause_of(const ModelJob& job) const;
   void settle(ModelJob& job, const std::optional<wire::Usage>& usage);
   void learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said);
   void give_back(const ModelJob& job);

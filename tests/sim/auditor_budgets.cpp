@@ -50,6 +50,14 @@ bool Auditor::unsatisfiable(const ModelJob& job) const {
   return false;
 }
 
+/// Until when its upstream asked to be left alone.
+TimePoint Auditor::pause_of(const ModelJob& job) const {
+  TimePoint until{};
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0) until = std::max(until, budgets_[i].paused_until);
+  return until;
+}
+
 /// The attempt is over and was sent; what is not known of its usage is what was expected.
 void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
   if (!usage) return;

@@ -204,6 +204,11 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     job->answer = answer;
     return must_end(*job, {"upstream_failed"});
   }
+  // It would wait for longer than it may.
+  if (const TimePoint open = paused ? pause_of(*job) : until; open > now_ && open >= job->deadline) {
+    job->answer = answer;
+    return must_end(*job, {"limited"});
+  }
   requeue(*job, true, paused ? now_ : until, paused ? now_ : until);
 }
 

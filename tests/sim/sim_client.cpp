@@ -197,7 +197,7 @@ void SimClient::submit_again(bool conflicts) {
     if (task.cost && !task.cost->output_tokens) task.cost->output_tokens = 0;
     task.body = "q" + std::to_string(stage_.next_task++) + ".";
   }
-  if (differs == 1) task.model += task.model.size() < 8 ? "-other" : "";
+  if (differs == 1) task.model = task.model.empty() ? stage_.swarm.models.back() : std::string();
   if (differs == 2) task.service = stage_.random.pick(stage_.swarm.services);
   submit(task, !conflicts);
 }

@@ -19,7 +19,8 @@ constexpr Duration kOfOneAge = std::chrono::milliseconds(2);
 const std::set<std::string_view> kRefusals = {"lane_full",  "client_full", "bytes_full",
                                               "store_full", "draining",    "unsatisfiable"};
 const std::set<std::string_view> kEnds = {"deadline",        "cancelled",      "upstream_rejected",
-                                          "upstream_failed", "upstream_quota", "worker_lost"};
+                                          "upstream_failed", "upstream_quota", "worker_lost",
+                                          "limited"};
 
 std::string quoted(const std::string& id) {
   return "job \"" + id + "\"";

@@ -44,6 +44,13 @@ BudgetOptions tokens(Resource resource, std::int64_t limit, std::int64_t capacit
   return budget;
 }
 
+/// The upstream asks for a pause, and says what its limits are.
+bool pause(Budgets& budgets, const Reservation& reservation, TimePoint until, TimePoint now,
+           std::string_view model = {}, std::string_view client = {}) {
+  return budgets.pause(reservation, {.model = model, .client = client, .until = until, .told = true}, now,
+                       [](std::size_t) { return false; });
+}
+
 bool affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
   return !budgets.obstacle(set, {.amounts = amounts}, now);
 }
@@ -139,18 +146,59 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
   Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
 
-  EXPECT_TRUE(budgets.pause({.set = set}, TimePoint(seconds(5)), kStart));
-  EXPECT_TRUE(budgets.pause({.set = set}, TimePoint(seconds(2)), TimePoint(seconds(1))));
+  EXPECT_TRUE(pause(budgets, {.set = set}, TimePoint(seconds(5)), kStart));
+  EXPECT_TRUE(pause(budgets, {.set = set}, TimePoint(seconds(2)), TimePoint(seconds(1))));
 
   EXPECT_FALSE(affordable(budgets, set, TimePoint(seconds(5) - milliseconds(1))));
   EXPECT_EQ(when_affordable(budgets, set, kStart), TimePoint(seconds(5)));
   EXPECT_TRUE(affordable(budgets, set, TimePoint(seconds(5))));
 }
 
+TEST(Budgets, a_model_is_paused_alone_where_others_are_answered) {
+  Budgets budgets({requests("b", "", 60)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const TimePoint later = kStart + seconds(1);
+  budgets.succeeded({.set = set, .taken_at = kStart}, "good", later);
+  EXPECT_TRUE(pause(budgets, {.set = set}, kStart + std::chrono::hours(7), later, "new"));
+
+  EXPECT_TRUE(affordable(budgets, set, later));
+  const BudgetSet apart = budgets.match("s", "new", "", "");
+  EXPECT_NE(apart, set);
+  EXPECT_EQ(budgets.apart(set, "new"), apart);
+  EXPECT_EQ(budgets.apart(apart, "good"), set);
+  EXPECT_EQ(budgets.obstacle(apart, {}, later).name(), "b paused by model=new");
+  EXPECT_EQ(budgets.upstream_pause(apart, later).until, kStart + std::chrono::hours(7));
+  EXPECT_TRUE(affordable(budgets, apart, kStart + std::chrono::hours(7)));
+
+  // Nobody else was answered for long: it is about all, and whoever comes next finds out.
+  const TimePoint idle = later + Budgets::kOthersWithin + seconds(1);
+  EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle, "third"));
+  EXPECT_FALSE(affordable(budgets, set, idle));
+  EXPECT_TRUE(affordable(budgets, set, idle + kPauseProbedAfter));
+}
+
+TEST(Budgets, of_models_apart_a_client_has_a_quarter_and_none_is_beyond_the_bound) {
+  Budgets budgets({requests("b", "", 60)});
+  const BudgetSet set = budgets.match("s", "", "", "");
+  const auto refused = [&](int model, const std::string& client, TimePoint now) {
+    budgets.succeeded({.set = set, .taken_at = now - seconds(1)}, "good", now);
+    return pause(budgets, {.set = set}, now + minutes(5), now, "m" + std::to_string(model), client);
+  };
+  const TimePoint now = kStart + seconds(1);
+  for (int i = 0; i < 16; ++i)
+    EXPECT_TRUE(refused(i, "noisy", now));
+  EXPECT_FALSE(refused(16, "noisy", now)) << "its job waits itself";
+  for (int i = 16; i < 64; ++i)
+    EXPECT_TRUE(refused(i, "client-" + std::to_string(i / 16), now));
+  EXPECT_FALSE(refused(64, "somebody", now));
+  EXPECT_TRUE(refused(64, "somebody", now + minutes(6))) << "in the place of one that is over";
+  EXPECT_TRUE(affordable(budgets, set, now + minutes(6)));
+}
+
 TEST(Budgets, a_pause_is_for_budgets_that_count_requests) {
   Budgets budgets({concurrent("c", "", 3)});
   const BudgetSet set = budgets.match("s", "", "", "");
-  EXPECT_FALSE(budgets.pause({.set = set}, TimePoint(seconds(5)), kStart));
+  EXPECT_FALSE(pause(budgets, {.set = set}, TimePoint(seconds(5)), kStart));
   EXPECT_TRUE(affordable(budgets, set, kStart));
 }
 
@@ -161,7 +209,7 @@ TEST(Budgets, names_the_limit_that_stands_in_the_way) {
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "");
   budgets.reserve(s, {.amounts = {}}, kStart);
   budgets.reserve(t, {.amounts = {}}, kStart);
-  budgets.pause({.set = u}, TimePoint(seconds(1)), kStart);
+  pause(budgets, {.set = u}, TimePoint(seconds(1)), kStart);
 
   EXPECT_EQ(budgets.obstacle(s, {}, kStart).name(), "slots concurrency");
   EXPECT_EQ(budgets.obstacle(t, {}, kStart).name(), "rate requests_per_minute");
@@ -299,10 +347,10 @@ TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_t
   EXPECT_FALSE(affordable(budgets, set, now));
 
   for (int i = 0; i < 7; ++i)
-    budgets.succeeded({.set = set, .taken_at = now});
+    budgets.succeeded({.set = set, .taken_at = now}, {}, now);
   EXPECT_EQ(limit.limit(), 8) << "one more for a full round";
   for (int i = 0; i < 100; ++i)
-    budgets.succeeded({.set = set, .taken_at = now});
+    budgets.succeeded({.set = set, .taken_at = now}, {}, now);
   EXPECT_EQ(limit.limit(), 10) << "and never more than is configured";
   for (int i = 0; i < 20; ++i)
     budgets.overloaded({.set = set, .taken_at = now += seconds(1)}, now);
@@ -325,7 +373,7 @@ TEST(Budgets, a_pause_forgives_no_debt) {
   budgets.settle(dear, Amounts{.input_tokens = 2000}, kStart);
   ASSERT_EQ(rate.available(kStart), -1000);
 
-  budgets.pause({.set = set}, TimePoint(seconds(2)), kStart);
+  pause(budgets, {.set = set}, TimePoint(seconds(2)), kStart);
 
   EXPECT_EQ(rate.available(kStart), -1000);
   EXPECT_EQ(rate.available(TimePoint(seconds(2))), -800) << "it is paid back at the limit's pace";
@@ -336,7 +384,7 @@ TEST(Budgets, a_short_pause_leaves_the_limit_of_a_day_alone) {
   options.rates.push_back({"requests_per_day", 100, std::chrono::hours(24), 10, Resource::requests});
   Budgets budgets({options});
   const BudgetSet set = budgets.match("s", "", "", "");
-  budgets.pause({.set = set}, TimePoint(seconds(1)), kStart);
+  pause(budgets, {.set = set}, TimePoint(seconds(1)), kStart);
   EXPECT_EQ(budgets.all()[0].quota.rates()[0].available(TimePoint(seconds(1))), 1);
   EXPECT_EQ(budgets.all()[0].quota.rates()[1].available(TimePoint(seconds(1))), 10);
 }
@@ -466,7 +514,7 @@ TEST(Budgets, keys_of_a_group_share_one_limit_and_one_pause) {
   EXPECT_FALSE(affordable(budgets, set, kStart)) << "ten would be the limit times the number of keys";
   EXPECT_TRUE(affordable(budgets, set, kStart + seconds(1)));
 
-  EXPECT_TRUE(budgets.pause(last, kStart + seconds(30), kStart));
+  EXPECT_TRUE(pause(budgets, last, kStart + seconds(30), kStart));
   EXPECT_EQ(budgets.obstacle(set, {}, kStart + seconds(29)).name(), "b key org paused by its upstream");
   EXPECT_EQ(budgets.foreseen(set, {}, kStart), kStart + seconds(30));
 }
@@ -692,7 +740,7 @@ TEST(Budgets, a_reload_without_a_change_forgets_nothing_that_the_upstream_said) 
   const BudgetSet set = budgets.match("s", "", "", "");
   Reservation reservation = budgets.reserve(set, {}, kStart);
   budgets.learn(reservation, limit_of_requests(60), kStart);
-  budgets.pause(reservation, kStart + minutes(5), kStart);
+  pause(budgets, reservation, kStart + minutes(5), kStart);
 
   budgets.configure({options}, kStart);
   RateLimit& rate = budgets.all()[0].quota.rates()[0];
@@ -710,7 +758,7 @@ TEST(Budgets, an_operator_takes_back_what_the_upstream_said) {
     EXPECT_FALSE(budgets.can_lift(0, kStart));
     budgets.learn(reservation, limit_of_requests(1), kStart);
     budgets.overloaded(reservation, kStart);
-    budgets.pause(reservation, kStart + std::chrono::hours(24), kStart);
+    pause(budgets, reservation, kStart + std::chrono::hours(24), kStart);
     budgets.take_eased();
     ASSERT_TRUE(budgets.can_lift(0, kStart));
 
@@ -754,7 +802,7 @@ TEST(Budgets, what_is_saved_comes_back_with_what_the_upstream_said) {
     for (int i = 0; i < 5; ++i)
       reservation = before.reserve(set, {}, kStart + seconds(i));
     before.learn(reservation, limit_of_requests(30), kStart + seconds(5));
-    before.pause(reservation, kStart + seconds(40), kStart + seconds(5));
+    pause(before, reservation, kStart + seconds(40), kStart + seconds(5));
     const TimePoint now = kStart + seconds(6);
 
     after.restore(after.all()[0], saved(before), 0, now);
@@ -777,7 +825,7 @@ TEST(Budgets, only_what_changed_is_saved) {
   EXPECT_EQ(budgets.take_unsaved().size(), 2u) << "the budget, and the account of the key";
 
   budgets.settle(reservation, std::nullopt, kStart);
-  budgets.succeeded(reservation);
+  budgets.succeeded(reservation, {}, kStart);
   EXPECT_FALSE(budgets.any_unsaved()) << "it used what it was expected to";
 }
 
@@ -809,7 +857,7 @@ TEST(Budgets, a_pause_from_the_disk_is_no_longer_than_it_was_asked_for) {
   const BudgetSet set = before.match("s", "", "", "");
   const TimePoint later(std::chrono::hours(30));
   Reservation reservation = before.reserve(set, {}, later);
-  before.pause(reservation, later + seconds(10), later);
+  pause(before, reservation, later + seconds(10), later);
 
   after.restore(after.all()[0], saved(before), 0, TimePoint(seconds(1)));  // the clock went back
   EXPECT_EQ(after.all()[0].quota.paused_until(), TimePoint(seconds(11)));

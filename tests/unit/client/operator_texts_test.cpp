@@ -149,19 +149,20 @@ TEST(LimitsTable, has_a_line_for_each_key) {
 TEST(LimitsTable, is_the_same_of_what_operators_are_told) {
   const auto document = limits_of_rows(
       R"({"budgets":[{"name":"api","service":"s","window":"bucket","limits":{)"
-      R"("concurrency":{"level":3,"capacity":4,"limit":4}},"paused_ms":900,"paused":true},)"
+      R"("concurrency":{"level":3,"capacity":4,"limit":4}},"paused_ms":900,"paused_models_ms":{"o9":9000},"paused":true},)"
       R"({"name":"api","key":"k1","state":"active","running":1,"jobs":9,"weight":2,"limits":{}},)"
       R"({"name":"other","key":"k2","state":"spent","running":0,"jobs":2,"limits":{}}]})");
 
   ASSERT_TRUE(document);
-  EXPECT_EQ(
-      *document,
-      R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"paused_ms":900}},"keys":{)"
-      R"("api":{"k1":{"state":"active","running":1,"jobs":9}},)"
-      R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}}})");
+  EXPECT_EQ(*document,
+            R"({"budgets":{"api":{"concurrency":{"level":3,"capacity":4,"limit":4},"paused_ms":900,)"
+            R"("paused_models_ms":{"o9":9000}}},"keys":{)"
+            R"("api":{"k1":{"state":"active","running":1,"jobs":9}},)"
+            R"("other":{"k2":{"state":"spent","running":0,"jobs":2}}}})");
   const auto table = limits_table(*document, false);
   ASSERT_TRUE(table);
   EXPECT_THAT(*table, ContainsRegex("\napi +concurrency +4 +3 +- +1 +900ms"));
+  EXPECT_THAT(*table, ContainsRegex("\napi +model=o9 +- +- +- +- +9.0s"));
   EXPECT_THAT(*table, ContainsRegex("\napi/k1 .*active, 1 running"));
   EXPECT_THAT(*table, ContainsRegex("\nother/k2 .*spent, 0 running"));
   EXPECT_EQ(limits_table(*limits_of_rows(R"({"budgets":[]})"), false, "none\n"), "none\n");
