@@ -32,6 +32,8 @@
 
 namespace lanemq::core {
 
+struct StoredResult;
+
 class DocumentMap;
 class StoredDecoder;
 struct StoredEntry;
@@ -390,6 +392,7 @@ class Broker {
   struct Restoring;
   Restoring& restoring();
   Lane& restored_lane(std::string_view name) const;
+  Terminal terminal_of(const StoredResult& stored, const Ending* ending, Blob body) const;
   bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
   void read_ahead(const Job& job);
   void lend(Job& job);

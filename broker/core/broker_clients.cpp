@@ -1047,16 +1047,7 @@ void Broker::on(const ResultRead& event, TimePoint) {
                   "; check it with lanemq-broker --check-store",
               {}});
     } else {
-      const Terminal end{.id = stored->id,
-                         .client_named_it = stored->client_named_it,
-                         .id_told = stored->id_told,
-                         .lane = restored_lane(stored->lane).index(),
-                         .state = stored->state,
-                         .attempts = stored->attempts,
-                         .queued_ms = stored->queued_ms,
-                         .ran_ms = stored->ran_ms,
-                         .ending = ending.get(),
-                         .body = event.body};
+      const Terminal end = terminal_of(*stored, ending.get(), event.body);
       if (who.from_seq)
         replay(end, nullptr, *who.from_seq, to, {who.ref});
       else

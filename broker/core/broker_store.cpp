@@ -318,6 +318,20 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
   return {};
 }
 
+/// How a stored job ended. Views of `stored` and `ending`.
+Terminal Broker::terminal_of(const StoredResult& stored, const Ending* ending, Blob body) const {
+  return {.id = stored.id,
+          .client_named_it = stored.client_named_it,
+          .id_told = stored.id_told,
+          .lane = restored_lane(stored.lane).index(),
+          .state = stored.state,
+          .attempts = stored.attempts,
+          .queued_ms = stored.queued_ms,
+          .ran_ms = stored.ran_ms,
+          .ending = ending,
+          .body = std::move(body)};
+}
+
 Result<void> Broker::restore_result(std::uint64_t number, std::string_view record,
                                     std::optional<std::string_view> body, std::size_t body_bytes,
                                     TimePoint now) {
@@ -334,16 +348,7 @@ Result<void> Broker::restore_result(std::uint64_t number, std::string_view recor
   if (jobs_.find(stored->id) != nullptr) return unreadable("its id is taken");
   // What would be left to the store at once is left there.
   const bool left = !body || (body_bytes > 0 && kept_.loose_bytes() > loose_bytes_max());
-  const Terminal how{.id = stored->id,
-                     .client_named_it = stored->client_named_it,
-                     .id_told = stored->id_told,
-                     .lane = restored_lane(stored->lane).index(),
-                     .state = stored->state,
-                     .attempts = stored->attempts,
-                     .queued_ms = stored->queued_ms,
-                     .ran_ms = stored->ran_ms,
-                     .ending = ending.get(),
-                     .body = left ? Blob() : Blob::borrow(*body)};
+  const Terminal how = terminal_of(*stored, ending.get(), left ? Blob() : Blob::borrow(*body));
   const Duration retain(stored->due_us - stored->ended_us);
   const TimePoint ended_at = std::min(time_of(stored->ended_us), now);
   const TimePoint due = std::min(time_of(stored->due_us), now + retain);
