@@ -446,7 +446,8 @@ void Auditor::heard_no_room(ModelRequest& asked, std::uint64_t ref) {
   Bytes all = bytes_of_jobs();
   all += bytes_kept(Kept::dead);
   if (all.most <= options_.memory_max) violated("a " + asked.op + " may not wait, though there is room");
-  if (ModelJob* const job = asked.job) {
+  // Also one that would have been told that its chunk is gone.
+  if (ModelJob* const job = known(asked.id)) {
     std::erase(job->waiters, ref);
     drop_reader(*job, ref);
     // Who is refused has said nothing of what he has.
