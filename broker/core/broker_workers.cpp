@@ -223,7 +223,9 @@ void Broker::on(const WorkerDisconnected& event, TimePoint now) {
   workers_.update(*worker);
   if (event.process == Process::lives) return;
   worker->lost_at = now + options_.worker_grace;
-  timers_.set(worker->timer, std::min(worker->lost_at, now + options_.heartbeat));
+  // Its silence counts as before.
+  const TimePoint silent_at = worker->heard_at + kSilentHeartbeatsMax * options_.heartbeat;
+  timers_.set(worker->timer, std::min({worker->lost_at, silent_at, now + options_.heartbeat}));
 }
 
 void Broker::on(const WorkerLeaving& event, TimePoint now) {
