@@ -23,6 +23,8 @@ using json = nlohmann::ordered_json;  // as the providers order it
 using std::chrono::milliseconds;
 
 constexpr std::size_t kIdempotencyKeyBytesMax = 256;
+/// A longer body is looked into beside the loop: a millisecond a megabyte.
+constexpr std::size_t kReadAsideFrom = std::size_t{1} << 20;
 constexpr std::size_t kForwardedBytesMax = std::size_t{4} * 1024;  ///< of a path, or a header that goes on
 /// An SDK's own clock has run so much longer when the answer comes, so that it does not ask again: a part of
 /// what it waits, and no more than a second.
@@ -220,7 +222,22 @@ void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   caller->api = api;
-  run(request, responder, plan_of(request, *caller, takes), *caller);
+  if (takes == Takes::no_body) return run(request, responder, plan_of(request, *caller, takes, {}), *caller);
+  if (request.body.size() <= kReadAsideFrom)
+    return run(request, responder, plan_of(request, *caller, takes, read_body_fields(request.body.bytes())),
+               *caller);
+  struct Large {
+    HttpRequest request;
+    Caller caller;
+    tl::expected<BodyFields, ApiError> fields{};
+  };
+  auto large = std::make_shared<Large>(Large{std::move(request), *std::move(caller)});
+  gateway_.loop.aside(
+      Loop::Side::texts, [large] { large->fields = read_body_fields(large->request.body.bytes()); },
+      [this, large, responder, takes] {
+        run(large->request, responder,
+            plan_of(large->request, large->caller, takes, std::move(large->fields)), large->caller);
+      });
 }
 
 void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
@@ -243,13 +260,12 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
 }
 
 tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, const Caller& caller,
-                                                   Takes takes) const {
+                                                   Takes takes,
+                                                   tl::expected<BodyFields, ApiError> read) const {
   const Settings& settings = gateway_.settings;
-  BodyFields fields;
+  if (!read) return tl::unexpected(read.error());
+  BodyFields fields = *std::move(read);
   if (takes != Takes::no_body) {
-    tl::expected<BodyFields, ApiError> read = read_body_fields(request.body.bytes());
-    if (!read) return tl::unexpected(read.error());
-    fields = std::move(*read);
     if (fields.model.empty() && takes == Takes::body_with_model)
       return tl::unexpected(bad_request("model is missing: the body must name it", "model"));
   } else {
@@ -339,7 +355,7 @@ void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
   if (gateway_.settings.models.empty()) {
-    tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body);
+    tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body, {});
     if (const std::string& id = request.param("id"); !id.empty() && !caller->may_use_model(id))
       plan = tl::unexpected(no_such_model(id));
     if (plan) {

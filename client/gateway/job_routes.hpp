@@ -6,6 +6,7 @@
 
 #include <tl/expected.hpp>
 
+#include "client/gateway/body_fields.hpp"
 #include "client/gateway/caller_limits.hpp"
 #include "client/gateway/flights.hpp"
 #include "client/gateway/gateway.hpp"
@@ -34,8 +35,8 @@ class JobRoutes {
   void models(HttpRequest request, const ResponderPtr& responder);
   void run(const HttpRequest& request, const ResponderPtr& responder, tl::expected<JobPlan, ApiError> plan,
            Caller caller);
-  tl::expected<JobPlan, ApiError> plan_of(const HttpRequest& request, const Caller& caller,
-                                          Takes takes) const;
+  tl::expected<JobPlan, ApiError> plan_of(const HttpRequest& request, const Caller& caller, Takes takes,
+                                          tl::expected<BodyFields, ApiError> read) const;
 
   Gateway& gateway_;
   CallerLimits limits_;

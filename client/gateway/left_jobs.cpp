@@ -27,6 +27,8 @@ using Kind = JsonMember::Kind;
 
 constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
 constexpr std::size_t kOwnerDigits = 16;
+/// A longer body, or result, is read beside the loop: ten milliseconds a megabyte.
+constexpr std::size_t kLeftAsideFrom = std::size_t{64} * 1024;
 constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
 /// The broker says at once that a job is over, but not that its state is another: it is asked how it stands
 /// after an eighth of the time that nothing has changed, within these bounds.
@@ -186,6 +188,25 @@ std::string member(std::string_view key, std::string_view text) {
   return text.empty() ? std::string() : ",\"" + std::string(key) + "\":" + json_text(text);
 }
 
+/// Makes the document of what is known of a job, beside the loop where that may take long, and calls `then`
+/// on the loop's thread.
+void with_document(Loop& loop, const std::string& id, const FetchAnswer& answer,
+                   std::function<void(std::string document)> then) {
+  if (!answer) return then(job_document(id, answer.error()));
+  const JobDone* const done = std::get_if<JobDone>(&*answer);
+  if (done == nullptr) return then(job_document(id, std::get<JobStatus>(*answer)));
+  if (done->body.size() <= kLeftAsideFrom) return then(job_document(id, *done));
+  struct Large {
+    JobDone done;
+    std::string document{};
+  };
+  auto large = std::make_shared<Large>(Large{*done});
+  large->done.body = done->body.owned();
+  loop.aside(
+      Loop::Side::texts, [large, id] { large->document = job_document(id, large->done); },
+      [large, then = std::move(then)] { then(std::move(large->document)); });
+}
+
 /// Tells the states of a job as they change, until it is over.
 class JobEvents : public std::enable_shared_from_this<JobEvents> {
  public:
@@ -224,7 +245,9 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
       return end(is_end_of_job(answer.error()) ? job_document(id_, answer.error())
                                                : error_of(answer.error()));
     }
-    if (const auto* const done = std::get_if<JobDone>(&*answer)) return end(job_document(id_, *done));
+    if (std::holds_alternative<JobDone>(*answer))
+      return with_document(gateway_.loop, id_, answer,
+                           [self = shared_from_this()](const std::string& document) { self->end(document); });
     const auto& status = std::get<JobStatus>(*answer);
     std::string document = job_document(id_, status);
     const auto now = gateway_.loop.now();
@@ -459,11 +482,29 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   if (!caller) return;
   if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   if (gateway_.draining) return responder->answer(refusal(gateway_, request, draining()));
-  auto job = read_left_job(gateway_.settings, *caller, request);
+  if (request.body.size() <= kLeftAsideFrom)
+    return leave_job(request, responder, *caller, read_left_job(gateway_.settings, *caller, request));
+  struct Large {
+    HttpRequest request;
+    Caller caller;
+    Settings settings;  ///< as they are now: a reload changes the loop's
+    tl::expected<LeftJob, ApiError> job{};
+  };
+  auto large = std::make_shared<Large>(Large{request, *caller, gateway_.settings});
+  gateway_.loop.aside(
+      Loop::Side::texts,
+      [large] { large->job = read_left_job(large->settings, large->caller, large->request); },
+      [this, large, responder] {
+        leave_job(large->request, responder, large->caller, std::move(large->job));
+      });
+}
+
+void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
+                              tl::expected<LeftJob, ApiError> job) {
   if (!job) return responder->answer(refusal(gateway_, request, job.error()));
   if (!job->previous_response.empty())
     if (const std::optional<ApiError> error =
-            why_not_response(gateway_, *caller, job->previous_response, "request.body.previous_response_id"))
+            why_not_response(gateway_, caller, job->previous_response, "request.body.previous_response_id"))
       return responder->answer(refusal(gateway_, request, *error));
   if (watch_.full())
     return responder->answer(
@@ -472,25 +513,25 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
                  .message = "the gateway follows " + std::to_string(LeftWatch::kFollowedMax) +
                             " jobs of keys with limits already; try again later",
                  .retry_after = kFullRetryAfter}));
-  if (const std::optional<ApiError> over = limits_.take(*caller, gateway_.loop.now())) {
+  if (const std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now())) {
     ++gateway_.metrics.caller_limits_hit;
     return responder->answer(refusal(gateway_, request, *over));
   }
-  const KeySettings* const key = caller->key;
+  const KeySettings* const key = caller.key;
   const bool counts = key != nullptr && (key->concurrency > 0 || key->tokens_per_minute > 0);
-  if (!counts) limits_.give_back(*caller);
+  if (!counts) limits_.give_back(caller);
   const std::int64_t tokens =
-      counts ? limits_.spend_estimate(*caller, job->tokens_bytes, gateway_.loop.now()) : 0;
+      counts ? limits_.spend_estimate(caller, job->tokens_bytes, gateway_.loop.now()) : 0;
   const std::string id = job->request.id.empty() ? new_left_job_id() : job->request.id;
-  job->request.id = broker_id(*caller, id);
+  job->request.id = broker_id(caller, id);
   const Blob body = blob_of(std::move(job->body));
   const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);
   gateway_.broker.leave(
       std::move(job->request), body,
       answering<Reply<JobAccepted>>(
           waiting_, request, responder,
-          [this, id, delayed, counts, tokens, who = *caller](const LeftWaiting::One& waiting,
-                                                             const Reply<JobAccepted>& accepted) {
+          [this, id, delayed, counts, tokens, who = caller](const LeftWaiting::One& waiting,
+                                                            const Reply<JobAccepted>& accepted) {
             if (counts && accepted && !accepted->duplicate) {
               watch_.follow(who, broker_id(who, id), tokens);
             } else if (counts) {
@@ -523,14 +564,14 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
   const std::string& id = request.param("id");
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
-      answering<FetchAnswer>(
-          waiting_, request, responder, [id](const LeftWaiting::One& waiting, const FetchAnswer& answer) {
-            if (!answer && !is_end_of_job(answer.error())) return refuse(waiting, id, answer.error());
-            std::string document =
-                answer ? std::visit([&](const auto& known) { return job_document(id, known); }, *answer)
-                       : job_document(id, answer.error());
-            answer_with(waiting, 200, std::move(document));
-          }));
+      answering<FetchAnswer>(waiting_, request, responder,
+                             [this, id](const LeftWaiting::One& waiting, const FetchAnswer& answer) {
+                               if (!answer && !is_end_of_job(answer.error()))
+                                 return refuse(waiting, id, answer.error());
+                               with_document(gateway_.loop, id, answer, [waiting](std::string document) {
+                                 answer_with(waiting, 200, std::move(document));
+                               });
+                             }));
 }
 
 void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& responder) {

@@ -75,6 +75,8 @@ class LeftJobRoutes {
  private:
   tl::expected<std::string, HttpAnswer> admit(const HttpRequest& head);
   void leave(const HttpRequest& request, const ResponderPtr& responder);
+  void leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
+                 tl::expected<LeftJob, ApiError> job);
   void fetch(const HttpRequest& request, const ResponderPtr& responder);
   void events(const HttpRequest& request, const ResponderPtr& responder);
   void cancel(const HttpRequest& request, const ResponderPtr& responder);

@@ -57,6 +57,8 @@ std::string_view error_name(Refusal refusal) {
       return "method_not_allowed";
     case Refusal::out_of_memory:
       return "gateway_full";
+    case Refusal::disk_refuses:
+      return "store_full";
     case Refusal::failed:
       break;
   }

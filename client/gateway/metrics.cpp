@@ -85,10 +85,15 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   counter("lanemq_gateway_failures_total", "Exceptions that were caught; each ended its connection.",
           server.failures);
   gauge("lanemq_gateway_body_bytes", "Bytes of requests' bodies held.", server.body_bytes);
+  gauge("lanemq_gateway_upload_bytes", "Bytes of uploads on their way to their files, on the disk.",
+        server.upload_bytes);
   gauge("lanemq_gateway_answer_bytes", "Bytes of answers that their readers have not taken.",
         server.answer_bytes);
   counter("lanemq_gateway_answers_cut_total", "Answers cut off for answers_bytes_max, the largest first.",
           server.answers_cut);
+  line(out, "lanemq_gateway_loop_longest_turn_ms", "gauge",
+       "The longest that one thing held up all others within the last minute, in milliseconds.",
+       std::chrono::duration<double, std::milli>(server.longest_turn).count());
   gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
   counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);
   counter("lanemq_gateway_broker_reconnected_total", "New connections to the broker.", client.reconnected);

@@ -124,6 +124,10 @@ constexpr Option<Settings> kOptions[] = {
     {"bodies_bytes_max", "bytes", "536870912",
      "of all requests' bodies together, a quarter for one key and one address; one over it is told to wait",
      [](Settings& s, const std::string& v) { s.server.bodies_bytes_max = count(v, 1, kBytesMax); }},
+    {"uploads_bytes_max", "bytes", "2147483648",
+     "of all uploads over 1 MiB, which go to the disk, a quarter for one key and one address; one over it is "
+     "told to wait",
+     [](Settings& s, const std::string& v) { s.server.uploads_bytes_max = count(v, 1, kBytesMax); }},
     {"answers_bytes_max", "bytes", "536870912",
      "of all answers that are not read yet; over it the largest are cut off",
      [](Settings& s, const std::string& v) { s.server.answers_bytes_max = count(v, 1, kBytesMax); }},

@@ -19,6 +19,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::size_t kFilenameBytesMax = 255;
+constexpr const char* kMessages = "/v1/messages";
 constexpr std::chrono::seconds kDiskRetryAfter{60};
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                            "/v1/responses"};
@@ -134,8 +135,18 @@ StoredBatch BatchDesk::new_batch(const BatchCaller& caller, Api api, WallTime no
 
 // ---- files ------------------------------------------------------------------------------------------------
 
-BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, std::string_view content_type,
-                                        std::string_view form, WallTime now) {
+tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller, Api api,
+                                                       std::size_t bytes) {
+  if (api == Api::anthropic)
+    if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
+  if (const auto room = room_for(caller, bytes); !room) return tl::unexpected(room.error());
+  Upload upload{.id = store_.make_id("file-")};
+  upload.writing = std::make_unique<BatchStore::Writing>(store_, upload.id);
+  return upload;
+}
+
+tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::string_view content_type,
+                                            std::string_view form, Upload& upload) {
   const std::string boundary = form_boundary(content_type);
   if (boundary.empty()) return bad_request("the body must be multipart/form-data with a boundary");
   const auto parts = read_form(form, boundary);
@@ -145,30 +156,34 @@ BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, std::string_v
   if (content == nullptr || !content->is_file) return bad_request("`file` is missing: a file", "file");
   if (purpose == nullptr || purpose->bytes != "batch")
     return bad_request("`purpose` must be \"batch\": this gateway keeps no other files", "purpose");
-  std::int64_t lifetime = settings_.keep.count();
+  upload.lifetime_ms = settings.keep.count();
   if (const FormPart* const seconds = find_part(*parts, "expires_after[seconds]")) {
     const auto asked = read_lifetime(number_of(seconds->bytes).value_or(0), "expires_after[seconds]");
     if (!asked) return tl::unexpected(asked.error());
-    lifetime = *asked;
+    upload.lifetime_ms = *asked;
   }
-  if (content->bytes.size() > settings_.file_bytes_max)
+  if (content->bytes.size() > settings.file_bytes_max)
     return refused(
         "too_large",
-        "a file holds up to " + std::to_string(settings_.file_bytes_max) + " bytes (file_bytes_max)", "file");
-  if (const auto room = room_for(caller, content->bytes.size()); !room) return tl::unexpected(room.error());
+        "a file holds up to " + std::to_string(settings.file_bytes_max) + " bytes (file_bytes_max)", "file");
+  upload.filename = beginning(content->filename, kFilenameBytesMax);
+  upload.writing->write(content->bytes);
+  upload.writing->sync();
+  return {};
+}
 
-  StoredFile file{.id = store_.make_id("file-"),
+BatchDesk::Reply BatchDesk::create_file(const BatchCaller& caller, const Upload& upload, WallTime now) {
+  if (const auto room = room_for(caller, static_cast<std::size_t>(upload.writing->bytes())); !room)
+    return tl::unexpected(room.error());
+  StoredFile file{.id = upload.id,
                   .owner = caller.owner,
                   .purpose = "batch",
-                  .filename = std::string(beginning(content->filename, kFilenameBytesMax)),
-                  .bytes = static_cast<std::int64_t>(content->bytes.size()),
+                  .filename = upload.filename,
+                  .bytes = upload.writing->bytes(),
                   .created_at = ms_of(now),
-                  .expires_at = ms_of(now) + lifetime};
-  BatchStore::Writing writing(store_, file.id);
-  writing.write(content->bytes);
-  writing.sync();
+                  .expires_at = ms_of(now) + upload.lifetime_ms};
   store_.transaction([&] { store_.add_file(file); });
-  writing.keep();
+  upload.writing->keep();
   return file_document(file);
 }
 
@@ -241,8 +256,8 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
   return document;
 }
 
-BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std::string_view body,
-                                                 WallTime now) {
+tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, std::string_view body,
+                                                Upload& upload) {
   JsonMember picked[] = {{.key = "requests"}};
   const JsonLook look = look_into_json(body, picked);
   if (!look.valid || !look.is_object)
@@ -250,47 +265,57 @@ BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, std:
   const std::string_view requests = member_bytes(body, "requests");
   if (picked[0].twice || !requests.starts_with('['))
     return bad_request("requests: an array of {\"custom_id\", \"params\"}", "requests");
-  if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
-  if (const auto room = room_for(caller, requests.size()); !room) return tl::unexpected(room.error());
-
-  StoredBatch batch = new_batch(caller, Api::anthropic, now);
-  batch.endpoint = "/v1/messages";
-  batch.state = BatchState::in_progress;
-  batch.in_progress_at = batch.created_at;
-  StoredFile input{.id = store_.make_id("file-"),
-                   .owner = caller.owner,
-                   .purpose = "message_batch",
-                   .filename = batch.id + ".jsonl",
-                   .created_at = batch.created_at,
-                   .hidden = true};
-  batch.input_file = input.id;
-  BatchStore::Writing writing(store_, input.id);
   std::unordered_set<std::string> ids;
   JsonElements elements(requests);
   for (std::string_view element = elements.next(); !element.empty(); element = elements.next()) {
-    const std::string place = "requests." + std::to_string(batch.lines);
-    if (++batch.lines > settings_.message_requests_max)
+    const std::string place = "requests." + std::to_string(upload.lines);
+    if (++upload.lines > settings.message_requests_max)
       return refused("too_large", "requests: a batch holds up to " +
-                                      std::to_string(settings_.message_requests_max) + " requests");
-    auto request = read_batch_line(Api::anthropic, batch.endpoint, element);
+                                      std::to_string(settings.message_requests_max) + " requests");
+    auto request = read_batch_line(Api::anthropic, kMessages, element);
     if (!request) return bad_request(place + ": " + request.error().message, place);
-    if (!engine_.model_allowed(caller.models, request->model))
-      return refused("forbidden", place + ": model \"" + printable(request->model, 64) +
-                                      "\" is not allowed with this key");
-    if (batch.model.empty()) batch.model = request->model;
+    upload.models.emplace(request->model, upload.lines - 1);
+    if (upload.model.empty()) upload.model = request->model;
     if (!ids.insert(std::move(request->custom_id)).second)
       return bad_request(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
-    writing.write(in_one_line(element));
-    writing.write("\n");
+    upload.writing->write(in_one_line(element));
+    upload.writing->write("\n");
   }
-  if (batch.lines == 0) return bad_request("requests: at least one request is needed", "requests");
-  writing.sync();
-  input.bytes = writing.bytes();
+  if (upload.lines == 0) return bad_request("requests: at least one request is needed", "requests");
+  upload.writing->sync();
+  return {};
+}
+
+BatchDesk::Reply BatchDesk::create_message_batch(const BatchCaller& caller, const Upload& upload,
+                                                 WallTime now) {
+  for (const auto& [model, line] : upload.models)
+    if (!engine_.model_allowed(caller.models, model)) {
+      const std::string place = "requests." + std::to_string(line);
+      return refused("forbidden",
+                     place + ": model \"" + printable(model, 64) + "\" is not allowed with this key");
+    }
+  if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
+  if (const auto room = room_for(caller, static_cast<std::size_t>(upload.writing->bytes())); !room)
+    return tl::unexpected(room.error());
+  StoredBatch batch = new_batch(caller, Api::anthropic, now);
+  batch.endpoint = kMessages;
+  batch.state = BatchState::in_progress;
+  batch.in_progress_at = batch.created_at;
+  batch.model = upload.model;
+  batch.lines = upload.lines;
+  StoredFile input{.id = upload.id,
+                   .owner = caller.owner,
+                   .purpose = "message_batch",
+                   .filename = batch.id + ".jsonl",
+                   .bytes = upload.writing->bytes(),
+                   .created_at = batch.created_at,
+                   .hidden = true};
+  batch.input_file = input.id;
   store_.transaction([&] {
     store_.add_file(input);
     store_.add_batch(batch);
   });
-  writing.keep();
+  upload.writing->keep();
   std::string document = batch_document(batch, caller.base_url);
   engine_.start(std::move(batch));
   return document;

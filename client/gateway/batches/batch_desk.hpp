@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -39,6 +41,26 @@ struct OpenFile {
   std::string filename{};
 };
 
+/// What becomes a file when a row says so; until then its bytes are removed with it. Between the two, off the
+/// engine's thread, what was sent is read and put into it.
+struct Upload {
+  std::string id{};
+  std::unique_ptr<BatchStore::Writing> writing{};
+  std::string filename{};
+  std::int64_t lifetime_ms = 0;
+  std::int64_t lines = 0;                        ///< of a batch of messages
+  std::string model{};                           ///< of its first
+  std::map<std::string, std::int64_t> models{};  ///< that they name, each with the first that does
+};
+
+/// Read what a caller sent, write it and have it on the disk. On any thread; may throw StoreFault.
+/// `form`: the whole body, multipart/form-data.
+tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::string_view content_type,
+                                            std::string_view form, Upload& upload);
+/// `body`: {"requests": [...]}.
+tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, std::string_view body,
+                                                Upload& upload);
+
 /// Answers what callers ask of files and batches. Belongs to the engine's thread; may throw StoreFault.
 class BatchDesk {
  public:
@@ -48,10 +70,12 @@ class BatchDesk {
   BatchDesk(const BatchSettings& settings, BatchStore& store, BatchEngine& engine)
       : settings_(settings), store_(store), engine_(engine) {}
 
+  /// The beginning of an upload: of a file, or of a batch of messages (`api` is Anthropic's then).
+  /// `bytes`: what it may need at most.
+  tl::expected<Upload, ApiError> begin_upload(const BatchCaller& caller, Api api, std::size_t bytes);
+
   // ---- OpenAI's files ----
-  /// `form`: the whole body, multipart/form-data.
-  Reply create_file(const BatchCaller& caller, std::string_view content_type, std::string_view form,
-                    WallTime now);
+  Reply create_file(const BatchCaller& caller, const Upload& upload, WallTime now);
   Reply file(const BatchCaller& caller, const std::string& id);
   Reply files(const BatchCaller& caller, const ListRequest& list);
   Reply delete_file(const BatchCaller& caller, const std::string& id);
@@ -59,7 +83,7 @@ class BatchDesk {
 
   // ---- batches of both APIs ----
   Reply create_batch(const BatchCaller& caller, std::string_view body, WallTime now);
-  Reply create_message_batch(const BatchCaller& caller, std::string_view body, WallTime now);
+  Reply create_message_batch(const BatchCaller& caller, const Upload& upload, WallTime now);
   Reply batch(const BatchCaller& caller, Api api, const std::string& id);
   Reply batches(const BatchCaller& caller, Api api, const ListRequest& list);
   Reply cancel_batch(const BatchCaller& caller, Api api, const std::string& id, WallTime now);

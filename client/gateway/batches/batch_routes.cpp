@@ -45,12 +45,11 @@ ApiError error_of(const std::exception& error) {
   return result;
 }
 
-/// A file on its way to its reader: read on the service's thread, sent on the loop's, one piece at a time.
-/// Belongs to the loop's thread; what goes to the other one comes back before anything is let go of.
+/// A file on its way to its reader: read beside the loop, sent on it, one piece at a time.
 class Download : public std::enable_shared_from_this<Download> {
  public:
-  Download(BatchService& service, Loop& loop, OpenFile file, ResponderPtr responder)
-      : service_(service), loop_(loop), file_(std::move(file)), responder_(std::move(responder)) {}
+  Download(Loop& loop, OpenFile file, ResponderPtr responder)
+      : loop_(loop), file_(std::move(file)), responder_(std::move(responder)) {}
   ~Download() { ::close(file_.fd); }
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
@@ -64,13 +63,10 @@ class Download : public std::enable_shared_from_this<Download> {
   void next() {
     if (responder_->gone()) return;
     if (sent_ == file_.bytes) return responder_->end();
-    service_.ask(
-        [holder = std::make_shared<std::shared_ptr<Download>>(shared_from_this())](BatchDesk&, WallTime) {
-          std::shared_ptr<Download> self = std::move(*holder);
-          std::string piece = self->read();
-          Loop& loop = self->loop_;
-          loop.post([self = std::move(self), piece = std::move(piece)] { self->send(piece); });
-        });
+    auto piece = std::make_shared<std::string>();
+    loop_.aside(
+        Loop::Side::disk, [self = shared_from_this(), piece] { *piece = self->read(); },
+        [self = shared_from_this(), piece] { self->send(std::move(*piece)); });
   }
   std::string read() const {
     std::string piece(static_cast<std::size_t>(std::min<std::int64_t>(
@@ -83,14 +79,13 @@ class Download : public std::enable_shared_from_this<Download> {
     piece.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     return piece;
   }
-  void send(const std::string& piece) {
+  void send(std::string piece) {
     // The reader shall see that the file is not whole.
     if (piece.empty()) return responder_->cut();
     sent_ += static_cast<std::int64_t>(piece.size());
-    responder_->write(blob_of(piece), [self = shared_from_this()] { self->next(); });
+    responder_->write(blob_of(std::move(piece)), [self = shared_from_this()] { self->next(); });
   }
 
-  BatchService& service_;
   Loop& loop_;
   OpenFile file_;
   ResponderPtr responder_;
@@ -173,6 +168,83 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
       });
 }
 
+/// An upload on its way from the loop to the service, which makes room for it, to the thread that reads and
+/// writes it, and to the service again, which makes it known. It is handed over, never shared, and let go of
+/// on the loop's thread.
+struct BatchRoutes::UnderWay {
+  HttpRequest request{};
+  ResponderPtr responder{};
+  Api api = Api::openai;
+  BatchCaller caller{};
+  Uploads uploads{};
+  Loop::TimePoint began{};
+  Upload upload{};
+  Reply reply{};
+};
+
+void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes,
+                         Uploads uploads) {
+  auto caller = caller_of(request, api, takes);
+  if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
+  auto made = std::make_shared<UnderWay>(UnderWay{.request = std::move(request),
+                                                  .responder = responder,
+                                                  .api = api,
+                                                  .caller = *std::move(caller),
+                                                  .uploads = uploads,
+                                                  .began = gateway_.loop.now()});
+  service_->ask([this, made = std::move(made)](BatchDesk& desk, WallTime) mutable {
+    try {
+      auto upload = desk.begin_upload(made->caller, made->api, made->request.body.size());
+      if (upload)
+        made->upload = *std::move(upload);
+      else
+        made->reply = tl::unexpected(std::move(upload.error()));
+    } catch (const std::exception& error) {
+      made->reply = tl::unexpected(error_of(error));
+    }
+    Loop& loop = gateway_.loop;
+    loop.post([this, made = std::move(made)] { made->reply ? read_upload(made) : end_upload(*made); });
+  });
+}
+
+/// A large file is scanned and brought to the disk for seconds: neither callers nor batches wait for that.
+void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
+  gateway_.loop.aside(
+      Loop::Side::disk,
+      [under_way, &settings = gateway_.settings.batches] {
+        try {
+          const auto read = under_way->uploads.read(settings, under_way->request, under_way->upload);
+          if (!read) under_way->reply = tl::unexpected(read.error());
+        } catch (const std::exception& error) {
+          under_way->reply = tl::unexpected(error_of(error));
+        }
+        under_way->request.body = {};
+        if (!under_way->reply) under_way->upload.writing.reset();
+      },
+      [this, under_way] { under_way->reply ? add_upload(under_way) : end_upload(*under_way); });
+}
+
+void BatchRoutes::add_upload(std::shared_ptr<UnderWay> under_way) {
+  service_->ask([this, under_way = std::move(under_way)](BatchDesk& desk, WallTime now) mutable {
+    try {
+      under_way->reply = under_way->uploads.add(desk, under_way->caller, under_way->upload, now);
+    } catch (const std::exception& error) {
+      under_way->reply = tl::unexpected(error_of(error));
+    }
+    under_way->upload.writing.reset();
+    Loop& loop = gateway_.loop;
+    loop.post([this, under_way = std::move(under_way)] { end_upload(*under_way); });
+  });
+}
+
+void BatchRoutes::end_upload(const UnderWay& under_way) {
+  const Reply& reply = under_way.reply;
+  HttpAnswer answer = reply ? json_answer(200, *reply) : refusal(gateway_, under_way.request, reply.error());
+  gateway_.metrics.took(gateway_.loop.now() - under_way.began);
+  if (reply) add_request_id(under_way.api, request_id_of(under_way.request), answer.headers);
+  under_way.responder->answer(std::move(answer));
+}
+
 void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, Api api,
                             std::string_view type, const Open& open) {
   const auto caller = caller_of(request, api, Takes::no_work);
@@ -190,13 +262,20 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
       if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));
       Headers headers{{"content-type", std::string(type)}};
       add_request_id(api, request_id_of(back.request), headers);
-      std::make_shared<Download>(*service_, gateway_.loop, *file, back.responder)->begin(std::move(headers));
+      std::make_shared<Download>(gateway_.loop, *file, back.responder)->begin(std::move(headers));
     });
   });
 }
 
 void BatchRoutes::add_to(Router& router) {
   const BatchSettings& settings = gateway_.settings.batches;
+  const auto admit = [this](Api api, Takes takes) {
+    return [this, api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
+      const auto caller = caller_of(head, api, takes);
+      if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
+      return caller->owner;
+    };
+  };
   const auto add = [&](const char* method, const char* pattern, Api api, Takes takes,
                        std::size_t body_bytes_max, Ask ask) {
     router.add(Route{
@@ -207,11 +286,19 @@ void BatchRoutes::add_to(Router& router) {
               serve(std::move(request), responder, api, takes, ask);
             },
         .body_bytes_max = body_bytes_max,
-        .admit = [this, api, takes](const HttpRequest& head) -> tl::expected<std::string, HttpAnswer> {
-          const auto caller = caller_of(head, api, takes);
-          if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
-          return caller->owner;
-        }});
+        .admit = admit(api, takes)});
+  };
+  const auto add_upload_route = [&](const char* pattern, Api api, Takes takes, std::size_t body_bytes_max,
+                                    Uploads uploads) {
+    router.add(Route{.method = "POST",
+                     .pattern = pattern,
+                     .handler =
+                         [this, api, takes, uploads](HttpRequest request, const ResponderPtr& responder) {
+                           upload(std::move(request), responder, api, takes, uploads);
+                         },
+                     .body_bytes_max = body_bytes_max,
+                     .spool_folder = service_ == nullptr ? "" : settings.folder,
+                     .admit = admit(api, takes)});
   };
   const auto add_file = [&](const char* pattern, Api api, std::string_view type, Open open) {
     router.add("GET", pattern,
@@ -225,10 +312,14 @@ void BatchRoutes::add_to(Router& router) {
   constexpr auto openai = Api::openai;
   constexpr auto anthropic = Api::anthropic;
 
-  add("POST", "/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes,
-      [](Desk& desk, Who& who, What& request, WallTime now) {
-        return desk.create_file(who, request.headers.get("content-type"), request.body.bytes(), now);
-      });
+  add_upload_route("/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes,
+                   {.read =
+                        [](const BatchSettings& bounds, What& request, Upload& upload) {
+                          return read_file_form(bounds, request.headers.get("content-type"),
+                                                request.body.bytes(), upload);
+                        },
+                    .add = [](Desk& desk, Who& who, const Upload& upload,
+                              WallTime now) { return desk.create_file(who, upload, now); }});
   add("GET", "/v1/files", openai, Takes::no_work, 0, [](Desk& desk, Who& who, What& request, WallTime) {
     return desk.files(who, list_of(request, Api::openai));
   });
@@ -245,10 +336,12 @@ void BatchRoutes::add_to(Router& router) {
       [](Desk& desk, Who& who, What& request, WallTime now) {
         return desk.create_batch(who, request.body.bytes(), now);
       });
-  add("POST", "/v1/messages/batches", anthropic, Takes::new_work, settings.message_batch_bytes_max,
-      [](Desk& desk, Who& who, What& request, WallTime now) {
-        return desk.create_message_batch(who, request.body.bytes(), now);
-      });
+  add_upload_route(
+      "/v1/messages/batches", anthropic, Takes::new_work, settings.message_batch_bytes_max,
+      {.read = [](const BatchSettings& bounds, What& request,
+                  Upload& upload) { return read_message_batch(bounds, request.body.bytes(), upload); },
+       .add = [](Desk& desk, Who& who, const Upload& upload,
+                 WallTime now) { return desk.create_message_batch(who, upload, now); }});
   for (const auto& [api, path] : {std::pair(openai, std::string("/v1/batches")),
                                   std::pair(anthropic, std::string("/v1/messages/batches"))}) {
     add("GET", path.c_str(), api, Takes::no_work, 0, [api](Desk& desk, Who& who, What& request, WallTime) {

@@ -28,9 +28,19 @@ class BatchRoutes {
   using Ask = std::function<Reply(BatchDesk&, const BatchCaller&, const HttpRequest&, WallTime)>;
   using Open =
       std::function<tl::expected<OpenFile, ApiError>(BatchDesk&, const BatchCaller&, const HttpRequest&)>;
+  /// What a route makes of what was uploaded: Read beside the loop, Add on the service's thread.
+  struct Uploads {
+    tl::expected<void, ApiError> (*read)(const BatchSettings&, const HttpRequest&, Upload&);
+    Reply (*add)(BatchDesk&, const BatchCaller&, const Upload&, WallTime);
+  };
   enum class Takes : unsigned char { no_work, new_work };
+  struct UnderWay;
 
   void serve(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes, const Ask& ask);
+  void upload(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes, Uploads uploads);
+  void read_upload(std::shared_ptr<UnderWay> under_way);
+  void add_upload(std::shared_ptr<UnderWay> under_way);
+  void end_upload(const UnderWay& under_way);
   void send_file(HttpRequest request, const ResponderPtr& responder, Api api, std::string_view type,
                  const Open& open);
   tl::expected<BatchCaller, ApiError> caller_of(const HttpRequest& request, Api api, Takes takes) const;

@@ -11,12 +11,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "client/gateway/http/loop.hpp"
+#include "client/gateway/http/turn_clock.hpp"
 
 namespace lanemq::gateway {
 
 class AsioTimer final : public Loop::Timer {
  public:
-  explicit AsioTimer(boost::asio::io_context& context) : state_(std::make_shared<State>(context)) {}
+  AsioTimer(boost::asio::io_context& context, TurnClock& turns)
+      : state_(std::make_shared<State>(context, turns)) {}
   ~AsioTimer() override { cancel(); }
 
   void after(std::chrono::milliseconds pause, std::function<void()> then) override {
@@ -26,6 +28,7 @@ class AsioTimer final : public Loop::Timer {
     // An expiry that is on its way when the timer is set anew is told by its turn.
     state_->timer.async_wait([state = state_, turn](boost::system::error_code error) {
       if (error || turn != state->turn) return;
+      const TurnClock::Turn noted(state->turns);
       const std::function<void()> due = std::exchange(state->then, nullptr);
       if (due) due();
     });
@@ -38,8 +41,9 @@ class AsioTimer final : public Loop::Timer {
 
  private:
   struct State {
-    explicit State(boost::asio::io_context& context) : timer(context) {}
+    State(boost::asio::io_context& context, TurnClock& clock) : timer(context), turns(clock) {}
     boost::asio::steady_timer timer;
+    TurnClock& turns;
     std::uint64_t turn = 0;
     std::function<void()> then;
   };
@@ -48,8 +52,8 @@ class AsioTimer final : public Loop::Timer {
 
 class AsioWatch final : public Loop::Watch {
  public:
-  AsioWatch(boost::asio::io_context& context, int fd, std::function<void()> readable)
-      : state_(std::make_shared<State>(context, fd, std::move(readable))) {
+  AsioWatch(boost::asio::io_context& context, TurnClock& turns, int fd, std::function<void()> readable)
+      : state_(std::make_shared<State>(context, turns, fd, std::move(readable))) {
     wait(state_);
   }
   ~AsioWatch() override {
@@ -59,9 +63,10 @@ class AsioWatch final : public Loop::Watch {
 
  private:
   struct State {
-    State(boost::asio::io_context& context, int fd, std::function<void()> then)
-        : descriptor(context, fd), readable(std::move(then)) {}
+    State(boost::asio::io_context& context, TurnClock& clock, int fd, std::function<void()> then)
+        : descriptor(context, fd), turns(clock), readable(std::move(then)) {}
     boost::asio::posix::stream_descriptor descriptor;
+    TurnClock& turns;
     const std::function<void()> readable;
     bool over = false;
   };
@@ -70,6 +75,7 @@ class AsioWatch final : public Loop::Watch {
     state->descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                  [state](boost::system::error_code error) {
                                    if (error || state->over) return;
+                                   const TurnClock::Turn noted(state->turns);
                                    try {
                                      state->readable();
                                    } catch (...) {

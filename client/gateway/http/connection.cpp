@@ -23,6 +23,7 @@ constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr int kHungUp = 499;            ///< the status that is counted of a caller who left
+constexpr int kSpoolingMax = 2;         ///< pieces on their way to the disk before no more is read
 constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
 /// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
 /// that there is room again when a third of them is read.
@@ -225,6 +226,7 @@ void HttpServer::Core::Connection::start() {
 /// connection.
 void HttpServer::Core::Connection::wait_to_read() {
   if (waiting_to_read_ || closed_ || peer_closed_ || ahead_.size() >= kAheadBytesMax) return;
+  if (spooling_ >= kSpoolingMax) return;
   waiting_to_read_ = true;
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
     self->waiting_to_read_ = false;
@@ -286,7 +288,7 @@ void HttpServer::Core::Connection::feed(std::string_view bytes) {
       case Event::end:
         body_unread_ = false;
         ahead_ = bytes;  // before the handler, which may answer at once
-        return dispatch();
+        return end_body();
       case Event::refusal:
         return refuse_unreadable();
     }
@@ -321,21 +323,24 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
                   request_.path + " takes " + found.allowed + ", not " + request_.method);
   }
   if (!body_unread_) return;
-  std::string name;
+  holders_ = {"address " + address_};
   if (route_->admit) {
     tl::expected<std::string, HttpAnswer> admitted = route_->admit(request_);
     if (!admitted) return refuse_with(std::move(admitted.error()));
-    if (!admitted->empty()) name = "caller " + *admitted;
+    if (!admitted->empty()) holders_.push_back("caller " + *admitted);
   }
   const std::size_t limit = route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
   if (content_length_ && *content_length_ > limit)
     return refuse(Refusal::body_too_large, "the body has " + std::to_string(*content_length_) +
                                                " bytes, the limit is " + std::to_string(limit) +
                                                " (body_bytes_max)");
-  if (content_length_ && *content_length_ > core_.body_bytes->share_max())
-    return refuse_for_room(BytePot::Over::share, static_cast<std::size_t>(*content_length_));
+  const bool spools = !route_->spool_folder.empty();
+  const BytePot& pot = spools ? *core_.upload_bytes : *core_.body_bytes;
+  if (content_length_ && *content_length_ > pot.share_max())
+    return refuse_for_room(BytePot::Over::share, static_cast<std::size_t>(*content_length_), pot,
+                           spools ? "uploads_bytes_max" : "bodies_bytes_max");
   reader_.limit_body(limit);
-  body_room_ = BytePot::Hold(core_.body_bytes, {"address " + address_, std::move(name)});
+  body_room_ = BytePot::Hold(core_.body_bytes, holders_);
   body_came_ = body_came_before_ = 0;
   become_busy();
   const auto now = std::chrono::steady_clock::now();
@@ -358,23 +363,85 @@ void HttpServer::Core::Connection::answer_options(const std::string& allowed) {
 void HttpServer::Core::Connection::take_body(std::string_view piece) {
   body_came_ += piece.size();
   if (const BytePot::Over over = body_room_.take(piece.size()); over != BytePot::Over::nothing)
-    return refuse_for_room(over, body_came_);
-  if (body_came_ > body_.capacity()) {
-    std::size_t room = std::max(body_came_, 2 * body_.capacity());
+    return refuse_for_room(over, body_came_, *core_.body_bytes, "bodies_bytes_max");
+  if (const std::size_t size = body_.size() + piece.size(); size > body_.capacity()) {
+    std::size_t room = std::max(size, 2 * body_.capacity());
     if (content_length_) room = std::min(room, static_cast<std::size_t>(*content_length_));
     body_.reserve(room);
   }
   body_ += piece;
+  // A few pieces are in memory at once, and they must not be all of a small share.
+  const std::size_t from = std::min(Spool::kFrom, core_.body_bytes->share_max() / 4);
+  if (!route_->spool_folder.empty() && body_.size() >= from) spool_body();
+}
+
+/// Sends what is there of the body to the disk; false: there is no room, and the request is refused.
+bool HttpServer::Core::Connection::spool_body() {
+  if (!spool_)
+    spool_ = std::make_shared<Spool>(route_->spool_folder, BytePot::Hold(core_.upload_bytes, holders_));
+  if (const BytePot::Over over = spool_->take_room(body_.size()); over != BytePot::Over::nothing) {
+    refuse_for_room(over, body_came_, *core_.upload_bytes, "uploads_bytes_max");
+    return false;
+  }
+  ++spooling_;
+  auto piece = std::make_shared<HeldBody>(HeldBody{std::exchange(body_, {}), std::move(body_room_)});
+  body_room_ = BytePot::Hold(core_.body_bytes, holders_);
+  core_.aside(
+      Loop::Side::disk,
+      [spool = spool_, piece = std::move(piece)]() mutable {
+        spool->append(piece->text);
+        piece.reset();
+        spool.reset();
+      },
+      [self = shared_from_this()] { self->guarded([&] { self->on_spooled(); }); });
+  return true;
+}
+
+void HttpServer::Core::Connection::on_spooled() {
+  --spooling_;
+  if (!closing_ && !exchanging_) {
+    // It was our disk that let the sender wait.
+    const auto now = std::chrono::steady_clock::now();
+    read_due_ = now + core_.options.body_idle_timeout;
+    if (rate_due_ != TimePoint::max()) rate_due_ = now + core_.options.body_rate_window;
+    body_came_before_ = body_came_;
+  }
+  wait_to_read();
+}
+
+/// All of the request is there, in memory or on its way to the disk.
+void HttpServer::Core::Connection::end_body() {
+  if (!spool_) return dispatch();
+  if (!body_.empty() && !spool_body()) return;
+  begin_exchange();
+  auto body = std::make_shared<Blob>();
+  core_.aside(
+      Loop::Side::disk,
+      [spool = spool_, body]() mutable {
+        *body = spool->look();
+        spool.reset();
+      },
+      [self = shared_from_this(), body] { self->guarded([&] { self->take_spooled(std::move(*body)); }); });
+}
+
+void HttpServer::Core::Connection::take_spooled(Blob body) {
+  if (closed_) return;
+  if (!spool_->problem().empty())
+    return refuse(Refusal::disk_refuses, "the gateway's disk refuses what is uploaded: " + spool_->problem());
+  spool_.reset();
+  request_.body = std::move(body);
+  dispatch();
 }
 
 /// `wanted`: what there must be room for, of this body alone.
-void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size_t wanted) {
-  const BytePot& pot = *core_.body_bytes;
+void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size_t wanted, const BytePot& pot,
+                                                   std::string_view bound) {
   const std::string share =
-      "a caller's share of bodies_bytes_max is " + std::to_string(pot.share_max()) + " bytes";
+      "a caller's share of " + std::string(bound) + " is " + std::to_string(pot.share_max()) + " bytes";
   if (over == BytePot::Over::all)
     return refuse(Refusal::out_of_memory, "the gateway holds " + std::to_string(pot.bytes_max()) +
-                                              " bytes of requests (bodies_bytes_max); try again later");
+                                              " bytes of requests (" + std::string(bound) +
+                                              "); try again later");
   if (wanted > pot.share_max())
     return refuse(Refusal::body_too_large,
                   "the body has at least " + std::to_string(wanted) + " bytes, and " + share);
@@ -384,6 +451,10 @@ void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size
 void HttpServer::Core::Connection::drop_body() {
   body_ = std::string();
   body_room_.give_back();
+  if (!spool_) return;
+  // To forget a large file takes the system some time.
+  core_.aside(
+      Loop::Side::disk, [spool = std::exchange(spool_, nullptr)]() mutable { spool.reset(); }, [] {});
 }
 
 void HttpServer::Core::Connection::refuse_unreadable() {

@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/gateway/http/responder.hpp"
 #include "client/gateway/http/server_core.hpp"
+#include "client/gateway/http/spool.hpp"
 #include "http/request_reader.hpp"
 
 namespace lanemq::gateway {
@@ -56,8 +58,12 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void feed_ahead();
   void on_head(bool body_has_come);
   void take_body(std::string_view piece);
-  void refuse_for_room(BytePot::Over over, std::size_t wanted);
+  void refuse_for_room(BytePot::Over over, std::size_t wanted, const BytePot& pot, std::string_view bound);
   void drop_body();
+  bool spool_body();
+  void on_spooled();
+  void end_body();
+  void take_spooled(Blob body);
   void dispatch();
   void answer_options(const std::string& allowed);
   void refuse(Refusal refusal, std::string_view detail);
@@ -91,7 +97,10 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   HttpRequest request_;
   const Route* route_ = nullptr;
   std::weak_ptr<Exchange> exchange_;
-  BytePot::Hold body_room_;
+  BytePot::Hold body_room_;                           ///< of body_
+  std::vector<std::string> holders_;                  ///< in whose shares it counts
+  std::shared_ptr<Spool> spool_;                      ///< null: the body is in memory
+  int spooling_ = 0;                                  ///< pieces on their way to it
   std::size_t body_came_ = 0, body_came_before_ = 0;  ///< in all, and until this window of its rate began
   std::size_t discarded_ = 0;
 
@@ -121,6 +130,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
 
 template <class Work>
 void HttpServer::Core::Connection::guarded(Work work) {
+  const TurnClock::Turn noted(core_.turns);
   try {
     work();
   } catch (const std::exception& error) {

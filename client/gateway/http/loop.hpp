@@ -7,7 +7,7 @@
 
 namespace lanemq::gateway {
 
-/// The one thread on which all of the gateway's own work is done, and its clock.
+/// The one thread on which all of the gateway's own work is done that is not large, and its clock.
 class Loop {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -45,6 +45,11 @@ class Loop {
   /// Calls `readable` again and again while `fd` is. The descriptor stays the caller's, and outlives the
   /// watch.
   virtual std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) = 0;
+  /// What is done beside the loop: large texts, which take the machine's time, and what waits for a disk.
+  enum class Side : unsigned char { texts, disk };
+  /// Does `work` on that side's thread, one after the other, then `then` on the loop's; both are let go of on
+  /// the loop's, and not called once the loop has ended. `work` must not throw. From the loop's thread.
+  virtual void aside(Side side, std::function<void()> work, std::function<void()> then) = 0;
   virtual TimePoint now() const = 0;
 };
 

@@ -40,7 +40,17 @@ HttpServer::Core::Core(ServerOptions server_options, const Router& routes, Refus
     : options(std::move(server_options)),
       router(routes),
       refusal_answer(std::move(answer)),
-      body_bytes(std::make_shared<BytePot>(options.bodies_bytes_max)) {}
+      body_bytes(std::make_shared<BytePot>(options.bodies_bytes_max)),
+      upload_bytes(std::make_shared<BytePot>(options.uploads_bytes_max)) {
+  const auto post = [this](std::function<void()> work) {
+    asio::post(context, [this, work = std::move(work)] {
+      const TurnClock::Turn noted(turns);
+      work();
+    });
+  };
+  texts_ = std::make_unique<SideThread>(post);
+  disk_ = std::make_unique<SideThread>(post);
+}
 
 void HttpServer::Core::listen() {
   error_code error;
@@ -113,6 +123,11 @@ void HttpServer::Core::run() {
   }
 }
 
+void HttpServer::Core::aside(Loop::Side side, std::function<void()> work, std::function<void()> then) {
+  const std::unique_ptr<SideThread>& thread = side == Loop::Side::texts ? texts_ : disk_;
+  if (thread) thread->run(std::move(work), std::move(then));
+}
+
 void HttpServer::Core::note_failure(std::string_view reason) {
   ++counters.failures;
   if (on_failure) on_failure(reason);
@@ -124,6 +139,7 @@ void HttpServer::Core::write_soon(std::shared_ptr<Connection> connection) {
 }
 
 void HttpServer::Core::write_all() {
+  const TurnClock::Turn noted(turns);
   written_.swap(writing_);  // what comes meanwhile is for the next turn
   for (const std::shared_ptr<Connection>& connection : written_)
     connection->guarded([&] { connection->write_some(); });
@@ -139,6 +155,7 @@ void HttpServer::Core::count_answer_bytes(std::ptrdiff_t bytes) {
 
 /// Whose answer is largest keeps the most from others.
 void HttpServer::Core::cut_largest_answers() {
+  const TurnClock::Turn noted(turns);
   cutting_soon_ = false;
   if (answer_bytes_ <= options.answers_bytes_max) return;
   std::vector<std::shared_ptr<Connection>> largest = held_connections();
@@ -156,6 +173,7 @@ void HttpServer::Core::sweep_later() {
   sweep_timer_.expires_after(kSweepEvery);
   sweep_timer_.async_wait([this](error_code error) {
     if (error) return;
+    const TurnClock::Turn noted(turns);
     sweep_later();
     date = http_date();
     const TimePoint now = std::chrono::steady_clock::now();
@@ -167,6 +185,7 @@ void HttpServer::Core::sweep_later() {
 void HttpServer::Core::await_signal() {
   signals_.async_wait([this](error_code error, int number) {
     if (error) return;
+    const TurnClock::Turn noted(turns);
     await_signal();
     number == SIGHUP ? on_reload() : on_stop();
   });
@@ -182,6 +201,9 @@ void HttpServer::Core::close_all() {
   accept_pause_.cancel();
   for (const std::shared_ptr<Connection>& connection : held_connections())
     connection->guarded([&] { connection->end(); });
+  // What they hold may hold this.
+  texts_.reset();
+  disk_.reset();
   context.restart();
   context.poll();
 }
@@ -250,15 +272,22 @@ void HttpServer::stop() {
 }
 
 void HttpServer::post(std::function<void()> work) {
-  asio::post(core_->context, std::move(work));
+  asio::post(core_->context, [core = core_.get(), work = std::move(work)] {
+    const TurnClock::Turn noted(core->turns);
+    work();
+  });
 }
 
 std::unique_ptr<Loop::Timer> HttpServer::timer() {
-  return std::make_unique<AsioTimer>(core_->context);
+  return std::make_unique<AsioTimer>(core_->context, core_->turns);
 }
 
 std::unique_ptr<Loop::Watch> HttpServer::watch(int fd, std::function<void()> readable) {
-  return std::make_unique<AsioWatch>(core_->context, fd, std::move(readable));
+  return std::make_unique<AsioWatch>(core_->context, core_->turns, fd, std::move(readable));
+}
+
+void HttpServer::aside(Side side, std::function<void()> work, std::function<void()> then) {
+  core_->aside(side, std::move(work), std::move(then));
 }
 
 Loop::TimePoint HttpServer::now() const {
@@ -268,6 +297,7 @@ Loop::TimePoint HttpServer::now() const {
 ServerCounters HttpServer::counters() const {
   ServerCounters counters = core_->counters;
   counters.body_bytes = core_->body_bytes->bytes();
+  counters.upload_bytes = core_->upload_bytes->bytes();
   counters.answer_bytes = core_->answer_bytes();
   for (const auto& [answered, count] : core_->answers) {
     const auto& [route, status] = answered;
@@ -276,6 +306,7 @@ ServerCounters HttpServer::counters() const {
                                 .status = status,
                                 .count = count});
   }
+  counters.longest_turn = core_->turns.longest(now());
   return counters;
 }
 

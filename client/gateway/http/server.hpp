@@ -28,6 +28,8 @@ struct ServerOptions {
   /// All bodies of requests that are read or worked on; a request over it is told to come again. One address,
   /// and one name that Route::admit says, may have a share of it (BytePot::kShares).
   std::size_t bodies_bytes_max = std::size_t{512} * 1024 * 1024;
+  /// All bodies that are on their way to the disk or looked at there, in shares as well.
+  std::size_t uploads_bytes_max = std::size_t{2} * 1024 * 1024 * 1024;
   /// All of answers that the system has not taken yet; over it the largest are cut first.
   std::size_t answers_bytes_max = std::size_t{512} * 1024 * 1024;
 
@@ -59,6 +61,7 @@ enum class Refusal : unsigned char {
   not_found,
   method_not_allowed,
   out_of_memory,  ///< bodies_bytes_max, or the caller's share of it
+  disk_refuses,   ///< what was to be kept there
   failed,         ///< a handler threw or forgot the request
 };
 
@@ -79,8 +82,10 @@ struct ServerCounters {
   std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
   std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from
   std::uint64_t body_bytes = 0;    ///< of requests, now
+  std::uint64_t upload_bytes = 0;  ///< of bodies on the disk, now
   std::uint64_t answer_bytes = 0;  ///< that the system has not taken, now
   std::uint64_t answers_cut = 0;   ///< for answers_bytes_max
+  std::chrono::nanoseconds longest_turn{0};  ///< of TurnClock
 };
 
 /// An HTTP/1.1 server on one thread: the one that calls run().
@@ -109,6 +114,7 @@ class HttpServer : public Loop {
   void post(std::function<void()> work) override;
   std::unique_ptr<Timer> timer() override;
   std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) override;
+  void aside(Side side, std::function<void()> work, std::function<void()> then) override;
   TimePoint now() const override;
 
   ServerCounters counters() const;

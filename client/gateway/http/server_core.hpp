@@ -19,6 +19,8 @@
 
 #include "client/gateway/http/byte_pot.hpp"
 #include "client/gateway/http/server.hpp"
+#include "client/gateway/http/side_thread.hpp"
+#include "client/gateway/http/turn_clock.hpp"
 
 namespace lanemq::gateway {
 
@@ -49,6 +51,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void sweep_later();
   void await_signal();
   void close_all();
+  void aside(Loop::Side side, std::function<void()> work, std::function<void()> then);
   /// Something threw, and what it was done for was ended.
   void note_failure(std::string_view reason);
 
@@ -61,7 +64,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::function<void(std::string_view)> on_failure;
   /// Where bytes are read to: nothing stays here from one turn to the next.
   std::array<char, std::size_t{64} * 1024> scratch;
-  const std::shared_ptr<BytePot> body_bytes;
+  const std::shared_ptr<BytePot> body_bytes, upload_bytes;
+  TurnClock turns;
   ServerCounters counters;  ///< but for the answers
   /// By route (null: there was none) and status.
   std::map<std::pair<const Route*, int>, std::uint64_t> answers;
@@ -84,6 +88,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
   asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
+  std::unique_ptr<SideThread> texts_, disk_;  ///< null when all is over
 };
 
 }  // namespace lanemq::gateway

@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/gateway/http/spool.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -90,6 +92,19 @@ class Server : public testing::Test {
       add(path, [size = size](const HttpRequest&, const ResponderPtr& responder) {
         responder->answer({.status = 200, .headers = {}, .body = blob_of(std::string(size, 'x'))});
       });
+    router_.add(Route{.method = "POST",
+                      .pattern = "/upload",
+                      .handler =
+                          [](const HttpRequest& request, const ResponderPtr& responder) {
+                            responder->answer({.status = 200, .headers = {}, .body = request.body});
+                          },
+                      .body_bytes_max = 20'000'000,
+                      .spool_folder = testing::TempDir()});
+    router_.add(Route{.method = "POST",
+                      .pattern = "/upload-nowhere",
+                      .handler = [](const HttpRequest&, const ResponderPtr& responder) { responder->cut(); },
+                      .body_bytes_max = 20'000'000,
+                      .spool_folder = "/nowhere"});
     router_.add(
         Route{.method = "POST",
               .pattern = "/named",
@@ -103,13 +118,15 @@ class Server : public testing::Test {
                       }});
     server_ = std::make_unique<HttpServer>(
         ServerOptions{.bodies_bytes_max = 4'000'000,
+                      .uploads_bytes_max = 40'000'000,
                       .answers_bytes_max = kLarge + kSmall,
                       .body_bytes_per_second_min = 100'000,
-                      .body_rate_window = std::chrono::milliseconds(300),
+                      .body_rate_window = std::chrono::milliseconds(1'500),
                       .write_timeout = std::chrono::milliseconds(1'500)},
         router_, [](Refusal kind, const HttpRequest& request, std::string_view detail) {
           if (request.path == "/nowhere") throw std::runtime_error("no words for it");
-          const int status = kind == Refusal::out_of_memory    ? 503
+          const int status = kind == Refusal::disk_refuses     ? 507
+                             : kind == Refusal::out_of_memory  ? 503
                              : kind == Refusal::body_too_large ? 413
                                                                : 400;
           return HttpAnswer{.status = status, .headers = {}, .body = blob_of(std::string(detail))};
@@ -143,8 +160,11 @@ class Server : public testing::Test {
     return told.get_future().get();
   }
   void when(const std::function<bool(const ServerCounters&)>& happened) {
-    while (!happened(counters()))
-      std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!happened(counters())) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
   void when_connections(std::uint64_t count) {
     while (counters().connections != count)
@@ -246,6 +266,54 @@ TEST_F(Server, gives_nobody_more_than_a_quarter_of_the_room_for_bodies) {
   first.send(std::string(100'000, 'x'));
   EXPECT_TRUE(first.read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
   when([](const ServerCounters& now) { return now.body_bytes == 0; });
+}
+
+TEST_F(Server, has_a_large_upload_on_the_disk_and_not_in_memory) {
+  std::string body(9'000'000, 'x');
+  for (std::size_t i = 0; i < body.size(); i += 1'000)
+    body.replace(i, 8, std::to_string(10'000'000 + i));
+  Caller caller(server_->port());
+  caller.send("POST /upload HTTP/1.1\r\nHost: g\r\nContent-Length: 9000000\r\n\r\n" +
+              body.substr(0, 8'500'000));
+  when([](const ServerCounters& now) { return now.upload_bytes >= 8'000'000; });
+  EXPECT_LT(counters().body_bytes, 1'000'000u);
+
+  caller.send(body.substr(8'500'000) + "GET /ok HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
+
+  const std::string answers = caller.read_all();
+  EXPECT_NE(answers.find(body), std::string::npos);
+  EXPECT_TRUE(answers.ends_with("connection: close\r\n\r\n"));
+  when([](const ServerCounters& now) { return now.upload_bytes == 0 && now.body_bytes == 0; });
+}
+
+TEST_F(Server, says_that_the_disk_refuses_an_upload) {
+  Caller caller(server_->port());
+  caller.send("POST /upload-nowhere HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n" +
+              std::string(2'000'000, 'x') + "\r\n0\r\n\r\n");
+
+  const std::string answer = caller.read_until("/nowhere");
+
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 507")) << answer;
+  when([](const ServerCounters& now) { return now.upload_bytes == 0 && now.body_bytes == 0; });
+}
+
+TEST_F(Server, forgets_an_upload_whose_sender_leaves) {
+  {
+    Caller caller(server_->port());
+    caller.send("POST /upload HTTP/1.1\r\nHost: g\r\nContent-Length: 9000000\r\n\r\n" +
+                std::string(5'000'000, 'x'));
+    when([](const ServerCounters& now) { return now.upload_bytes > 0; });
+  }
+  when([](const ServerCounters& now) {
+    return now.connections == 0 && now.upload_bytes == 0 && now.body_bytes == 0;
+  });
+}
+
+TEST_F(Server, gives_nobody_more_than_a_quarter_of_the_disk) {
+  Caller caller(server_->port());
+  caller.send("POST /upload HTTP/1.1\r\nHost: g\r\nContent-Length: 10000001\r\n\r\n");
+
+  EXPECT_TRUE(caller.read_all().starts_with("HTTP/1.1 413"));
 }
 
 TEST_F(Server, closes_a_body_that_trickles) {

@@ -95,12 +95,26 @@ class Batches : public testing::Test {
       text += line(i);
     return text;
   }
+  BatchDesk::Reply create_file(const std::string& form) {
+    return desk_->begin_upload(acme_, Api::openai, form.size()).and_then([&](Upload upload) {
+      return read_file_form(settings_, "multipart/form-data; boundary=XX", form, upload).and_then([&] {
+        return desk_->create_file(acme_, upload, now_);
+      });
+    });
+  }
+  BatchDesk::Reply create_message_batch(const std::string& body) {
+    return desk_->begin_upload(acme_, Api::anthropic, body.size()).and_then([&](Upload upload) {
+      return read_message_batch(settings_, body, upload).and_then([&] {
+        return desk_->create_message_batch(acme_, upload, now_);
+      });
+    });
+  }
   std::string upload(const std::string& content) {
     const std::string form =
         "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
         "--XX\r\ncontent-disposition: form-data; name=file; filename=in.jsonl\r\n\r\n" +
         content + "\r\n--XX--";
-    const auto file = desk_->create_file(acme_, "multipart/form-data; boundary=XX", form, now_);
+    const auto file = create_file(form);
     EXPECT_TRUE(file) << file.error().message;
     return file ? json::parse(*file)["id"].get<std::string>() : "";
   }
@@ -389,7 +403,7 @@ TEST_F(Batches, wait_for_a_full_disk_take_no_new_work_and_go_on_by_themselves) {
   EXPECT_TRUE(broker_.asked.empty()) << "no line is submitted whose answer has no room";
   EXPECT_EQ(next_batch().error().name, "store_full");
   EXPECT_EQ(next_batch().error().retry_after, std::chrono::seconds(60));
-  EXPECT_EQ(desk_->create_message_batch(acme_, R"({"requests":[]})", now_).error().name, "store_full");
+  EXPECT_EQ(create_message_batch(R"({"requests":[]})").error().name, "store_full");
   EXPECT_EQ(batch(id)["status"], "in_progress") << "what is there can be asked for";
   BatchFigures figures;
   engine_->count(figures);
@@ -425,11 +439,9 @@ TEST_F(Batches, refuse_an_upload_that_has_no_room_and_keep_nothing_of_it) {
   disk_->set_capacity(1);
   try {
     static_cast<void>(
-        desk_->create_file(acme_, "multipart/form-data; boundary=XX",
-                           "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
-                           "--XX\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n" +
-                               lines(1) + "\r\n--XX--",
-                           now_));
+        create_file("--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+                    "--XX\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n" +
+                    lines(1) + "\r\n--XX--"));
     FAIL() << "there was room";
   } catch (const StoreFault& fault) {
     EXPECT_TRUE(fault.full) << fault.what();
@@ -519,7 +531,7 @@ TEST_F(Batches, of_messages_have_one_file_of_results) {
   for (int i = 0; i < 3; ++i)
     requests.push_back(
         {{"custom_id", "r" + std::to_string(i)}, {"params", {{"model", "claude-x"}, {"n", i}}}});
-  const auto made = desk_->create_message_batch(acme_, json{{"requests", requests}}.dump(1), now_);
+  const auto made = create_message_batch(json{{"requests", requests}}.dump(1));
   ASSERT_TRUE(made) << made.error().message;
   const std::string id = json::parse(*made)["id"];
   EXPECT_EQ(json::parse(*made)["request_counts"]["processing"], 3);
@@ -552,7 +564,7 @@ TEST_F(Batches, of_messages_have_one_file_of_results) {
 
 TEST_F(Batches, of_messages_are_refused_as_a_whole) {
   const auto refusal_of = [&](const std::string& body) {
-    const auto made = desk_->create_message_batch(acme_, body, now_);
+    const auto made = create_message_batch(body);
     return made ? "" : made.error().message;
   };
   EXPECT_THAT(refusal_of("{"), HasSubstr("no JSON"));
@@ -608,11 +620,9 @@ TEST_F(Batches, keep_their_bounds) {
           .dump(),
       now_);
   EXPECT_EQ(second.error().name, "caller_limit");
-  const auto third =
-      desk_->create_file(acme_, "multipart/form-data; boundary=XX",
-                         "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
-                         "--XX\r\ncontent-disposition: form-data; name=file; filename=f\r\n\r\n{}\r\n--XX--",
-                         now_);
+  const auto third = create_file(
+      "--XX\r\ncontent-disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+      "--XX\r\ncontent-disposition: form-data; name=file; filename=f\r\n\r\n{}\r\n--XX--");
   EXPECT_THAT(third.error().message, HasSubstr("files_per_caller_max"));
 }
 
