@@ -13,6 +13,9 @@ namespace {
 /// tokens than models take, unless it was expected to take more.
 constexpr std::int64_t kBelievedMax = 1'000'000'000, kTurnTokensMax = 1'000'000;
 
+/// Of a streamed answer, where its tokens are not said.
+constexpr std::int64_t kBytesPerToken = 3;
+
 /// What a request allows its answer, as the bodies of runs say it; nothing when they do not.
 std::int64_t bound_in(std::string_view body) {
   constexpr std::string_view kName = "\"max_tokens\":";
@@ -68,6 +71,10 @@ void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
   used.requests = believed(usage->requests, 1);
   used.input_tokens = believed(usage->input_tokens, job.expected.input_tokens);
   used.output_tokens = believed(usage->output_tokens, job.expected.output_tokens);
+  // Of a stream that says nothing of its output, what came of it is known.
+  const auto came = static_cast<std::int64_t>(job.parts.bytes_until(job.parts.next() - 1));
+  if (!usage->output_tokens && came > 0)
+    used.output_tokens = std::min(used.output_tokens, came / kBytesPerToken + 1);
   count(job, used);
   if (!job.counts_tokens) return;
   const std::int64_t most = std::max(kTurnTokensMax, job.cost);
