@@ -23,6 +23,9 @@ namespace lanemq::gateway {
 /// How far ahead a key may leave work, and how long answers are kept for it, where nobody says.
 inline constexpr std::chrono::milliseconds kWeek{std::chrono::hours(7 * 24)};
 
+/// Whether callers need a key.
+enum class Auth : unsigned char { keys, none };
+
 /// One key that callers may show, as configured.
 struct KeySettings {
   std::string name{};

@@ -68,121 +68,139 @@ constexpr ProgramText kProgram{
         "SIGTERM: finish what runs, then stop.\n"
         "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors)."};
 
-constexpr Option<Settings> kOptions[] = {
-    {"broker", "endpoint", "tcp://127.0.0.1:5570", "the broker's endpoint for clients",
-     [](Settings& s, const std::string& v) { s.broker = v; }},
-    {"listen", "address:port", "127.0.0.1:8080",
-     "where HTTP is served; port 0 picks a free one; beyond this machine only with keys", apply_listen},
-    {"openai_service", "name", "openai", "the broker's service for requests of OpenAI's API",
-     [](Settings& s, const std::string& v) { s.openai_service = name(v); }},
-    {"anthropic_service", "name", "anthropic", "the broker's service for requests of Anthropic's API",
-     [](Settings& s, const std::string& v) { s.anthropic_service = name(v); }},
-    {"lanes", "names", "critical,high,normal,low,batch", "the broker's lanes, the highest first",
-     [](Settings& s, const Values& v) { s.lanes = words(v); }},
-    {"commit_ms", "milliseconds", "8000",
-     "how long a stream's status is held back for its first content; then keep-alives begin",
-     [](Settings& s, const std::string& v) { s.commit = duration(v, 1); }},
-    {"keep_alive_ms", "milliseconds", "10000", "silence in a stream before a keep-alive",
-     [](Settings& s, const std::string& v) { s.keep_alive = duration(v, 10); }},
-    {"detach_ms", "milliseconds", "0",
-     "a job goes on when its caller hangs up, and its answer waits so long for the caller's next try; 0: it "
-     "is "
-     "cancelled",
-     [](Settings& s, const std::string& v) { s.detach = duration(v, 0); }},
-    {"retry_grace_ms", "milliseconds", "1500",
-     "an SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's next try; 0: "
-     "it is cancelled at once",
-     [](Settings& s, const std::string& v) { s.retry_grace = duration(v, 0); }},
-    {"public_url", "URL", "",
-     "how callers reach this gateway: what links to the results of batches begin with; without it they are "
-     "paths, which SDKs take, too",
-     [](Settings& s, const std::string& v) { s.public_url = base_url(v); }},
-    {"forward_service_tier", "true|false", "false",
-     "pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise",
-     [](Settings& s, const std::string& v) { s.forward_service_tier = yes_or_no(v); }},
-    {"idempotency_retain_ms", "milliseconds", "86400000",
-     "how long the answer to a request with an Idempotency-Key is kept",
-     [](Settings& s, const std::string& v) { s.idempotency_retain = duration(v, 1); }},
-    {"drain_delay_ms", "milliseconds", "1000",
-     "from SIGTERM, when /readyz says 503, until new connections and requests are refused",
-     [](Settings& s, const std::string& v) { s.drain_delay = duration(v, 0); }},
-    {"drain_timeout_ms", "milliseconds", "10000",
-     "how long running requests get when the gateway is told to stop",
-     [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
-    {"connections_max", "connections", "16384", "of callers, at once; one more is closed",
-     [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
-    {"connections_per_address_max", "connections", "16384", "of one address",
-     [](Settings& s, const std::string& v) {
-       s.server.connections_per_address_max = count(v, 1, 1'000'000);
-     }},
-    {"header_bytes_max", "bytes", "32768", "of a request's header",
-     [](Settings& s, const std::string& v) { s.server.header_bytes_max = count(v, 1024, 1 << 20); }},
-    {"body_bytes_max", "bytes", "33554432", "of a request's body",
-     [](Settings& s, const std::string& v) {
-       s.server.body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
-     }},
-    {"bodies_bytes_max", "bytes", "536870912",
-     "of all requests' bodies together, a quarter for one key and one address; one over it is told to wait",
-     [](Settings& s, const std::string& v) { s.server.bodies_bytes_max = count(v, 1, kBytesMax); }},
-    {"uploads_bytes_max", "bytes", "2147483648",
-     "of all uploads over 1 MiB, which go to the disk, a quarter for one key and one address; one over it is "
-     "told to wait",
-     [](Settings& s, const std::string& v) { s.server.uploads_bytes_max = count(v, 1, kBytesMax); }},
-    {"answers_bytes_max", "bytes", "536870912",
-     "of all answers that are not read yet; over it the largest are cut off",
-     [](Settings& s, const std::string& v) { s.server.answers_bytes_max = count(v, 1, kBytesMax); }},
-    {"header_timeout_ms", "milliseconds", "10000", "for a request's header to come whole",
-     [](Settings& s, const std::string& v) { s.server.header_timeout = duration(v, 1); }},
-    {"body_idle_timeout_ms", "milliseconds", "30000", "without a byte of a body that is under way",
-     [](Settings& s, const std::string& v) { s.server.body_idle_timeout = duration(v, 1); }},
-    {"body_timeout_ms", "milliseconds", "600000", "for a request's body to come whole",
-     [](Settings& s, const std::string& v) { s.server.body_timeout = duration(v, 1); }},
-    {"body_bytes_per_second_min", "bytes", "1000",
-     "of a body that is under way, in each 10 s; a slower one is closed; 0: any",
-     [](Settings& s, const std::string& v) {
-       s.server.body_bytes_per_second_min = count(v, 0, 1'000'000'000);
-     }},
-    {"idle_timeout_ms", "milliseconds", "75000", "between the requests of a connection",
-     [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
-    {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
-     [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
-    {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway/BROKER",
-     "where files and batches are kept; one gateway at a time has it",
-     [](Settings& s, const std::string& v) {
-       s.batches.folder = v;
-       s.batches.folder_named = true;
-     }},
-    {"batch_lane", "lane", "batch", "in which the lines of batches run",
-     [](Settings& s, const std::string& v) { s.batches.lane = name(v); }},
-    {"batch_in_flight_max", "lines", "256", "of all batches that are at the broker at once",
-     [](Settings& s, const std::string& v) { s.batches.in_flight_max = count(v, 1, 10'000); }},
-    {"batch_in_flight_bytes_max", "bytes", "67108864", "the bodies of those lines",
-     [](Settings& s, const std::string& v) { s.batches.in_flight_bytes_max = count(v, 1, kBytesMax); }},
-    {"batch_window_ms", "milliseconds", "86400000", "how long a batch may take before it expires",
-     [](Settings& s, const std::string& v) { s.batches.window = duration(v, 1); }},
-    {"batch_keep_ms", "milliseconds", "2592000000", "how long files, and batches that are over, are kept",
-     [](Settings& s, const std::string& v) { s.batches.keep = milliseconds(number(v, 1, 366 * kDayMs)); }},
-    {"batch_retain_ms", "milliseconds", "3600000",
-     "how long the broker keeps a line's answer for a gateway that is away",
-     [](Settings& s, const std::string& v) { s.batches.retain = duration(v, 1); }},
-    {"batch_lines_max", "lines", "50000", "of a batch of OpenAI's API",
-     [](Settings& s, const std::string& v) { s.batches.lines_max = number(v, 1, 1'000'000); }},
-    {"message_batch_requests_max", "requests", "100000", "of a batch of Anthropic's API",
-     [](Settings& s, const std::string& v) { s.batches.message_requests_max = number(v, 1, 1'000'000); }},
-    {"message_batch_bytes_max", "bytes", "268435456", "of the request that makes such a batch",
-     [](Settings& s, const std::string& v) { s.batches.message_batch_bytes_max = count(v, 1, kBytesMax); }},
-    {"batches_per_caller_max", "batches", "100", "that are not over",
-     [](Settings& s, const std::string& v) { s.batches.batches_max = number(v, 1, 1'000'000); }},
-    {"file_bytes_max", "bytes", "209715200", "of an uploaded file",
-     [](Settings& s, const std::string& v) { s.batches.file_bytes_max = count(v, 1, kBytesMax); }},
-    {"files_per_caller_max", "files", "10000", "that are kept",
-     [](Settings& s, const std::string& v) { s.batches.files_max = number(v, 1, 100'000'000); }},
-    {"files_total_bytes_max", "bytes", "21474836480", "of all files that are kept",
-     [](Settings& s, const std::string& v) { s.batches.files_bytes_max = number(v, 1, kBytesMax); }},
-    {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
-     [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
-    {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
-     [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
+constexpr Option<Settings> kOptions[] =
+    {
+        {"broker", "endpoint", "tcp://127.0.0.1:5570", "the broker's endpoint for clients",
+         [](Settings& s, const std::string& v) { s.broker = v; }},
+        {"listen", "address:port", "127.0.0.1:8080",
+         "where HTTP is served; port 0 picks a free one; beyond this machine only with keys", apply_listen},
+        {"openai_service", "name", "openai", "the broker's service for requests of OpenAI's API",
+         [](Settings& s, const std::string& v) { s.openai_service = name(v); }},
+        {"anthropic_service", "name", "anthropic", "the broker's service for requests of Anthropic's API",
+         [](Settings& s, const std::string& v) { s.anthropic_service = name(v); }},
+        {"lanes", "names", "critical,high,normal,low,batch", "the broker's lanes, the highest first",
+         [](Settings& s, const Values& v) { s.lanes = words(v); }},
+        {"commit_ms", "milliseconds", "8000",
+         "how long a stream's status is held back for its first content; then keep-alives begin",
+         [](Settings& s, const std::string& v) { s.commit = duration(v, 1); }},
+        {"keep_alive_ms", "milliseconds", "10000", "silence in a stream before a keep-alive",
+         [](Settings& s, const std::string& v) { s.keep_alive = duration(v, 10); }},
+        {"detach_ms", "milliseconds", "0",
+         "a job goes on when its caller hangs up, and its answer waits so long for the caller's next try; 0: "
+         "it "
+         "is "
+         "cancelled",
+         [](Settings& s, const std::string& v) { s.detach = duration(v, 0); }},
+        {"retry_grace_ms", "milliseconds", "1500",
+         "an SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's next "
+         "try; 0: "
+         "it is cancelled at once",
+         [](Settings& s, const std::string& v) { s.retry_grace = duration(v, 0); }},
+        {"public_url", "URL", "",
+         "how callers reach this gateway: what links to the results of batches begin with; without it they "
+         "are "
+         "paths, which SDKs take, too",
+         [](Settings& s, const std::string& v) { s.public_url = base_url(v); }},
+        {"forward_service_tier", "true|false", "false",
+         "pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise",
+         [](Settings& s, const std::string& v) { s.forward_service_tier = yes_or_no(v); }},
+        {"idempotency_retain_ms", "milliseconds", "86400000",
+         "how long the answer to a request with an Idempotency-Key is kept",
+         [](Settings& s, const std::string& v) { s.idempotency_retain = duration(v, 1); }},
+        {"drain_delay_ms", "milliseconds", "1000",
+         "from SIGTERM, when /readyz says 503, until new connections and requests are refused",
+         [](Settings& s, const std::string& v) { s.drain_delay = duration(v, 0); }},
+        {"drain_timeout_ms", "milliseconds", "10000",
+         "how long running requests get when the gateway is told to stop",
+         [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
+        {"connections_max", "connections", "16384", "of callers, at once; one more is closed",
+         [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
+        {"connections_per_address_max", "connections", "16384", "of one address",
+         [](Settings& s, const std::string& v) {
+           s.server.connections_per_address_max = count(v, 1, 1'000'000);
+         }},
+        {"header_bytes_max", "bytes", "32768", "of a request's header",
+         [](Settings& s, const std::string& v) { s.server.header_bytes_max = count(v, 1024, 1 << 20); }},
+        {"body_bytes_max", "bytes", "33554432", "of a request's body",
+         [](Settings& s, const std::string& v) {
+           s.server.body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
+         }},
+        {"bodies_bytes_max", "bytes", "536870912",
+         "of all requests' bodies together, a quarter for one key and one address; one over it is told to "
+         "wait",
+         [](Settings& s, const std::string& v) { s.server.bodies_bytes_max = count(v, 1, kBytesMax); }},
+        {"uploads_bytes_max", "bytes", "2147483648",
+         "of all uploads over 1 MiB, which go to the disk, a quarter for one key and one address; one over "
+         "it is "
+         "told to wait",
+         [](Settings& s, const std::string& v) { s.server.uploads_bytes_max = count(v, 1, kBytesMax); }},
+        {"answers_bytes_max", "bytes", "536870912",
+         "of all answers that are not read yet; over it the largest are cut off",
+         [](Settings& s, const std::string& v) { s.server.answers_bytes_max = count(v, 1, kBytesMax); }},
+        {"header_timeout_ms", "milliseconds", "10000", "for a request's header to come whole",
+         [](Settings& s, const std::string& v) { s.server.header_timeout = duration(v, 1); }},
+        {"body_idle_timeout_ms", "milliseconds", "30000", "without a byte of a body that is under way",
+         [](Settings& s, const std::string& v) { s.server.body_idle_timeout = duration(v, 1); }},
+        {"body_timeout_ms", "milliseconds", "600000", "for a request's body to come whole",
+         [](Settings& s, const std::string& v) { s.server.body_timeout = duration(v, 1); }},
+        {"body_bytes_per_second_min", "bytes", "1000",
+         "of a body that is under way, in each 10 s; a slower one is closed; 0: any",
+         [](Settings& s, const std::string& v) {
+           s.server.body_bytes_per_second_min = count(v, 0, 1'000'000'000);
+         }},
+        {"idle_timeout_ms", "milliseconds", "75000", "between the requests of a connection",
+         [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
+        {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
+         [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
+        {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway/BROKER",
+         "where files and batches are kept; one gateway at a time has it",
+         [](Settings& s, const std::string& v) {
+           s.batches.folder = v;
+           s.batches.folder_named = true;
+         }},
+        {"batch_lane", "lane", "batch", "in which the lines of batches run",
+         [](Settings& s, const std::string& v) { s.batches.lane = name(v); }},
+        {"batch_in_flight_max", "lines", "256", "of all batches that are at the broker at once",
+         [](Settings& s, const std::string& v) { s.batches.in_flight_max = count(v, 1, 10'000); }},
+        {"batch_in_flight_bytes_max", "bytes", "67108864", "the bodies of those lines",
+         [](Settings& s, const std::string& v) { s.batches.in_flight_bytes_max = count(v, 1, kBytesMax); }},
+        {"batch_window_ms", "milliseconds", "86400000", "how long a batch may take before it expires",
+         [](Settings& s, const std::string& v) { s.batches.window = duration(v, 1); }},
+        {"batch_keep_ms", "milliseconds", "2592000000", "how long files, and batches that are over, are kept",
+         [](Settings& s, const std::string& v) {
+           s.batches.keep = milliseconds(number(v, 1, 366 * kDayMs));
+         }},
+        {"batch_retain_ms", "milliseconds", "3600000",
+         "how long the broker keeps a line's answer for a gateway that is away",
+         [](Settings& s, const std::string& v) { s.batches.retain = duration(v, 1); }},
+        {"batch_lines_max", "lines", "50000", "of a batch of OpenAI's API",
+         [](Settings& s, const std::string& v) { s.batches.lines_max = number(v, 1, 1'000'000); }},
+        {"message_batch_requests_max", "requests", "100000", "of a batch of Anthropic's API",
+         [](Settings& s, const std::string& v) { s.batches.message_requests_max = number(v, 1, 1'000'000); }},
+        {"message_batch_bytes_max", "bytes", "268435456", "of the request that makes such a batch",
+         [](Settings& s, const std::string& v) {
+           s.batches.message_batch_bytes_max = count(v, 1, kBytesMax);
+         }},
+        {"batches_per_caller_max", "batches", "100", "that are not over",
+         [](Settings& s, const std::string& v) { s.batches.batches_max = number(v, 1, 1'000'000); }},
+        {"file_bytes_max", "bytes", "209715200", "of an uploaded file",
+         [](Settings& s, const std::string& v) { s.batches.file_bytes_max = count(v, 1, kBytesMax); }},
+        {"files_per_caller_max", "files", "10000", "that are kept",
+         [](Settings& s, const std::string& v) { s.batches.files_max = number(v, 1, 100'000'000); }},
+        {"files_total_bytes_max", "bytes", "21474836480", "of all files that are kept",
+         [](Settings& s, const std::string& v) { s.batches.files_bytes_max = number(v, 1, kBytesMax); }},
+        {"auth", "keys|none", "keys where there are [[key]]s, else none",
+         "whether callers need a key; no reload goes from keys to none",
+         [](Settings& s, const std::string& v) {
+           if (v != "keys" && v != "none")
+             throw UsageError("must be keys or none, not \"" + printable(v, 64) + '"');
+           s.auth = v == "keys" ? Auth::keys : Auth::none;
+           s.auth_said = true;
+         }},
+        {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
+         [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
+        {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
+         [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
 };
 
 // ---- the file -----------------------------------------------------------------------------------------
@@ -433,6 +451,13 @@ void check(const Settings& settings) {
       throw UsageError("keys \"" + printable(at->second) + "\" and \"" + printable(key.name) +
                        "\" have the same secret: nobody could tell who calls; give each one of its own");
   }
+  if (settings.auth == Auth::keys && settings.keys.empty())
+    throw UsageError(
+        "auth is \"keys\" and there is none: add [[key]] to the file of --config, or say auth = "
+        "\"none\"");
+  if (settings.auth == Auth::none && !settings.keys.empty())
+    throw UsageError(
+        "auth is \"none\" and there are keys, which would mean nothing: leave out one of the two");
   if (settings.keys.empty() && !settings.insecure && !is_loopback(settings.server.address))
     throw UsageError(
         "listening on " + settings.server.address +
@@ -456,6 +481,8 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
   for (KeySettings& key : request.settings.keys)
     if (key.services.empty())
       key.services = {request.settings.openai_service, request.settings.anthropic_service};
+  if (!request.settings.auth_said)
+    request.settings.auth = request.settings.keys.empty() ? Auth::none : Auth::keys;
   check(request.settings);
   return request;
 }

@@ -25,6 +25,8 @@ struct Settings {
   ServerOptions server{};
   std::string log_level = "info";
   bool insecure = false;
+  Auth auth = Auth::none;  ///< as said, else as it follows from the keys at the start
+  bool auth_said = false;
 
   std::string openai_service = "openai", anthropic_service = "anthropic";
   /// The lanes, the highest first: what a name in a URL or behind a model's @ may be, and what comes below
@@ -66,7 +68,8 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
 
 /// Puts what may change while the program runs into the settings that it runs with: keys, models, lanes, the
 /// services' names and the times of streams and answers. Returns the names of what is different, too, and
-/// counts after a restart alone.
+/// counts after a restart alone. Throws UsageError, and changes nothing, where nobody would need a key any
+/// more.
 std::vector<std::string> take_over(const Settings& wanted, Settings& running);
 
 }  // namespace lanemq::gateway

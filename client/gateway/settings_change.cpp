@@ -21,6 +21,11 @@ constexpr Fixed kFixed[] = {
 }  // namespace
 
 std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
+  // A file that is cut while it is written, or not there yet, has no keys.
+  if (running.auth == Auth::keys && wanted.auth == Auth::none)
+    throw UsageError(
+        "callers need a key since the start (auth), and the file has none; to open the gateway to "
+        "everybody, restart it");
   std::vector<std::string> left;
   for (const Fixed& fixed : kFixed)
     if (!fixed.same(wanted, running)) left.emplace_back(fixed.what);
@@ -37,6 +42,7 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   running.retry_grace = wanted.retry_grace;
   running.public_url = wanted.public_url;
   running.forward_service_tier = wanted.forward_service_tier;
+  running.auth = wanted.auth;
   running.keys = wanted.keys;
   running.models = wanted.models;
   return left;

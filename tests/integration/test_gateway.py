@@ -702,13 +702,17 @@ class ReadAgain(GatewayCase):
                 (KEYS + "[[key]]\nname = 7\n", "gateway.toml:"),
                 (KEYS + "commit_ms = \n", "gateway.toml:"),
                 ('commit_ms = "soon"\n' + KEYS, "gateway.toml:1: commit_ms"),
-                (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere")):
+                (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere"),
+                ("", "callers need a key since the start"),
+                ('auth = "none"\n', "callers need a key since the start"),
+                ('auth = "keys"\n', "auth is \"keys\" and there is none".replace('"', '\\"'))):
             with self.subTest(reason=reason):
                 self.read_again(config, "config.reload_failed")
                 failed = [row for row in self.gateway.stderr().splitlines() if "config.reload_failed" in row][-1]
                 self.assertIn(reason, failed)
                 self.assertIn("nothing has changed", failed)
         self.assertEqual(self.ask("POST", CHAT, chat()).headers["x-lanemq-lane"], "low")
+        self.assertEqual(self.ask("POST", CHAT, chat(), {"authorization": "Bearer wrong"}).status, 401)
 
     def test_what_needs_a_restart_is_named_and_keeps_its_value(self):
         self.read_again("body_bytes_max = 10\n" + KEYS, "config.needs_restart")
@@ -1183,6 +1187,8 @@ class Usage(unittest.TestCase):
                 ((), '[[key]]\nname = "a"\nsecret = "env:SHORT"\n', "16 bytes or more"),
                 ((), key("a") + key("b").replace(key("b").splitlines()[2], key("a").splitlines()[2]), "have the same secret"),
                 ((), '[[model]]\nname = "a"\non = ["rain"]\n', "there is no reason"),
+                ((), 'auth = "maybe"\n', "must be keys or none"),
+                ((), 'auth = "none"\n[[key]]\nname = "a"\nsha256 = "' + "0" * 64 + '"\n', "which would mean nothing"),
                 ((), 'wrong = 1\n', "no such key")):
             with self.subTest(words=words):
                 with unittest.mock.patch.dict(os.environ, SHORT="0123456789abcde"):

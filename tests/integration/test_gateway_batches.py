@@ -333,6 +333,51 @@ class Folder(BatchCase):
         self.assertEqual(second.wait(), 3)
         self.assertIn("--state", second.stderr())
 
+    def begins_in(self, folder):
+        """Whether a gateway does, and what it says if not."""
+        gateway = self.room.start(harness.Process(harness.program("lanemq-gateway"), "--broker", self.room.broker.clients,
+                                                  "--listen", "127.0.0.1:0", "--state", folder))
+        begun = gateway.line().startswith("ready")
+        if not begun:
+            self.assertEqual(gateway.wait(), 3)
+        gateway.kill()
+        return begun, gateway.stderr()
+
+    def test_what_is_not_its_own_is_left_alone(self):
+        theirs = os.path.join(self.folder, "theirs")
+        os.makedirs(os.path.join(theirs, "files"))
+        os.chmod(theirs, 0o755)
+        with open(os.path.join(theirs, "files", "thesis.tex"), "w") as file:
+            file.write("years of work")
+        begun, said = self.begins_in(theirs)
+        self.assertFalse(begun)
+        self.assertIn("no gateway.db", said)
+        self.assertEqual(os.listdir(os.path.join(theirs, "files")), ["thesis.tex"])
+        self.assertEqual(os.stat(theirs).st_mode & 0o777, 0o755)
+
+    def test_what_it_makes_is_for_its_user_alone_and_files_outlive_a_lost_database(self):
+        mine = os.path.join(self.folder, "state")
+        self.assertEqual(self.upload("{}").status, 200)
+        self.gateway.kill()
+        self.gateway.wait()
+        for name in ("", "files", "gateway.db"):
+            self.assertEqual(os.stat(os.path.join(mine, name)).st_mode & 0o077, 0, name)
+        # A note that somebody put beside the uploads stays, and so do they when their database is gone.
+        kept = os.path.join(mine, "files", "README")
+        with open(kept, "w"):
+            pass
+        self.assertTrue(self.begins_in(mine)[0])
+        files = sorted(os.listdir(os.path.join(mine, "files")))
+        self.assertEqual(len(files), 2, files)
+        for name in os.listdir(mine):
+            if name.startswith("gateway.db"):
+                os.rename(os.path.join(mine, name), os.path.join(self.folder, name + ".away"))
+        for _ in range(2):
+            begun, said = self.begins_in(mine)
+            self.assertFalse(begun)
+            self.assertIn("lost", said)
+        self.assertEqual(sorted(os.listdir(os.path.join(mine, "files"))), files)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/job_id.hpp"
@@ -149,6 +150,40 @@ void bind_batch(Parameters& parameters, const StoredBatch& b) {
              << b.usage.cached_tokens << b.usage.reasoning_tokens;
 }
 
+constexpr std::string_view kFilePrefix = "file-";
+constexpr std::size_t kIdDigits = 26;  ///< of JobIds
+
+/// Whether a file in `files/` has a name that is made here.
+bool is_file_name(std::string_view name) {
+  return name.size() == kFilePrefix.size() + kIdDigits && name.starts_with(kFilePrefix) &&
+         std::all_of(name.begin() + kFilePrefix.size(), name.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
+}
+
+/// What callers send is nobody else's business. What was there before keeps its mode.
+void make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) refuse_file(path, errno);
+}
+
+/// Makes what is missing of the folder, and leaves one alone that is somebody else's.
+void make_state_folder(const std::string& folder) {
+  const fs::path path = fs::path(folder).lexically_normal();
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  make_folder(folder);
+  const std::string database = folder + "/gateway.db";
+  if (!fs::exists(database)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      if (entry.path().filename() != "lost+found")
+        throw std::runtime_error("it holds \"" + entry.path().filename().string() +
+                                 "\" and no gateway.db: it is not a gateway's, or its database is lost and "
+                                 "must be brought back; an empty folder would do");
+    const int fd = ::open(database.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) refuse_file(database, errno);
+    ::close(fd);
+  }
+  make_folder(folder + "/files");
+}
+
 std::string marks(std::size_t count) {
   std::string text = "?";
   for (std::size_t i = 1; i < count; ++i)
@@ -214,9 +249,7 @@ class BatchStore::Core {
 BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
     : folder_(folder), core_(std::make_unique<Core>()) {
   try {
-    fs::create_directories(folder_ + "/files");
-    // What callers send is nobody else's business.
-    fs::permissions(folder_, fs::perms::owner_all);
+    make_state_folder(folder_);
     core_->database =
         checked(sqlite::Database::open(folder_ + "/gateway.db", sqlite::Database::Mode::create, vfs));
     // Whoever has the file in this mode has it alone.
@@ -226,12 +259,16 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
     const std::int64_t version = checked(core_->database.integer("PRAGMA user_version"));
     if (version > kSchemaVersion)
       throw std::runtime_error("it was written by a newer gateway (version " + std::to_string(version) + ")");
+    if (version == 0 && !fs::is_empty(folder_ + "/files"))
+      throw std::runtime_error(
+          "its gateway.db is new and there are files already: the one that names them is "
+          "lost and must be brought back");
     if (version == 0) checked(core_->database.execute("BEGIN; " + std::string(kSchema) + "; COMMIT;"));
 
     // Bytes that no row names: of an upload or an output that was not finished.
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_ + "/files")) {
       const std::string id = entry.path().filename();
-      if (!file(id)) fs::remove(entry.path());
+      if (is_file_name(id) && !file(id)) fs::remove(entry.path());
     }
   } catch (const std::exception& error) {
     throw std::runtime_error("the folder of files and batches \"" + folder_ + "\" cannot be used: " +

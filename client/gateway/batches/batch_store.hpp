@@ -91,9 +91,9 @@ struct ListPage {
 /// Everything is for one thread. What changes rows stands in a transaction(). All may throw StoreFault.
 class BatchStore {
  public:
-  /// Makes the folder where there is none; throws std::runtime_error, which says what to do, when it cannot
-  /// be used. What an earlier life left half written is taken away.
-  /// `vfs`: SQLite's file system layer for the rows; empty: its own.
+  /// Makes the folder where there is none, for its user alone; throws std::runtime_error, which says what to
+  /// do, when it cannot be used, or is not empty and has no gateway.db. What an earlier life left half
+  /// written is taken away. `vfs`: SQLite's file system layer for the rows; empty: its own.
   explicit BatchStore(const std::string& folder, const std::string& vfs = {});
   ~BatchStore();
   BatchStore(const BatchStore&) = delete;
