@@ -130,7 +130,8 @@ constexpr Option<Settings> kOptions[] = {
      "between-tokens-ms and total-ms; may be repeated",
      apply_lane_times},
     {"http_proxy", "URL", "none",
-     "make calls to upstreams through this proxy; the environment's proxies are not used",
+     "make calls to upstreams through this proxy, or the one that env:NAME, file:PATH or credential:NAME "
+     "tells, where its URL has a password; the environment's proxies are not used",
      [](Settings& s, const std::string& v) { s.http.proxy = v; }},
     {"http_ca_file", "path", "the system's", "trust these certificate authorities (PEM) instead",
      [](Settings& s, const std::string& v) { s.http.ca_file = v; }},
@@ -326,6 +327,11 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
                                  });
   if (printed) return {.kind = Request::Kind::print, .settings = {}, .text = *printed};
   hand_out_keys(request.settings);
+  if (std::string& proxy = request.settings.http.proxy; is_secret_source(proxy)) try {
+      proxy = read_secret(proxy, environment);
+    } catch (const UsageError& error) {
+      throw UsageError(std::string("http_proxy: ") + error.what());
+    }
   check(request.settings);
   return request;
 }

@@ -139,6 +139,9 @@ TEST(HttpHeaders, take_secrets_out_of_a_text) {
 
   EXPECT_EQ(headers.redacted("no sk-12345678-longer, no sk-12345678"), "no [secret], no [secret]");
   EXPECT_EQ(headers.redacted("a short text"), "a short text");
+  EXPECT_EQ(headers.redacted(R"({"m":"\u0073k-12345\u0036\u00378.\n\u00e4"})"),
+            R"({"m":"[secret].\n\u00e4"})");
+  EXPECT_EQ(headers.redacted(R"(\u00 \ \u007)"), R"(\u00 \ \u007)");
   EXPECT_EQ(HttpHeaders().redacted("sk-12345678"), "sk-12345678");
 }
 

@@ -65,6 +65,15 @@ TEST(Settings, a_flag_wins_over_a_variable_and_that_over_the_file) {
   EXPECT_EQ(settings.worker.broker, "tcp://file:1");
 }
 
+TEST(Settings, reads_a_proxy_with_a_password_from_where_it_stands) {
+  const Variables variables{{"PROXY", "http://user:secret@proxy:3128"}};
+  EXPECT_EQ(parse_words({"--http-proxy", "env:PROXY", "--service", "e=echo"}, variables).settings.http.proxy,
+            "http://user:secret@proxy:3128");
+  EXPECT_EQ(parse_words({"--http-proxy", "http://proxy:3128", "--service", "e=echo"}).settings.http.proxy,
+            "http://proxy:3128");
+  EXPECT_THROW(parse_words({"--http-proxy", "env:NOWHERE", "--service", "e=echo"}), UsageError);
+}
+
 TEST(Settings, reads_services_with_headers_from_the_file) {
   const File file(
       "[[service]]\nname = \"chat\"\nhandler = \"http:https://h/v1\"\nheaders = { Authorization = \"Bearer "
