@@ -11,6 +11,7 @@
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/broker_drive.hpp"
+#include "client/gateway/browsers.hpp"
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/health.hpp"
 #include "client/gateway/http/server.hpp"
@@ -173,11 +174,17 @@ int run(Settings settings, const Reload::Read& read) {
                 {"wanted", settings.server.connections_max},
                 {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
   Gateway* served_by = nullptr;
-  HttpServer server(server_options, router,
-                    [&served_by, &router](Refusal kind, const HttpRequest& request, std::string_view detail) {
-                      return refusal(*served_by, request,
-                                     error_of(kind, detail, hint_of(kind, router, request)));
-                    });
+  HttpServer server(
+      server_options, router,
+      [&served_by, &router](Refusal kind, const HttpRequest& request, std::string_view detail) {
+        return refusal(*served_by, request, error_of(kind, detail, hint_of(kind, router, request)));
+      },
+      [&served_by, &settings](const HttpRequest& head) -> std::optional<HttpAnswer> {
+        if (settings.auth == Auth::keys) return std::nullopt;
+        const std::optional<ApiError> why = why_not_without_keys(head, settings.hosts);
+        if (!why) return std::nullopt;
+        return refusal(*served_by, head, *why);
+      });
   BrokerDrive drive(server,
                     {.endpoint = settings.broker,
                      .pending_max = server_options.connections_max * kPendingPerCaller + kPendingBeside,

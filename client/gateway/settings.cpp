@@ -115,7 +115,8 @@ constexpr Option<Settings> kOptions[] =
          [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
         {"connections_max", "connections", "16384", "of callers, at once; one more is closed",
          [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
-        {"connections_per_address_max", "connections", "16384", "of one address",
+        {"connections_per_address_max", "connections", "a quarter of connections_max",
+         "of one address, or one /64 of IPv6",
          [](Settings& s, const std::string& v) {
            s.server.connections_per_address_max = count(v, 1, 1'000'000);
          }},
@@ -197,6 +198,10 @@ constexpr Option<Settings> kOptions[] =
            s.auth = v == "keys" ? Auth::keys : Auth::none;
            s.auth_said = true;
          }},
+        {"hosts", "names", "",
+         "names besides this machine's own that it answers to without keys, with * and ?; "
+         "pages of theirs are served",
+         [](Settings& s, const Values& v) { s.hosts = words(v); }},
         {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
          [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
         {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",

@@ -27,6 +27,7 @@ struct Settings {
   bool insecure = false;
   Auth auth = Auth::none;  ///< as said, else as it follows from the keys at the start
   bool auth_said = false;
+  std::vector<std::string> hosts{};  ///< names that it answers to without keys, with * and ?
 
   std::string openai_service = "openai", anthropic_service = "anthropic";
   /// The lanes, the highest first: what a name in a URL or behind a model's @ may be, and what comes below

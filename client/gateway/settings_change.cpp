@@ -43,6 +43,7 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   running.public_url = wanted.public_url;
   running.forward_service_tier = wanted.forward_service_tier;
   running.auth = wanted.auth;
+  running.hosts = wanted.hosts;
   running.keys = wanted.keys;
   running.models = wanted.models;
   return left;

@@ -49,7 +49,7 @@ class Answer:
 class GatewayCase(harness.Case):
     """`config`: the gateway's file; `flags`: its command line; `settings`: the broker's."""
 
-    config, flags, settings = "", (), ()
+    config, flags, settings, hosts = "", (), (), "*"
 
     def setUp(self):
         # No worker dies here, and one that is held up by a busy machine is not to be taken for dead: a call made
@@ -74,7 +74,7 @@ class GatewayCase(harness.Case):
             file.write(self.config)
         self.gateway = self.room.start(harness.Process(
             harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0",
-            "--config", path, *self.flags, env=secrets))
+            "--config", path, "--hosts", self.hosts, *self.flags, env=secrets))
         self.base = self.ready(self.gateway)
 
     def ready(self, process):
@@ -994,7 +994,7 @@ class Http(GatewayCase):
 
 class SlowCallers(GatewayCase):
     # Who asks is not to be taken for slow when a busy machine holds it up.
-    flags = ("--header-timeout-ms", "3000", "--connections-max", "400")
+    flags = ("--header-timeout-ms", "3000", "--connections-max", "400", "--connections-per-address-max", "400")
 
     def test_slow_and_idle_callers_hold_up_nobody_and_are_closed(self):
         slow = []
@@ -1163,6 +1163,23 @@ class OddUpstream(harness.Case):
                                     ("/v1/chat/completions", 405, "stored chat completions"), ("/v2/x", 404, "there is nothing at")):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, words in answer.body.decode()), (status, True), answer.body)
+
+
+class Browsers(GatewayCase):
+    hosts = "good.example"
+
+    def test_pages_of_others_reach_nothing_without_keys(self):
+        for method, path, body, headers, status in (
+                ("POST", CHAT, chat(), {}, 200),
+                ("POST", CHAT, chat(), {"host": "good.example:8080", "origin": "https://good.example"}, 200),
+                ("POST", CHAT, chat(), {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}, 403),
+                ("POST", CHAT, chat(), {"sec-fetch-site": "same-site"}, 403),
+                ("POST", CHAT, chat(), {"content-type": "text/plain"}, 400),
+                ("POST", "/v1/files", "", {"origin": "http://evil.example", "content-type": "multipart/form-data; boundary=X"}, 403),
+                ("GET", "/v1/models", None, {"host": "evil.example"}, 403),
+                ("GET", "/metrics", None, {"host": "evil.example"}, 403)):
+            with self.subTest(path=path, headers=headers):
+                self.assertEqual(self.ask(method, path, body, headers).status, status)
 
 
 class Usage(unittest.TestCase):

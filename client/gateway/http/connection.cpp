@@ -309,9 +309,13 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   request_.method = std::move(head.method);
   request_.path = std::move(head.path);
   request_.query = std::move(head.query);
+  request_.authority = std::move(head.authority);
   request_.peer = address_;
   for (auto& [name, value] : head.fields)
     request_.headers.add(std::move(name), std::move(value));
+  if (core_.doorkeeper)
+    if (std::optional<HttpAnswer> refusal = core_.doorkeeper(request_))
+      return refuse_with(std::move(*refusal));
   const Router::Found found = core_.router.find(request_);
   route_ = found.route;
   if (!route_) {

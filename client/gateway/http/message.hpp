@@ -43,8 +43,9 @@ struct HttpRequest {
   std::string lane_prefix{};      ///< of `/lane/NAME`, decoded; empty: there was none
   bool anthropic_prefix = false;  ///< there was an `/anthropic` in front
   Headers headers{};
-  Blob body{};                                                ///< owns its bytes
-  std::string peer{};                                         ///< the caller's address, without its port
+  Blob body{};              ///< owns its bytes
+  std::string authority{};  ///< host and port, of the target or of Host; may be empty
+  std::string peer{};       ///< the caller's address, without its port
   std::vector<std::pair<std::string, std::string>> params{};  ///< of the route's pattern, decoded
 
   /// What stands in the place of `{name}` of the route's pattern. Requires: the pattern has it.

@@ -21,8 +21,21 @@ using std::chrono::milliseconds;
 
 /// Files beside the connections: standard streams, epoll, the broker's connection, files of batches.
 constexpr std::size_t kFilesBeside = 256;
-constexpr milliseconds kSweepEvery{250};  ///< how late a timeout of a connection may be
-constexpr milliseconds kAcceptPause{50};  ///< when the system has no file for another connection
+constexpr std::size_t kAddressShares = 4;  ///< of the connections, where nothing is said
+constexpr milliseconds kSweepEvery{250};   ///< how late a timeout of a connection may be
+constexpr milliseconds kAcceptPause{50};   ///< when the system has no file for another connection
+
+}  // namespace
+
+namespace {
+
+/// Who has one address of an IPv6 network has 2^64 of them.
+std::string whose(const asio::ip::address& address) {
+  if (!address.is_v6() || address.to_v6().is_v4_mapped() || address.is_loopback()) return address.to_string();
+  asio::ip::address_v6::bytes_type bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return asio::ip::address_v6(bytes).to_string() + "/64";
+}
 
 }  // namespace
 
@@ -36,10 +49,12 @@ std::string http_date() {
 
 // ---- the listener -------------------------------------------------------------------------------------
 
-HttpServer::Core::Core(ServerOptions server_options, const Router& routes, RefusalAnswer answer)
+HttpServer::Core::Core(ServerOptions server_options, const Router& routes, RefusalAnswer answer,
+                       Doorkeeper keeper)
     : options(std::move(server_options)),
       router(routes),
       refusal_answer(std::move(answer)),
+      doorkeeper(std::move(keeper)),
       body_bytes(std::make_shared<BytePot>(options.bodies_bytes_max)),
       upload_bytes(std::make_shared<BytePot>(options.uploads_bytes_max)) {
   const auto post = [this](std::function<void()> work) {
@@ -77,9 +92,11 @@ void HttpServer::Core::accept() {
 }
 
 bool HttpServer::Core::take_address(const std::string& address) {
-  if (options.connections_per_address_max >= options.connections_max) return true;
+  const std::size_t most = options.connections_per_address_max > 0
+                               ? options.connections_per_address_max
+                               : std::max<std::size_t>(options.connections_max / kAddressShares, 1);
   std::size_t& count = per_address[address];
-  if (count >= options.connections_per_address_max) return false;
+  if (count >= most) return false;
   ++count;
   return true;
 }
@@ -95,7 +112,7 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
     return;
   }
   const tcp::endpoint peer = socket.remote_endpoint(error);
-  const std::string address = error ? std::string() : peer.address().to_string();
+  const std::string address = error ? std::string() : whose(peer.address());
   if (connections.size() < options.connections_max && take_address(address)) {
     ++counters.accepted;
     try {
@@ -234,8 +251,10 @@ std::size_t reserve_connections(std::size_t wanted) {
   return granted - kFilesBeside;
 }
 
-HttpServer::HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer)
-    : core_(std::make_shared<Core>(std::move(options), router, std::move(refusal_answer))) {
+HttpServer::HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer,
+                       Doorkeeper doorkeeper)
+    : core_(std::make_shared<Core>(std::move(options), router, std::move(refusal_answer),
+                                   std::move(doorkeeper))) {
   core_->listen();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,8 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: a free one
 
-  std::size_t connections_max = 16'384;              ///< one more is closed at once
-  std::size_t connections_per_address_max = 16'384;  ///< of one address
+  std::size_t connections_max = 16'384;         ///< one more is closed at once
+  std::size_t connections_per_address_max = 0;  ///< of one address, or IPv6 /64; 0: a quarter
   std::size_t header_bytes_max = std::size_t{32} * 1024;
   std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< where a route says nothing
   /// All bodies of requests that are read or worked on; a request over it is told to come again. One address,
@@ -76,6 +77,9 @@ struct RouteAnswers {
   std::uint64_t count = 0;
 };
 
+/// Refuses a request by its head, whatever its route; empty: it may go on.
+using Doorkeeper = std::function<std::optional<HttpAnswer>(const HttpRequest& head)>;
+
 struct ServerCounters {
   std::vector<RouteAnswers> answers{};
   std::uint64_t connections = 0;  ///< now
@@ -96,7 +100,8 @@ struct ServerCounters {
 class HttpServer : public Loop {
  public:
   /// Binds and listens; throws std::runtime_error, which names the address and the reason.
-  HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
+  HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer,
+             Doorkeeper doorkeeper = {});
   ~HttpServer() override;
 
   std::uint16_t port() const;

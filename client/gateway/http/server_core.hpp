@@ -38,7 +38,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   class Exchange;
   class Connection;
 
-  Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer);
+  Core(ServerOptions options, const Router& router, RefusalAnswer refusal_answer, Doorkeeper doorkeeper);
 
   void listen();
   void run();
@@ -58,6 +58,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const ServerOptions options;
   const Router& router;
   const RefusalAnswer refusal_answer;
+  const Doorkeeper doorkeeper;
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;
   std::function<void()> on_stop, on_reload;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/browsers.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lanemq::gateway {
+namespace {
+
+std::string why_not(const std::string& authority, Headers headers = {},
+                    const std::string& path = "/v1/jobs") {
+  HttpRequest head{.method = "POST", .path = path, .headers = std::move(headers), .authority = authority};
+  const auto error = why_not_without_keys(head, {"Good.example", "*.intern"});
+  return error ? error->param : "";
+}
+
+TEST(WithoutKeys, names_of_this_machine_addresses_and_hosts_are_answered_to) {
+  for (const char* host : {"", "localhost", "LOCALHOST:8080", "a.localhost", "127.0.0.1:80", "[::1]:8080",
+                           "192.168.1.5", "good.example:1", "a.intern"})
+    EXPECT_EQ(why_not(host), "") << host;
+  for (const char* host :
+       {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "1e100"})
+    EXPECT_EQ(why_not(host), "host") << host;
+}
+
+TEST(WithoutKeys, pages_of_other_origins_are_not_served) {
+  EXPECT_EQ(why_not("localhost:8080", {{"origin", "http://localhost:8080"}}), "");
+  EXPECT_EQ(why_not("localhost:8080", {{"origin", "https://app.intern"}, {"sec-fetch-site", "cross-site"}}),
+            "");
+  for (const char* origin : {"http://evil.example", "null", "http://localhost:3000", ""})
+    EXPECT_EQ(why_not("localhost:8080", {{"origin", origin}}), "origin") << origin;
+  for (const char* site : {"cross-site", "same-site"})
+    EXPECT_EQ(why_not("localhost", {{"sec-fetch-site", site}}), "sec-fetch-site");
+  for (const char* site : {"same-origin", "none"})
+    EXPECT_EQ(why_not("localhost", {{"sec-fetch-site", site}}), "");
+}
+
+TEST(WithoutKeys, what_a_form_sends_is_no_json) {
+  EXPECT_EQ(why_not("localhost", {{"content-type", "text/plain;charset=UTF-8"}}), "content-type");
+  EXPECT_EQ(why_not("localhost", {{"content-type", "Multipart/form-data; boundary=X"}}), "content-type");
+  EXPECT_EQ(why_not("localhost", {{"content-type", "multipart/form-data; boundary=X"}}, "/v1/files"), "");
+  EXPECT_EQ(why_not("localhost", {{"content-type", "application/json"}}), "");
+}
+
+}  // namespace
+}  // namespace lanemq::gateway
