@@ -69,6 +69,12 @@ const OptionRow kOptions[] = {
     OptionRow{"breaker", "switch", "Leaves an upstream alone for a time when half of its calls fail.",
               [](const Config& c) { return std::string(c.core.breaker ? "true" : "false"); },
               [](Config& c, const std::string& text) { c.core.breaker = parse_switch(text); }},
+    OptionRow{
+        "client_share", "share",
+        "The last part of a lane's depth_max and bytes_max and of memory_max, for clients that hold less "
+        "than that, or have a depth_max of their own: one alone never fills it. 0: none.",
+        [](const Config& c) { return show_share(c.core.client_share); },
+        [](Config& c, const std::string& text) { c.core.client_share = parse_share(text); }},
     LANEMQ_SIZE("body_bytes_max", core.body_bytes_max, "The largest body of a request or an answer."),
     LANEMQ_COUNT("jobs_max", core.jobs_max, "Jobs of all lanes and kept results."),
     LANEMQ_SIZE("memory_max", core.memory_max, "Bytes of all jobs and kept results."),

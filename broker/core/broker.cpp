@@ -221,8 +221,13 @@ void Broker::set_timer(Job& job) {
 
 void Broker::enqueue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes += job.bytes();
-  ++job.queue->client().waiting;
+  const std::size_t bytes = job.bytes();
+  lane.bytes += bytes;
+  Client& client = job.queue->client();
+  ++client.waiting;
+  Client::Held& held = client.held_in(job.lane);
+  ++held.jobs;
+  held.bytes += bytes;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
     delayed_.push_back(job.at_away());
@@ -237,8 +242,13 @@ void Broker::enqueue(Job& job) {
 
 void Broker::leave_queue(Job& job) {
   Lane& lane = *lanes_[job.lane];
-  lane.bytes -= job.bytes();
-  --job.queue->client().waiting;
+  const std::size_t bytes = job.bytes();
+  lane.bytes -= bytes;
+  Client& client = job.queue->client();
+  --client.waiting;
+  Client::Held& held = client.held_in(job.lane);
+  --held.jobs;
+  held.bytes -= bytes;
   if (job.state == JobState::delayed) {
     --lane.delayed;
     delayed_.remove(job.at_away());

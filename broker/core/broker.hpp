@@ -163,6 +163,8 @@ class Broker {
                                        const Blob& body, const std::optional<wire::Cost>& cost,
                                        Estimate& estimate);
   void fit(BudgetSet budgets, const std::optional<wire::Cost>& stated, Estimate& estimate) const;
+  std::size_t last_part(std::size_t bound, std::size_t least) const;
+  std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes, TimePoint now);
   /// Whether a body is left to the store: of those that it has, while much is in memory.

@@ -14,6 +14,9 @@
 namespace lanemq::core {
 namespace {
 
+/// A last part of fewer jobs, or bytes, is not kept for those who have less.
+constexpr std::size_t kSharedJobsMin = 16, kSharedBytesMin = std::size_t{16} << 20;
+
 /// Who may wait for one job besides its submitter.
 constexpr std::size_t kWaitersMax = 64;
 /// Requests of one connection that may wait so.
@@ -263,6 +266,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
   std::size_t bytes = bytes_of(event);
   to.spilled = to.durable && spills(bytes, event.body.size());
   if (to.spilled) bytes -= event.body.size();
+  if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
   if (auto why = no_room(*to.lane, bytes, now)) return why;
   const BudgetSet budgets = to.budgets = budgets_.match(fields.service, fields.model, to.client->name,
                                                         to.lane->options().name, to.client->options.tenant);
@@ -345,6 +349,40 @@ std::optional<Refusal> Broker::not_allowed(const Client& client, const Lane& lan
   if (options.depth_max > 0 && client.waiting >= options.depth_max)
     return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
                 "client \"" + client.name + "\" has " + std::to_string(client.waiting) + " jobs waiting");
+  return std::nullopt;
+}
+
+/// How much of a bound its last part is; 0 where that would be too little to share out.
+std::size_t Broker::last_part(std::size_t bound, std::size_t least) const {
+  const std::size_t part = bound / 1000 * static_cast<std::size_t>(options_.client_share) +
+                           bound % 1000 * static_cast<std::size_t>(options_.client_share) / 1000;
+  return part < least ? 0 : part;
+}
+
+/// That the rest is left to those who hold less. One that is alone has all but that; of several nobody finds
+/// the door shut by another one.
+std::optional<Refusal> Broker::over_share(const Client& client, const Lane& lane, std::size_t bytes) const {
+  if (client.options.depth_max > 0) return std::nullopt;  // the configuration says what it may have
+  const Client::Held held = lane.index() < client.held.size() ? client.held[lane.index()] : Client::Held{};
+  const auto refused = [&](std::size_t has, std::string_view of, std::string_view bound) {
+    return full(lane, ErrorCode::client_full, "client_share",
+                "client \"" + client.name + "\" has " + std::to_string(has) + " " + std::string(of) +
+                    ", and what is left of " + std::string(bound) + " is for those who have less");
+  };
+  const LaneOptions& options = lane.options();
+  if (const std::size_t part = last_part(options.depth_max, kSharedJobsMin);
+      part > 0 && held.jobs >= part && lane.depth() + part >= options.depth_max)
+    return refused(held.jobs, "jobs waiting in it", "the lane's depth_max");
+  if (const std::size_t part = last_part(options.bytes_max, kSharedBytesMin);
+      part > 0 && held.bytes >= part && lane.bytes + bytes + part > options.bytes_max)
+    return refused(held.bytes, "bytes waiting in it", "the lane's bytes_max");
+  if (const std::size_t part = last_part(options_.memory_max, kSharedBytesMin);
+      part > 0 && bytes_ + bytes + part > options_.memory_max) {
+    std::size_t has = 0;
+    for (const Client::Held& of_lane : client.held)
+      has += of_lane.bytes;
+    if (has >= part) return refused(has, "bytes waiting", "memory_max");
+  }
   return std::nullopt;
 }
 

@@ -20,8 +20,17 @@ namespace lanemq::core {
 /// scarce by their weights.
 struct Client {
   std::string name;
-  ClientOptions options;       ///< those that its name matches, or the defaults
-  std::size_t waiting = 0;     ///< jobs queued or delayed
+  ClientOptions options;    ///< those that its name matches, or the defaults
+  std::size_t waiting = 0;  ///< jobs queued or delayed
+  /// What it has of a lane.
+  struct Held {
+    std::size_t jobs = 0, bytes = 0;
+  };
+  std::vector<Held> held;  ///< by lane, of these jobs
+  Held& held_in(std::size_t lane) {
+    if (held.size() <= lane) held.resize(lane + 1);
+    return held[lane];
+  }
   std::size_t running = 0;     ///< jobs that hold a place
   std::size_t references = 0;  ///< queues, connections, and the operator who paused it
   bool paused = false;         ///< by an operator

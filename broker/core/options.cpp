@@ -59,6 +59,7 @@ std::vector<LaneOptions> default_lanes() {
 Options default_options() {
   Options options;
   options.lanes = default_lanes();
+  options.client_share = 250;
   return options;
 }
 

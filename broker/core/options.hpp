@@ -113,6 +113,10 @@ struct Options {
   std::vector<BudgetOptions> budgets;
   std::vector<ClientOptions> clients;
 
+  /// In thousandths: the last part of a lane's depth and bytes, and of memory_max, is for clients that hold
+  /// less than that themselves, or have a depth_max of their own. 0: there is no such part.
+  int client_share = 0;
+
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
   std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
   std::size_t workers_max = 10000;

@@ -178,7 +178,8 @@ def hostile_frames_from_a_worker(room):
 def hostile_errors(room):
     """An error with texts as long as they may be, with odd characters, and with a pause of a year."""
     client, worker = room.client(), room.worker(capacity=3)
-    jobs = [room.running(worker, client, id=room.id(str(i))) for i in range(3)]
+    # The last one has time for a pause that counts as a day.
+    jobs = [room.running(worker, client, id=room.id(str(i)), timeout_ms=2 * 86_400_000) for i in range(3)]
     worker.hand_in(jobs[0], "error", code="c" * 128, message="m" * 4096, **{"class": "permanent"})
     worker.hand_in(jobs[1], "error", message="\x00\x1b[31m\n\u202e\u2028", **{"class": "permanent"})
     worker.hand_in(jobs[2], "error", retry_after_ms=31_536_000_000, **{"class": "limited"})

@@ -269,6 +269,18 @@ def limited_costs_no_attempt(room):
     expect(client.get("result").fields.get("attempts", 1), 1, "attempts")
 
 
+@rule("A model that is limited")
+def limited_for_longer_than_its_time_ends_a_job(room):
+    """A job that is refused so, and whose timeout_ms is over before the pause is, ends with limited and the upstream's status."""
+    client, worker = room.client(), room.worker()
+    job = room.running(worker, client, timeout_ms=5_000)
+    worker.hand_in(job, "error", retry_after_ms=20_000, upstream_status=429, message="m", **{"class": "limited"})
+    answer = expect_error(client.get(), "limited", "m")
+    expect((answer.fields.get("retry_after_ms"), answer.fields.get("upstream_status")), (20_000, 429),
+           "retry_after_ms and upstream_status")
+    worker.jobs(0)
+
+
 @rule("Error codes")
 def limited_ends_a_job_that_is_not_to_wait(room):
     """limited: the upstream's rate is used up, and the job said limited: end; a word that nobody knows is refused."""

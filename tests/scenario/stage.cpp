@@ -106,6 +106,8 @@ void Stage::set_option(Words words) {
   if (const auto value = words.take("retain")) options_.retain = parse_duration(*value);
   if (const auto value = words.take("backoff_base")) options_.backoff_base = parse_duration(*value);
   if (const auto value = words.take("backoff_max")) options_.backoff_max = parse_duration(*value);
+  if (const auto value = words.take("client_share"))
+    options_.client_share = static_cast<int>(parse_number(*value));
   if (const auto value = words.take("breaker")) options_.breaker = *value == "true";
   if (const auto value = words.take("memory_max"))
     options_.memory_max = static_cast<std::size_t>(parse_number(*value));
