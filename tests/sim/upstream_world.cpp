@@ -154,6 +154,7 @@ std::int64_t UpstreamWorld::Rule::amount(std::int64_t requests, std::int64_t inp
 void UpstreamWorld::configured(const core::Options& options, bool read_again, TimePoint now) {
   if (read_again) {
     key_known_.clear();
+    key_told_.clear();
     read_again_at_ = now;
   }
   std::vector<std::pair<const core::BudgetOptions*, std::pair<std::string, const core::RateOptions*>>> wanted;
