@@ -45,7 +45,7 @@ void CrashingHost::crash() {
     notes_.pop_back();
   const core::TimePoint noted_at = notes_.empty() ? core::TimePoint{} : notes_.back().second;
   witness_.crashed(noted_at);
-  if (upstreams_ != nullptr) upstreams_->broker_died(noted_at);
+  if (upstreams_ != nullptr) upstreams_->broker_died(noted_at, scheduler_.now());
   awaits_body_since_.clear();
   change_addresses();
 }

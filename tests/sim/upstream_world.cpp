@@ -395,18 +395,27 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
   const auto place = call_of_.find({lease.job, lease.attempt});
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
-  // What is said of a call that was decided before the keys were read again is out of date.
-  if (key_refused && !call.what.key.empty() && call.decided_at > read_again_at_ &&
+  // What is said of a call that was decided before the keys were read again is out of date; and a broker that
+  // died since may not know the job any more, nor which key it had.
+  if (key_refused && !call.what.key.empty() && call.decided_at > std::max(read_again_at_, died_at_) &&
       told_a_key_.insert(lease.job).second)
-    key_told_[{lease.job, lease.attempt}] = {call.what.key, now};
+    key_told_[{lease.job, lease.attempt}] = {call.what.key, now, call.decided_at};
   if (call.known) return;
   call.told = usage;
   call.told_at = now;
 }
 
 void UpstreamWorld::acknowledged(wire::Lease lease) {
-  if (const auto key = key_told_.extract({lease.job, lease.attempt}); !key.empty())
-    key_known_.insert_or_assign(key.mapped().first, key.mapped().second);
+  if (const auto told = key_told_.extract({lease.job, lease.attempt}); !told.empty()) {
+    const KeyTold& refused = told.mapped();
+    const auto known = key_known_.find(refused.key);
+    // A call that was under way when the key began to rest says nothing new; which of several that are told
+    // was the first to arrive is not known here.
+    TimePoint since = refused.at;
+    for (const auto& [other, pending] : key_told_)
+      if (pending.key == refused.key) since = std::min(since, pending.at);
+    if (known == key_known_.end() || refused.decided_at > known->second) key_known_[refused.key] = since;
+  }
   const auto place = call_of_.find({lease.job, lease.attempt});
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
@@ -478,7 +487,8 @@ void UpstreamWorld::judge(const Rule& rule, std::size_t last) const {
   violated(text);
 }
 
-void UpstreamWorld::broker_died(TimePoint noted_at) {
+void UpstreamWorld::broker_died(TimePoint noted_at, TimePoint now) {
+  died_at_ = now;
   for (Call& call : calls_) {
     if (!call.durable && call.decided_at > noted_at) call.excused = true;
     if (!call.known) call.told_at = core::kNever;

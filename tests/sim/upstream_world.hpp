@@ -71,8 +71,8 @@ class UpstreamWorld {
   void acknowledged(wire::Lease lease);
   /// Other limits and keys count from now on. `read_again`: the whole configuration, which forgives keys.
   void configured(const core::Options& options, bool read_again, core::TimePoint now);
-  /// Everything up to then is on disk; the rest the broker has forgotten.
-  void broker_died(core::TimePoint noted_at);
+  /// Everything up to `noted_at` is on disk; the rest the broker has forgotten.
+  void broker_died(core::TimePoint noted_at, core::TimePoint now);
   /// The broker remembers nothing of what was before.
   void memory_is_void();
 
@@ -147,7 +147,12 @@ class UpstreamWorld {
   std::map<std::pair<std::uint64_t, std::int64_t>, Offer> offers_;
   std::map<std::pair<std::uint64_t, std::int64_t>, std::size_t> call_of_;
   std::map<std::string, core::TimePoint> dies_at_;  // keys
-  std::map<std::pair<std::uint64_t, std::int64_t>, std::pair<std::string, core::TimePoint>> key_told_;
+  struct KeyTold {
+    std::string key;
+    core::TimePoint at, decided_at;
+  };
+  std::map<std::pair<std::uint64_t, std::int64_t>, KeyTold> key_told_;
+  core::TimePoint died_at_{};                         // the broker, the last time
   std::map<std::string, core::TimePoint> key_known_;  // that it is refused, since when
   std::set<std::uint64_t> told_a_key_;                // jobs that found a key refused
   core::TimePoint others_until_{}, read_again_at_{};
