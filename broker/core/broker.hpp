@@ -231,7 +231,7 @@ class Broker {
     std::optional<TimePoint> until;
   };
   bool waits_alone(const Job& job) const;
-  bool may_be_passed(const Job& job, TimePoint by);
+  bool may_be_passed(const Job& job, TimePoint by, TimePoint now);
   Wait wait_of(const Job& job, TimePoint now);
   void fill_status(wire::StatusReply& reply, Wait& wait, const Record& record, TimePoint now);
   void say_statuses(const StatusAsked& event, TimePoint now);

@@ -952,15 +952,22 @@ bool Broker::waits_alone(const Job& job) const {
 
 /// Whether one that waits for the same budgets may go before the job by then, which is the first in line now:
 /// since its lane is owed that, or since it will have waited for so long.
-bool Broker::may_be_passed(const Job& job, TimePoint by) {
+bool Broker::may_be_passed(const Job& job, TimePoint by, TimePoint now) {
   const Rank rank = rank_of(job, by);
+  // While its model is paused apart, others take what comes in.
+  const bool apart = budgets_.model_pause(job.stream().budgets(), now).budget != nullptr;
+  const auto passes = [&](const Stream& other) {
+    if (&other == &job.stream() || other.empty()) return false;
+    return apart || (!is_top(job.lane) && is_owed(other)) || rank_of(*other.head(), by) < rank;
+  };
   const std::vector<std::size_t>& budgets = budgets_.of(job.stream().budgets());
-  return std::any_of(budgets.begin(), budgets.end(), [&](std::size_t budget) {
-    return parking_.any_in_line(budget, [&](const Stream& other) {
-      if (&other == &job.stream() || other.empty()) return false;
-      return (!is_top(job.lane) && is_owed(other)) || rank_of(*other.head(), by) < rank;
-    });
-  });
+  if (std::any_of(budgets.begin(), budgets.end(),
+                  [&](std::size_t budget) { return parking_.any_in_line(budget, passes); }))
+    return true;
+  // Those whose model was paused apart come back when that is over.
+  for (std::size_t model = 0; budgets_.any_apart() && model < Budgets::kModelsApartMax; ++model)
+    if (parking_.any_in_line(budgets_.line_of(model), passes)) return true;
+  return false;
 }
 
 Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
@@ -1003,7 +1010,7 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   }
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};
   TimePoint until = next ? budgets_.foreseen(set, claim, now) : kNever;
-  if (until != kNever && may_be_passed(job, until)) until = kNever;
+  if (until != kNever && may_be_passed(job, until, now)) until = kNever;
   return {(reserved && next ? "reserve " : "budget ") + obstacle.name(),
           until == kNever || until <= now ? std::nullopt : std::optional(until)};
 }

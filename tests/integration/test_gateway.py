@@ -1133,7 +1133,7 @@ class OddUpstream(harness.Case):
         self.answer = events
         url = urllib.parse.urlsplit(self.base)
         with socket.create_connection((url.hostname, url.port), timeout=harness.PATIENCE) as connection:
-            connection.sendall(b"GET /v1/responses/r?stream=true HTTP/1.1\r\nhost: gateway\r\n\r\n")
+            connection.sendall(f"GET /v1/responses/r?stream=true HTTP/1.1\r\nhost: {url.netloc}\r\n\r\n".encode())
             seen = b""
             while b'"delta":"a"' not in seen:  # the rest waits for this
                 self.assertTrue(piece := connection.recv(65536), seen)

@@ -195,7 +195,7 @@ TEST(Page, lists_the_classes_of_errors_of_the_code) {
   for (const Row& row : page.at("Worker to broker/error"))
     if (row.size() == 2) classes.push_back(row[0].substr(1, row[0].size() - 2));
 
-  EXPECT_EQ(classes.size(), 6u);
+  EXPECT_EQ(classes.size(), 7u);
   for (const std::string& name : classes)
     EXPECT_TRUE(error_class(name).has_value()) << name;
 }
