@@ -64,15 +64,6 @@ void SlidingWindow::set_limit(std::int64_t limit) {
   find_pace();
 }
 
-TimePoint SlidingWindow::when_headroom(std::int64_t amount) const {
-  std::int64_t room = headroom();
-  for (std::int64_t step = 0; step <= kept_; ++step) {
-    if (room >= amount) return start_of(slice_ + step);
-    room += counts_[static_cast<std::size_t>(slice_ + 1 + step) % counts_.size()];
-  }
-  return kNever;
-}
-
 void SlidingWindow::find_pace() {
   // Over each horizon h, what may be sent is today's headroom plus what leaves within h; the least rate wins.
   // No room is more than the limit, so that nothing here is over 10^12 * kSlices. This runs once a slice: it

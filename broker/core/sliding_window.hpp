@@ -47,8 +47,6 @@ class SlidingWindow {
 
   /// How much may still be sent now; negative when the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
-  /// When `amount` may be sent if nothing else is; kNever for more than the limit.
-  TimePoint when_headroom(std::int64_t amount) const;
   /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a
   /// slice ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to
   /// leave the window goes as soon as it has left.
