@@ -898,7 +898,6 @@ Broker::Granted Broker::owed_elsewhere(const Stream& next, TimePoint now) {
 /// much as those of its service whose tokens are counted.
 void Broker::share_out(const Job& job) {
   Service& service = job.stream().service();
-  if (job.stream().counts_tokens()) service.note_cost(job.cost());
   const std::int64_t cost = job.stream().counts_tokens() ? job.cost() : service.usual_cost();
   for (StreamGroup* group : service.groups) {
     const LaneIndex lane = group->lane().index();
@@ -924,6 +923,8 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   lane.charge(stream, stream.counts_tokens() ? std::optional(cost) : std::nullopt);
   stream.charge(*job.queue, cost);
   leave_queue(job);
+  // Whether or not there are shares: those that come later are counted in it as well.
+  if (stream.counts_tokens()) stream.service().note_cost(cost);
   if (shares_) share_out(job);
   job.state = JobState::running;
   ++lane.running;
