@@ -33,7 +33,8 @@ Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
   const auto chunks = static_cast<std::size_t>(job.parts.next() - job.parts.first);
   const std::size_t pieces =
       job.parts.bytes_until(job.parts.next() - 1) - job.parts.bytes_until(job.parts.first - 1);
-  const std::size_t attempts = std::min<std::size_t>(static_cast<std::size_t>(job.attempt), kAttemptsKept);
+  const std::size_t attempts =
+      std::min(static_cast<std::size_t>(job.attempts_before + job.attempt), kAttemptsKept);
   Bytes bytes{.least = 0, .most = kRecordMost + job.texts + pieces + chunks * kChunkMost};
   if (!job.ended()) {
     const std::size_t waiters = job.waiters.size() + job.readers.size();

@@ -401,6 +401,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   job.deadline = now_ + job.timeout;
   job.retain = job.retain_asked = dead.retain_asked;
   job.attempts_max = dead.attempts_max;
+  job.attempts_before = dead.attempts_before + dead.attempt;
   // Nothing keeps its connection: if that is forgotten, the next jobs from there are of another client.
   if (forgets_clients() && job.client.starts_with(kConnection)) job.client += " again";
   expect(job, job.stated_cost);

@@ -12,6 +12,9 @@ namespace lanemq::sim {
 namespace {
 
 constexpr std::size_t kRecentLeasesMax = 200;
+/// Of each message of a turn, besides what is sent of it: a batch has its items whole until it is sent, and
+/// says what they share once.
+constexpr std::size_t kItemBytes = 64;
 /// What REQ sockets put in front, as the adapter packs it.
 const std::string kReqEnvelope(2, '\0');
 
@@ -471,6 +474,7 @@ void BrokerHost::send_all() {
   turn_bytes_ = 0;
   for (const core::Send& send : outbox.sends) {
     turn_bytes_ += outbox.header(send).size() + send.body.size() + sizeof send;
+    turn_bytes_ += outbox.items(send) * kItemBytes;
     post(outbox, send);
   }
   outbox.clear();

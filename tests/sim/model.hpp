@@ -152,6 +152,7 @@ struct ModelJob {
   TimePoint due_min{}, due_max{};  ///< delayed: when it may, and when it must, be queued again
   std::uint64_t number = 0;        ///< 0: not handed over so far
   std::int64_t attempt = 0;
+  std::int64_t attempts_before = 0;  ///< in the lives before this one, which its history tells of
   int attempts = 0, crashes = 0, missing = 0;
   bool missed = false;           ///< a hand-over of it never arrived
   bool window_due = false;       ///< its worker has come back, and is to be told how far it may go

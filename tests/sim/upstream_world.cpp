@@ -155,6 +155,7 @@ void UpstreamWorld::configured(const core::Options& options, bool read_again, Ti
   if (read_again) {
     key_known_.clear();
     key_told_.clear();
+    key_may_rest_.clear();
     read_again_at_ = now;
   }
   std::vector<std::pair<const core::BudgetOptions*, std::pair<std::string, const core::RateOptions*>>> wanted;
@@ -396,10 +397,15 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
   if (place == call_of_.end()) return;
   Call& call = calls_[place->second];
   // What is said of a call that was decided before the keys were read again is out of date; and a broker that
-  // died since may not know the job any more, nor which key it had.
-  if (key_refused && !call.what.key.empty() && call.decided_at > std::max(read_again_at_, died_at_) &&
-      told_a_key_.insert(lease.job).second)
-    key_told_[{lease.job, lease.attempt}] = {call.what.key, now, call.decided_at};
+  // died since may not know the job any more, nor which key it had. Of one that was decided in the same
+  // moment it is not known what came first.
+  if (key_refused && !call.what.key.empty()) {
+    const TimePoint from = std::max(read_again_at_, died_at_);
+    const bool first = told_a_key_.insert(lease.job).second;
+    if (call.decided_at == from) key_may_rest_.emplace(call.what.key, now);
+    if (call.decided_at > from && first)
+      key_told_[{lease.job, lease.attempt}] = {call.what.key, now, call.decided_at};
+  }
   if (call.known) return;
   call.told = usage;
   call.told_at = now;
@@ -414,7 +420,10 @@ void UpstreamWorld::acknowledged(wire::Lease lease) {
     TimePoint since = refused.at;
     for (const auto& [other, pending] : key_told_)
       if (pending.key == refused.key) since = std::min(since, pending.at);
-    if (known == key_known_.end() || refused.decided_at > known->second) key_known_[refused.key] = since;
+    const auto may_rest = key_may_rest_.find(refused.key);
+    const bool news = (known == key_known_.end() || refused.decided_at > known->second) &&
+                      (may_rest == key_may_rest_.end() || refused.decided_at > may_rest->second);
+    if (news) key_known_[refused.key] = since;
   }
   const auto place = call_of_.find({lease.job, lease.attempt});
   if (place == call_of_.end()) return;
@@ -505,6 +514,7 @@ void UpstreamWorld::memory_is_void() {
     offer.excused = true;
   key_known_.clear();
   key_told_.clear();
+  key_may_rest_.clear();
 }
 
 std::string UpstreamWorld::describe() const {

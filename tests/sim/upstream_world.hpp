@@ -152,9 +152,10 @@ class UpstreamWorld {
     core::TimePoint at, decided_at;
   };
   std::map<std::pair<std::uint64_t, std::int64_t>, KeyTold> key_told_;
-  core::TimePoint died_at_{};                         // the broker, the last time
-  std::map<std::string, core::TimePoint> key_known_;  // that it is refused, since when
-  std::set<std::uint64_t> told_a_key_;                // jobs that found a key refused
+  core::TimePoint died_at_{};                            // the broker, the last time
+  std::map<std::string, core::TimePoint> key_known_;     // that it is refused, since when
+  std::map<std::string, core::TimePoint> key_may_rest_;  // as the broker may know it, or not
+  std::set<std::uint64_t> told_a_key_;                   // jobs that found a key refused
   core::TimePoint others_until_{}, read_again_at_{};
   std::map<std::string, wire::UpstreamLimits> said_before_;
   std::size_t refusals_ = 0;
