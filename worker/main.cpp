@@ -83,6 +83,12 @@ std::vector<Service> make_services(const Settings& settings,
           .field("service", service.name)
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
     ServiceSecrets secrets(service.name, headers, service.keys, environment);
+    if (!secrets.empty() && goes_in_clear(service.argument))
+      LogLine(settings.worker.log, LogLevel::warning, "service.key_in_clear")
+          .field("service", service.name)
+          .field("hint",
+                 "its upstream is http:// and not on this machine: who is on the way reads the key; "
+                 "use https://");
     auto credentials = std::make_shared<CredentialBox>(secrets.credentials());
     if (!client) client = std::make_shared<HttpClient>(http);
     HttpTarget target{.url = service.argument};

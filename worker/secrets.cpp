@@ -80,6 +80,17 @@ std::vector<std::string> service_headers(const Settings& settings, const Service
   return lines;
 }
 
+bool goes_in_clear(std::string_view url) {
+  constexpr std::string_view kScheme = "http://";
+  if (!url.starts_with(kScheme)) return false;
+  url.remove_prefix(kScheme.size());
+  std::string_view host = url.substr(0, url.find_first_of("/?#"));
+  host.remove_prefix(host.rfind('@') + 1);
+  if (host.starts_with('[')) return !host.starts_with("[::1]");
+  host = host.substr(0, host.find(':'));
+  return host != "localhost" && !host.ends_with(".localhost") && !host.starts_with("127.");
+}
+
 ServiceSecrets::ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
                                const std::vector<KeySettings>& keys, Environment environment) try
     : service_(service), environment_(std::move(environment)) {

@@ -20,6 +20,9 @@ namespace lanemq::worker {
 std::vector<std::string> service_headers(const Settings& settings, const ServiceSettings& service,
                                          const Environment& environment, std::string& without_key);
 
+/// Whether what is sent there can be read on the way: `http://`, and not to this machine.
+bool goes_in_clear(std::string_view url);
+
 /// What reading a secret again came to.
 struct SecretChange {
   std::string use;      ///< `key k1` or `header x-org`
@@ -43,6 +46,7 @@ class ServiceSecrets {
   HttpCredentials credentials() const;
 
   const std::string& service() const { return service_; }
+  bool empty() const { return secrets_.empty(); }
 
  private:
   struct Secret {

@@ -101,7 +101,11 @@ void add_run(CLI::App& app, Chosen& chosen) {
       "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.");
   RunOptions& options = chosen.run;
   add_job_options(command, options.job, true);
-  command.add_option("file", options.file, "The jobs, one a line")->required()->type_name("FILE.jsonl");
+  command
+      .add_option("file", options.file,
+                  "The jobs, one a line; - for the standard input, which is stored in $TMPDIR first")
+      ->required()
+      ->type_name("FILE.jsonl");
   command.add_option("--model", options.job.model, "The model; each body's own `model` without it")
       ->type_name("NAME");
   command

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -15,6 +16,7 @@
 namespace lanemq::cli {
 namespace {
 
+constexpr std::size_t kStoredPieceBytes = std::size_t{256} * 1024;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Takes away what editors of other systems put around a line.
@@ -30,6 +32,34 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+/// The standard input as a file without a name: lines are read when they are sent, and again for another try.
+FileDescriptor stored_standard_input() {
+  const char* const folder = std::getenv("TMPDIR");
+  std::string path =
+      std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/lanemq-run-XXXXXX";
+  FileDescriptor file(::mkostemp(path.data(), O_CLOEXEC));
+  const auto check = [&](bool fine, const std::string& what) {
+    if (!fine) throw RunError("cannot " + what + ": " + std::strerror(errno));
+  };
+  check(file.get() >= 0, "store the standard input at " + path + " (TMPDIR)");
+  ::unlink(path.c_str());
+  std::string piece(kStoredPieceBytes, '\0');
+  while (true) {
+    const ssize_t size = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (size < 0 && errno == EINTR) continue;
+    check(size >= 0, "read the standard input");
+    if (size == 0) break;
+    for (ssize_t done = 0; done < size;) {
+      const ssize_t wrote = ::write(file.get(), piece.data() + done, static_cast<std::size_t>(size - done));
+      if (wrote < 0 && errno == EINTR) continue;
+      check(wrote >= 0, "store the standard input at " + path + " (TMPDIR)");
+      done += wrote;
+    }
+  }
+  check(::lseek(file.get(), 0, SEEK_SET) == 0, "read the standard input again");
+  return file;
+}
+
 std::string message_of(const std::string& path, const std::system_error& error) {
   return printable(path) + ": " + error.code().message();
 }
@@ -42,7 +72,8 @@ FileDescriptor::~FileDescriptor() {
 
 InputFile::InputFile(const std::string& path, std::optional<LineFormat> format)
     : path_(path),
-      file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+      file_(path == "-" ? stored_standard_input()
+                        : FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC))),
       format_(format.value_or(LineFormat::plain)) {
   if (file_.get() < 0) throw RunError(printable(path) + ": " + std::strerror(errno));
   struct stat status {};

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@ namespace lanemq::cli {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1024} * 1024;
+constexpr int kLinksMax = 40;  ///< Linux follows no more
 constexpr std::size_t kStateLineBytesMax = 256;
 constexpr std::string_view kStateHeading = "lanemq-run 1";
 
@@ -42,10 +44,21 @@ void sync_directory_of(const std::string& path) {
   if (opened.get() >= 0) ::fsync(opened.get());
 }
 
+/// What a link leads to: the file there is replaced, and the link stays one.
+std::string behind_links(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path at = path;
+  std::error_code error;
+  for (int links = 0; links < kLinksMax && fs::is_symlink(at, error); ++links)
+    at = at.parent_path() / fs::read_symlink(at, error);
+  return error ? path : at.string();
+}
+
 /// A file that takes the place of another when it is whole, and goes away when it never is.
 class Replacement {
  public:
-  Replacement(std::string path, mode_t mode) : path_(std::move(path)), name_(path_ + ".new-XXXXXX") {
+  Replacement(const std::string& path, mode_t mode)
+      : path_(behind_links(path)), name_(path_ + ".new-XXXXXX") {
     file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC | O_APPEND));
     if (file_.get() < 0) {
       const std::string wanted = std::exchange(name_, std::string());

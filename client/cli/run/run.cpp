@@ -262,6 +262,9 @@ milliseconds Runner::wait() const {
 
 std::string output_path(const RunOptions& options) {
   if (!options.out.empty()) return options.out;
+  if (options.file == "-")
+    throw RunError(
+        "the standard input has no name to make that of the answers from; give --out FILE, or --out -");
   constexpr std::string_view kSuffix = ".jsonl";
   std::string stem = options.file;
   if (stem.ends_with(kSuffix)) stem.resize(stem.size() - kSuffix.size());

@@ -195,6 +195,27 @@ TEST(InputFile, lines_with_problems_are_lines_all_the_same) {
   EXPECT_TRUE(input.entries()[2].key.names_something());
 }
 
+TEST(InputFile, the_standard_input_is_stored_and_read_like_a_file) {
+  const std::string text = batch_line("a") + batch_line("b");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  const int before = ::dup(STDIN_FILENO);
+  ::dup2(ends[0], STDIN_FILENO);
+  const InputFile input("-", std::nullopt);
+  ::dup2(before, STDIN_FILENO);
+  ::close(before);
+  ::close(ends[0]);
+
+  ASSERT_EQ(input.entries().size(), 2u);
+  std::string storage;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(input.read(input.entries()[1], storage).custom_id, "b");
+    EXPECT_EQ(input.read(input.entries()[0], storage).custom_id, "a");
+  }
+}
+
 TEST(InputFile, what_cannot_be_read_is_said) {
   const TemporaryDirectory directory;
   EXPECT_THAT(error_of([&] { const InputFile input(directory.path("missing"), std::nullopt); }),
@@ -437,6 +458,16 @@ TEST_F(OutputFileTest, keeps_the_permissions_of_the_file_it_replaces) {
   struct stat status {};
   ASSERT_EQ(::stat(directory_.path("out").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
+TEST_F(OutputFileTest, a_link_stays_one) {
+  directory_.write("real", bad("a"));
+  ASSERT_EQ(::symlink("real", directory_.path("out").c_str()), 0);
+  begin();
+  struct stat status {};
+  ASSERT_EQ(::lstat(directory_.path("out").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+  EXPECT_EQ(directory_.read("real"), "") << "what failed was taken out where it stands";
 }
 
 TEST_F(OutputFileTest, what_is_no_file_is_written_from_the_start) {
