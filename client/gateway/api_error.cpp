@@ -66,6 +66,8 @@ constexpr ErrorRow kRows[] = {
      Retry::no, Fault::request},
     {"not_implemented", 501, "invalid_request_error", "not_implemented", 501, "invalid_request_error",
      Retry::no, Fault::request},
+    {"unsupported_media_type", 415, "invalid_request_error", "unsupported_media_type", 415,
+     "invalid_request_error", Retry::no, Fault::request},
     {"version_not_supported", 505, "invalid_request_error", "version_not_supported", 505,
      "invalid_request_error", Retry::no, Fault::request},
     {"model_not_found", 404, "invalid_request_error", "model_not_found", 404, "not_found_error", Retry::no,

@@ -8,6 +8,10 @@
 namespace lanemq::gateway {
 namespace {
 
+constexpr std::string_view kUploadType = "multipart/form-data";
+/// What a form, and so any page, can have a browser send without asking the server first.
+constexpr std::string_view kFormTypes[] = {"text/plain", "application/x-www-form-urlencoded", kUploadType};
+
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result)
@@ -60,11 +64,15 @@ std::optional<ApiError> why_not_without_keys(const HttpRequest& head, const std:
     return forbidden("without keys this gateway serves no page of another site; add keys, or say --hosts",
                      "sec-fetch-site");
   }
-  const std::string type = lower(head.headers.get("content-type"));
-  const bool form = type.starts_with("multipart/") && !head.path.ends_with("/v1/files");
-  if (type.starts_with("text/plain") || form)
-    return ApiError{.name = "bad_request",
-                    .message = "the content-type must be application/json, not " + printable(type, 64),
+  const std::string said = lower(head.headers.get("content-type"));
+  const std::string_view type = std::string_view(said).substr(0, said.find_first_of("; \t"));
+  const bool is_upload = type == kUploadType && head.path.ends_with("/v1/files");
+  if (!is_upload && std::find(std::begin(kFormTypes), std::end(kFormTypes), type) != std::end(kFormTypes))
+    return ApiError{.name = "unsupported_media_type",
+                    .message =
+                        "without keys this gateway takes nothing that a page's form could send: the "
+                        "content-type must be application/json, not " +
+                        printable(type, 64),
                     .param = "content-type"};
   return std::nullopt;
 }

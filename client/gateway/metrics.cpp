@@ -77,6 +77,8 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   gauge("lanemq_gateway_connections", "Connections of callers.", server.connections);
   counter("lanemq_gateway_connections_total", "Connections accepted.", server.accepted);
   counter("lanemq_gateway_connections_refused_total", "Connections over connections_max.", server.refused);
+  counter("lanemq_gateway_connections_gave_way_total",
+          "Connections without a whole head that were closed for a new one.", server.gave_way);
   counter("lanemq_gateway_http_requests_total", "HTTP requests whose header was read.", server.requests);
   counter("lanemq_gateway_http_bad_requests_total", "Requests that are no HTTP.", server.bad_requests);
   counter("lanemq_gateway_timeouts_total", "Connections closed for being slow.", server.timeouts);

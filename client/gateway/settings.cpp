@@ -12,6 +12,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "client/gateway/http/proxies.hpp"
 #include "client/gateway/secret.hpp"
 #include "settings/option_reader.hpp"
 #include "settings/secret_source.hpp"
@@ -52,6 +53,14 @@ std::string base_url(std::string text) {
   while (text.ends_with('/'))
     text.pop_back();
   return text;
+}
+
+std::vector<std::string> proxies(const Values& values) try {
+  std::vector<std::string> networks = words(values);
+  static_cast<void>(Proxies(networks));
+  return networks;
+} catch (const std::invalid_argument& error) {
+  throw UsageError(error.what());
 }
 
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 40;
@@ -113,13 +122,19 @@ constexpr Option<Settings> kOptions[] =
         {"drain_timeout_ms", "milliseconds", "10000",
          "how long running requests get when the gateway is told to stop",
          [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
-        {"connections_max", "connections", "16384", "of callers, at once; one more is closed",
+        {"connections_max", "connections", "16384",
+         "of callers, at once; for one more the oldest is closed that has sent no whole header, else the new "
+         "one",
          [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
         {"connections_per_address_max", "connections", "a quarter of connections_max",
          "of one address, or one /64 of IPv6",
          [](Settings& s, const std::string& v) {
            s.server.connections_per_address_max = count(v, 1, 1'000'000);
          }},
+        {"proxies", "addresses", "",
+         "addresses or networks (10.0.0.0/8) of proxies in front: what they say in x-forwarded-for counts as "
+         "where a request comes from, read from the right",
+         [](Settings& s, const Values& v) { s.server.proxies = proxies(v); }},
         {"header_bytes_max", "bytes", "32768", "of a request's header",
          [](Settings& s, const std::string& v) { s.server.header_bytes_max = count(v, 1024, 1 << 20); }},
         {"body_bytes_max", "bytes", "33554432", "of a request's body",

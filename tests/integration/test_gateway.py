@@ -621,10 +621,14 @@ class KeysHold(GatewayCase):
 
 class Refused(GatewayCase):
     config = key("team", 'models = ["gpt-*"]')
+    flags = ("--proxies", "127.0.0.2,10.0.0.0/8")
 
     def counted(self, name):
         return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1])
                 for line in self.ask("GET", "/metrics").body.decode().splitlines() if line.startswith(name + "{")}
+
+    def refusals(self):
+        return [row for row in self.gateway.stderr().splitlines() if "request.refused" in row]
 
     def test_every_answer_is_counted_by_its_route(self):
         for method, path, body, who in (("POST", CHAT, chat(), "wrong"), ("POST", "/nothing", "{}", "team"),
@@ -649,13 +653,32 @@ class Refused(GatewayCase):
         reasons = {row: count for row, count in self.counted("lanemq_gateway_refused_total").items()}
         for reason in ("unknown_key", "forbidden", "no_key"):
             self.assertEqual(reasons.get(f'lanemq_gateway_refused_total{{reason="{reason}"}}'), 1, reasons)
-        rows = [row for row in self.gateway.stderr().splitlines() if "request.refused" in row]
+        rows = self.refusals()
         digits = hashlib.sha256(b"wrong-secret").hexdigest()
         self.assertIn(f"reason=unknown_key address=127.0.0.1 secret_sha256={digits[:6]} ", rows[0])
         self.assertNotIn(digits[:7], rows[0])
         self.assertNotIn("wrong-secret", rows[0])
         # A line a second at most; what is not told is counted.
         self.assertLess(len(rows), 3)
+
+    def test_a_proxys_word_counts_on_where_a_request_comes_from_and_nobody_elses(self):
+        def told(own, said):
+            rows = len(self.refusals())
+
+            def asked():  # again and again: there is a line a second at most
+                with contextlib.closing(http.client.HTTPConnection(*self.address(), source_address=(own, 0))) as connection:
+                    connection.request("POST", CHAT, chat(), {**bearer("wrong"), "x-forwarded-for": said})
+                    connection.getresponse().read()
+                return self.refusals()[rows:]
+
+            return harness.wait_until(asked, "a line of the refusal")[0]
+
+        self.assertIn("address=192.0.2.9 ", told("127.0.0.2", "198.51.100.7, 192.0.2.9, 10.1.2.3"))
+        self.assertIn("address=127.0.0.1 ", told("127.0.0.1", "192.0.2.9"))
+
+    def test_with_keys_the_content_type_means_nothing(self):
+        headers = {**bearer("team"), "content-type": "application/x-www-form-urlencoded"}
+        self.assertEqual(self.ask("POST", CHAT, chat(), headers).status, 200, "as curl -d calls it")
 
     def test_who_tries_keys_is_slowed_down_and_nobody_else(self):
         began = time.monotonic()
@@ -1052,7 +1075,8 @@ class Ends(GatewayCase):
     def test_readiness_is_the_brokers(self):
         harness.wait_until(lambda: self.ask("GET", "/readyz").status == 200, "readiness")
         self.room.broker.kill()
-        harness.wait_until(lambda: self.ask("GET", "/readyz").status == 503, "the broker's silence")
+        silent = harness.wait_until(lambda: (answer := self.ask("GET", "/readyz")).status == 503 and answer, "the broker's silence")
+        self.assertEqual(silent.body, b"no answer from the broker\n", "whoever asks is not told where it is")
         self.assertEqual(self.ask("GET", "/healthz").status, 200)
 
 
@@ -1178,7 +1202,9 @@ class Browsers(GatewayCase):
                 ("POST", CHAT, chat(), {"host": "good.example:8080", "origin": "https://good.example"}, 200),
                 ("POST", CHAT, chat(), {"origin": "http://evil.example", "sec-fetch-site": "cross-site"}, 403),
                 ("POST", CHAT, chat(), {"sec-fetch-site": "same-site"}, 403),
-                ("POST", CHAT, chat(), {"content-type": "text/plain"}, 400),
+                ("POST", CHAT, chat(), {"content-type": "text/plain"}, 415),
+                ("POST", "/v1/jobs", "{}", {"content-type": "application/x-www-form-urlencoded"}, 415),
+                ("POST", CHAT, chat(), {"content-type": "application/json; charset=utf-8"}, 200),
                 ("POST", "/v1/files", "", {"origin": "http://evil.example", "content-type": "multipart/form-data; boundary=X"}, 403),
                 ("GET", "/v1/models", None, {"host": "evil.example"}, 403),
                 ("GET", "/metrics", None, {"host": "evil.example"}, 403)):
@@ -1210,6 +1236,7 @@ class Usage(unittest.TestCase):
                 ((), '[[model]]\nname = "a"\non = ["rain"]\n', "there is no reason"),
                 ((), 'auth = "maybe"\n', "must be keys or none"),
                 ((), 'auth = "none"\n[[key]]\nname = "a"\nsha256 = "' + "0" * 64 + '"\n', "which would mean nothing"),
+                (("--proxies", "10.0.0.0/8,proxy.example"), "", 'not "proxy.example"'),
                 ((), 'wrong = 1\n', "no such key")):
             with self.subTest(words=words):
                 with unittest.mock.patch.dict(os.environ, SHORT="0123456789abcde"):

@@ -190,11 +190,13 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
 
 // ---- reading ------------------------------------------------------------------------------------------
 
-HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::string address)
+HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::string address,
+                                         std::string whose)
     : owner_(core.shared_from_this()),
       core_(core),
       socket_(std::move(socket)),
       address_(std::move(address)),
+      whose_(std::move(whose)),
       reader_({.head_bytes_max = core.options.header_bytes_max}) {
   core_.connections.insert(this);
   core_.counters.connections = core_.connections.size();
@@ -210,16 +212,27 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
 
 HttpServer::Core::Connection::~Connection() {
   become_idle();
+  await_no_head();
   core_.count_answer_bytes(-static_cast<std::ptrdiff_t>(unwritten_));
   core_.connections.erase(this);
   core_.counters.connections = core_.connections.size();
-  const auto at = core_.per_address.find(address_);
+  const auto at = core_.per_address.find(whose_);
   if (at != core_.per_address.end() && --at->second == 0) core_.per_address.erase(at);
 }
 
 void HttpServer::Core::Connection::start() {
   read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
+  await_head(core_.before_first);
   wait_to_read();
+}
+
+void HttpServer::Core::Connection::await_head(std::list<Connection*>& waiting) {
+  waiting_ = &waiting;
+  waits_at_ = waiting.insert(waiting.end(), this);
+}
+
+void HttpServer::Core::Connection::await_no_head() {
+  if (waiting_) std::exchange(waiting_, nullptr)->erase(waits_at_);
 }
 
 /// Reads whatever comes: a request, or, while one is worked on, what is sent ahead or the end of the
@@ -299,6 +312,7 @@ void HttpServer::Core::Connection::feed(std::string_view bytes) {
 /// All that can be decided without the body is decided before it: of one that is not wanted nothing is kept.
 void HttpServer::Core::Connection::on_head(bool body_has_come) {
   ++core_.counters.requests;
+  await_no_head();
   http::RequestHead head = reader_.take_head();
   http_1_0_ = head.http_1_0;
   head_only_ = head.method == "HEAD";
@@ -310,9 +324,9 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   request_.path = std::move(head.path);
   request_.query = std::move(head.query);
   request_.authority = std::move(head.authority);
-  request_.peer = address_;
   for (auto& [name, value] : head.fields)
     request_.headers.add(std::move(name), std::move(value));
+  request_.peer = core_.options.proxies.empty() ? whose_ : core_.proxies.sender(address_, request_.headers);
   if (core_.doorkeeper)
     if (std::optional<HttpAnswer> refusal = core_.doorkeeper(request_))
       return refuse_with(std::move(*refusal));
@@ -327,7 +341,7 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
                   request_.path + " takes " + found.allowed + ", not " + request_.method);
   }
   if (!body_unread_) return;
-  holders_ = {"address " + address_};
+  holders_ = {"address " + request_.peer};
   if (route_->admit) {
     tl::expected<std::string, HttpAnswer> admitted = route_->admit(request_);
     if (!admitted) return refuse_with(std::move(admitted.error()));
@@ -480,6 +494,7 @@ void HttpServer::Core::Connection::become_idle() {
 }
 
 void HttpServer::Core::Connection::begin_exchange() {
+  await_no_head();
   read_due_ = body_due_ = rate_due_ = TimePoint::max();
   exchanging_ = true;
   answered_ = chunked_ = false;
@@ -635,8 +650,9 @@ void HttpServer::Core::Connection::next_request() {
   if (!keep_alive_) return close_after_reading();
   reader_.next();
   request_ = HttpRequest{};
-  request_.peer = address_;
+  request_.peer = whose_;
   route_ = nullptr;
+  await_head(core_.between);
   body_unread_ = head_only_ = http_1_0_ = false;
   read_due_ = std::chrono::steady_clock::now() + core_.options.idle_timeout;
   // Not from inside this call: a caller that sends much ahead would make the stack grow.
@@ -657,6 +673,7 @@ void HttpServer::Core::Connection::caller_is_gone() {
 
 void HttpServer::Core::Connection::close() {
   if (std::exchange(closed_, true)) return;
+  await_no_head();
   exchanging_ = false;
   become_idle();
   read_due_ = write_due_ = body_due_ = rate_due_ = TimePoint::max();

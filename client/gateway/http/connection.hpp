@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +34,8 @@ struct Piece {
 /// and by the exchange. What is thrown on its behalf closes it, and nothing else.
 class HttpServer::Core::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Core& core, tcp::socket socket, std::string address);
+  /// `address`: where it comes from; `whose`: in whose share it counts.
+  Connection(Core& core, tcp::socket socket, std::string address, std::string whose);
   ~Connection();
 
   void start();
@@ -51,6 +53,8 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   friend class Core;
 
   // Reading.
+  void await_head(std::list<Connection*>& waiting);
+  void await_no_head();
   void wait_to_read();
   void on_readable();
   void on_end_of_input();
@@ -90,7 +94,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   const std::shared_ptr<Core> owner_;
   Core& core_;
   tcp::socket socket_;
-  const std::string address_;
+  const std::string address_, whose_;
   http::RequestReader reader_;
   std::string ahead_;  ///< what came behind the request that is worked on
   std::string body_;
@@ -103,6 +107,9 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   int spooling_ = 0;                                  ///< pieces on their way to it
   std::size_t body_came_ = 0, body_came_before_ = 0;  ///< in all, and until this window of its rate began
   std::size_t discarded_ = 0;
+
+  std::list<Connection*>* waiting_ = nullptr;  ///< where it stands while it has sent no whole head
+  std::list<Connection*>::iterator waits_at_{};
 
   std::optional<std::uint64_t> content_length_;
   bool waiting_to_read_ = false;

@@ -27,18 +27,6 @@ constexpr milliseconds kAcceptPause{50};   ///< when the system has no file for 
 
 }  // namespace
 
-namespace {
-
-/// Who has one address of an IPv6 network has 2^64 of them.
-std::string whose(const asio::ip::address& address) {
-  if (!address.is_v6() || address.to_v6().is_v4_mapped() || address.is_loopback()) return address.to_string();
-  asio::ip::address_v6::bytes_type bytes = address.to_v6().to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), 0);
-  return asio::ip::address_v6(bytes).to_string() + "/64";
-}
-
-}  // namespace
-
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -52,6 +40,7 @@ std::string http_date() {
 HttpServer::Core::Core(ServerOptions server_options, const Router& routes, RefusalAnswer answer,
                        Doorkeeper keeper)
     : options(std::move(server_options)),
+      proxies(options.proxies),
       router(routes),
       refusal_answer(std::move(answer)),
       doorkeeper(std::move(keeper)),
@@ -91,14 +80,28 @@ void HttpServer::Core::accept() {
       [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
 }
 
-bool HttpServer::Core::take_address(const std::string& address) {
+/// Who comes through a proxy of ours has no share: all of them have one address.
+bool HttpServer::Core::take_place(std::string_view address, const std::string& whose) {
   const std::size_t most = options.connections_per_address_max > 0
                                ? options.connections_per_address_max
                                : std::max<std::size_t>(options.connections_max / kAddressShares, 1);
-  std::size_t& count = per_address[address];
-  if (count >= most) return false;
-  ++count;
+  const auto at = per_address.find(whose);
+  if (at != per_address.end() && at->second >= most && !proxies.trusts(address)) return false;
+  if (connections.size() >= options.connections_max && !make_room()) return false;
+  ++per_address[whose];
   return true;
+}
+
+/// Who has asked for nothing loses least: an SDK sends its head with its first packet.
+bool HttpServer::Core::make_room() {
+  for (const std::list<Connection*>* waiting : {&before_first, &between}) {
+    if (waiting->empty()) continue;
+    ++counters.gave_way;
+    const std::shared_ptr<Connection> oldest = waiting->front()->shared_from_this();
+    oldest->guarded([&] { oldest->close(); });
+    return true;
+  }
+  return false;
 }
 
 void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
@@ -112,11 +115,12 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
     return;
   }
   const tcp::endpoint peer = socket.remote_endpoint(error);
-  const std::string address = error ? std::string() : whose(peer.address());
-  if (connections.size() < options.connections_max && take_address(address)) {
+  const std::string address = error ? std::string() : peer.address().to_string();
+  const std::string whose = whose_address(address);
+  if (take_place(address, whose)) {
     ++counters.accepted;
     try {
-      std::make_shared<Connection>(*this, std::move(socket), address)->start();
+      std::make_shared<Connection>(*this, std::move(socket), address, whose)->start();
     } catch (const std::exception& failed) {
       note_failure(failed.what());
     }

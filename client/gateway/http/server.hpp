@@ -22,8 +22,13 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: a free one
 
-  std::size_t connections_max = 16'384;         ///< one more is closed at once
+  /// For one more the oldest that has sent no whole head is closed, of those that never have before those
+  /// that are kept between requests; where there is none, the new one.
+  std::size_t connections_max = 16'384;
   std::size_t connections_per_address_max = 0;  ///< of one address, or IPv6 /64; 0: a quarter
+  /// Addresses and networks of the proxies in front (Proxies): theirs have no share of connections, and it is
+  /// they who say from which address a request comes.
+  std::vector<std::string> proxies{};
   std::size_t header_bytes_max = std::size_t{32} * 1024;
   std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< where a route says nothing
   /// All bodies of requests that are read or worked on; a request over it is told to come again. One address,
@@ -83,7 +88,8 @@ using Doorkeeper = std::function<std::optional<HttpAnswer>(const HttpRequest& he
 struct ServerCounters {
   std::vector<RouteAnswers> answers{};
   std::uint64_t connections = 0;  ///< now
-  std::uint64_t accepted = 0, refused = 0, requests = 0, bad_requests = 0, timeouts = 0, hang_ups = 0;
+  std::uint64_t accepted = 0, refused = 0, gave_way = 0, requests = 0, bad_requests = 0, timeouts = 0,
+                hang_ups = 0;
   std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from
   std::uint64_t body_bytes = 0;    ///< of requests, now
   std::uint64_t upload_bytes = 0;  ///< of bodies on the disk, now

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "client/gateway/http/byte_pot.hpp"
+#include "client/gateway/http/proxies.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/http/side_thread.hpp"
 #include "client/gateway/http/turn_clock.hpp"
@@ -56,11 +58,14 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void note_failure(std::string_view reason);
 
   const ServerOptions options;
+  const Proxies proxies;
   const Router& router;
   const RefusalAnswer refusal_answer;
   const Doorkeeper doorkeeper;
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
   std::map<std::string, std::size_t> per_address;
+  /// Those that have sent no whole head, the longest first: of their first request, and of the next one.
+  std::list<Connection*> before_first, between;
   std::function<void()> on_stop, on_reload;
   std::function<void(std::string_view)> on_failure;
   /// Where bytes are read to: nothing stays here from one turn to the next.
@@ -80,7 +85,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void on_accept(error_code error, tcp::socket socket);
   void write_all();
   void cut_largest_answers();
-  bool take_address(const std::string& address);
+  bool take_place(std::string_view address, const std::string& whose);
+  bool make_room();
   /// Held, as closing one may end it.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 

@@ -38,7 +38,13 @@ TEST(WithoutKeys, what_a_form_sends_is_no_json) {
   EXPECT_EQ(why_not("localhost", {{"content-type", "text/plain;charset=UTF-8"}}), "content-type");
   EXPECT_EQ(why_not("localhost", {{"content-type", "Multipart/form-data; boundary=X"}}), "content-type");
   EXPECT_EQ(why_not("localhost", {{"content-type", "multipart/form-data; boundary=X"}}, "/v1/files"), "");
-  EXPECT_EQ(why_not("localhost", {{"content-type", "application/json"}}), "");
+  for (const char* form : {"text/plain", "TEXT/Plain ; x", "application/x-www-form-urlencoded;charset=UTF-8",
+                           "multipart/form-data"})
+    EXPECT_EQ(why_not("localhost", {{"content-type", form}}), "content-type") << form;
+  EXPECT_EQ(why_not("localhost", {{"content-type", "text/plain"}}, "/v1/files"), "content-type");
+  for (const char* other : {"application/json", "application/json; charset=utf-8", "text/json", ""})
+    EXPECT_EQ(why_not("localhost", {{"content-type", other}}), "") << other;
+  EXPECT_EQ(why_not("localhost", {}), "");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,14 @@ namespace {
 class Caller {
  public:
   /// `window`: how many bytes its system takes ahead of it; 0: as many as it likes.
-  explicit Caller(std::uint16_t port, int window = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  /// `from`: its own address.
+  explicit Caller(std::uint16_t port, int window = 0, const char* from = "127.0.0.1")
+      : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &own.sin_addr);
+    if (::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
+      throw std::runtime_error("cannot bind");
     if (window > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -73,6 +81,10 @@ class Server : public testing::Test {
     add("/ok", [](HttpRequest request, const ResponderPtr& responder) {
       responder->answer({.status = 200, .headers = {}, .body = request.body});
     });
+    add("/peer", [](const HttpRequest& request, const ResponderPtr& responder) {
+      responder->answer({.status = 200, .headers = {}, .body = blob_of(request.peer)});
+    });
+    add("/hold", [this](const HttpRequest&, const ResponderPtr& responder) { held_.push_back(responder); });
     add("/throws", [](const HttpRequest&, const ResponderPtr&) { throw std::length_error("too long"); });
     add("/throws-odd", [](const HttpRequest&, const ResponderPtr&) { throw Odd(); });
     add("/throws-later", [this](const HttpRequest&, const ResponderPtr& responder) {
@@ -117,7 +129,10 @@ class Server : public testing::Test {
                         return tl::unexpected(HttpAnswer{.status = 403, .headers = {}, .body = {}});
                       }});
     server_ = std::make_unique<HttpServer>(
-        ServerOptions{.bodies_bytes_max = 4'000'000,
+        ServerOptions{.connections_max = kConnections,
+                      .connections_per_address_max = 2 * kConnections,
+                      .proxies = {"127.0.0.2"},
+                      .bodies_bytes_max = 4'000'000,
                       .uploads_bytes_max = 40'000'000,
                       .answers_bytes_max = kLarge + kSmall,
                       .body_bytes_per_second_min = 100'000,
@@ -138,6 +153,7 @@ class Server : public testing::Test {
     thread_.join();
   }
 
+  static constexpr std::size_t kConnections = 8;
   static constexpr std::size_t kLarge = 20'000'000, kSmall = 8'000'000;
 
   void add(const char* path, RequestHandler handler) {
@@ -166,12 +182,17 @@ class Server : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  void when_busy(std::size_t count) {
+    while (busy() != count)
+      std::this_thread::yield();
+  }
   void when_connections(std::uint64_t count) {
     while (counters().connections != count)
       std::this_thread::yield();
   }
 
   Router router_;
+  std::vector<ResponderPtr> held_;  ///< on the loop's thread
   std::unique_ptr<HttpServer> server_;
   std::atomic<int> failures_{0};
   std::thread thread_;
@@ -201,6 +222,79 @@ TEST_F(Server, closes_the_connection_that_something_threw_for_and_serves_the_oth
   EXPECT_EQ(counters().body_bytes, 0u);
   other.send("GET /ok HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n");
   EXPECT_NE(other.read_all().find("connection: close"), std::string::npos);
+}
+
+TEST_F(Server, closes_who_has_sent_no_whole_head_for_one_more) {
+  const std::string rest = "st: g\r\n\r\n", get = "GET /ok HTTP/1.1\r\nHo" + rest,
+                    hold = "GET /hold HTTP/1.1\r\nHo";
+  Caller kept(server_->port());
+  kept.send(get);
+  EXPECT_TRUE(kept.read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+  std::vector<std::unique_ptr<Caller>> others;
+  for (std::size_t i = 1; i < kConnections; ++i) {
+    others.push_back(std::make_unique<Caller>(server_->port()));
+    others.back()->send(hold);
+    when_connections(i + 1);
+  }
+
+  Caller newcomer(server_->port());
+  newcomer.send(get);
+  EXPECT_TRUE(newcomer.read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+  EXPECT_EQ(others.front()->read_all(), "") << "the oldest one";
+  EXPECT_EQ(counters().gave_way, 1u);
+
+  // When all have sent theirs, those go that are kept between requests.
+  others.erase(others.begin());
+  for (const auto& other : others)
+    other->send(rest);
+  when_busy(others.size());
+  for (Caller* gone : {&kept, &newcomer}) {
+    others.push_back(std::make_unique<Caller>(server_->port()));
+    others.back()->send(hold + rest);
+    EXPECT_EQ(gone->read_all().find("HTTP/1.1", 1), std::string::npos);
+    when_busy(others.size());
+  }
+  EXPECT_EQ(counters().gave_way, 3u);
+  EXPECT_EQ(counters().refused, 0u);
+
+  Caller late(server_->port());
+  EXPECT_EQ(late.read_all(), "") << "all others are at work";
+  EXPECT_EQ(counters().refused, 1u);
+  server_->post([this] {
+    for (const ResponderPtr& held : std::exchange(held_, {}))
+      held->answer({.status = 200, .headers = {}, .body = {}});
+  });
+  for (const auto& other : others)
+    EXPECT_TRUE(other->read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
+
+TEST_F(Server, believes_its_proxies_alone_where_a_request_comes_from) {
+  const auto peer = [&](const char* from, const std::string& forwarded) {
+    Caller caller(server_->port(), 0, from);
+    caller.send("GET /peer HTTP/1.1\r\nHost: g\r\nConnection: close\r\n" + forwarded + "\r\n");
+    const std::string answer = caller.read_all();
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  };
+  EXPECT_EQ(peer("127.0.0.1", "X-Forwarded-For: 192.0.2.1\r\n"), "127.0.0.1") << "no proxy";
+  EXPECT_EQ(peer("127.0.0.2", ""), "127.0.0.2");
+  EXPECT_EQ(peer("127.0.0.2", "X-Forwarded-For: 192.0.2.1\r\n"), "192.0.2.1");
+  EXPECT_EQ(peer("127.0.0.2", "X-Forwarded-For: 198.51.100.1\r\nx-forwarded-for: 192.0.2.1, 127.0.0.2\r\n"),
+            "192.0.2.1");
+}
+
+TEST_F(Server, counts_a_body_for_whom_the_proxy_names) {
+  const auto post = [&](Caller& caller, const char* sender) {
+    caller.send("POST /ok HTTP/1.1\r\nHost: g\r\nX-Forwarded-For: " + std::string(sender) +
+                "\r\nContent-Length: 900000\r\n\r\n" + std::string(800'000, 'x'));
+  };
+  Caller first(server_->port(), 0, "127.0.0.2"), second(server_->port(), 0, "127.0.0.2"),
+      third(server_->port(), 0, "127.0.0.2");
+  post(first, "192.0.2.1");
+  when([](const ServerCounters& now) { return now.body_bytes == 800'000; });
+  post(second, "192.0.2.2");
+  when([](const ServerCounters& now) { return now.body_bytes == 1'600'000; });
+  post(third, "192.0.2.1");
+  EXPECT_TRUE(third.read_all().starts_with("HTTP/1.1 503"));
 }
 
 TEST_F(Server, decides_by_the_head_who_may_send_a_body) {
@@ -335,8 +429,7 @@ TEST_F(Server, counts_a_request_as_running_while_its_body_comes) {
   caller.send("i");
   caller.read_until("\r\n\r\nhi");
 
-  while (busy() != 0)
-    std::this_thread::yield();
+  when_busy(0);
 }
 
 TEST_F(Server, cuts_the_largest_answer_when_unread_ones_are_too_many) {
