@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <xxhash.h>
-
 #include <lanemq/text.hpp>
 
 #include "broker/core/check.hpp"
+#include "broker/core/mark.hpp"
 
 namespace lanemq::core {
 namespace {
-
-/// Of a job that names no model: it says nothing of any.
-constexpr std::uint64_t kNoMark = 0;
 
 bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
@@ -432,7 +428,7 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
 }
 
 void Budgets::succeeded(const Reservation& reservation, std::string_view model, TimePoint now) {
-  const std::uint64_t mark = model.empty() ? kNoMark : XXH3_64bits(model.data(), model.size());
+  const std::uint64_t mark = mark_of(model);
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     quota.succeeded(reservation.taken_at);
     if (!quota.answered(mark, reservation.taken_at, now)) return;
@@ -452,33 +448,40 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   if (reservation.key != Reservation::kNoKey) {
     const Part part{.budget = set.pool, .account = key_at(reservation).account};
     const bool paused = pause_part(part, limited, now, in_use);
-    if (!limited.told && pauses_all(part, limited, now)) cut(reservation, now);
+    if (!limited.told && is_short(part, limited, now)) cut(reservation, now);
     return paused;
   }
   bool any = false;
   for (const std::size_t i : set.budgets) {
     if (!budgets_[i].quota.has_rates()) continue;
     any = pause_part({.budget = i}, limited, now, in_use) || any;
-    if (limited.told || !pauses_all({.budget = i}, limited, now)) continue;
+    if (limited.told || !is_short({.budget = i}, limited, now)) continue;
     note_change(i, kOwnLimits);
     budgets_[i].quota.cut(now);
   }
   return any;
 }
 
-/// Whether the upstream's word is about all models: those that it would be about are not known, or no other
-/// one was answered of late.
+/// Whether the upstream's word is about all models: it says so, those that it would be about are not known,
+/// or another one was refused as well.
 bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
-  const Budget& budget = budgets_[part.budget];
-  const Quota& quota = part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
-  return limited.model.empty() || limited.shared || budget.options.model == limited.model ||
-         !quota.answers_others(XXH3_64bits(limited.model.data(), limited.model.size()), kOthersWithin, now);
+  return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
+         quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now);
+}
+
+/// Whether the upstream's word shows that what the part allows is too much: no other model had its share of
+/// that.
+bool Budgets::is_short(const Part& part, const Limited& limited, TimePoint now) const {
+  return pauses_all(part, limited, now) ||
+         !quota_of(part).answers_others(mark_of(limited.model), kOthersWithin, now);
 }
 
 /// False where neither all jobs nor those of the model wait.
 bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
                          const std::function<bool(std::size_t)>& in_use) {
   Budget& budget = budgets_[part.budget];
+  Quota& quota = quota_of(part);
+  quota.refused(mark_of(limited.model), now);
   const bool all = pauses_all(part, limited, now);
   const bool apart = !limited.model.empty() && budget.options.model != limited.model &&
                      (!all || limited.until - now > kPauseProbedAfter);
@@ -489,7 +492,6 @@ bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now
                         .until = limited.until,
                         .length = limited.until - now});
   if (all) {
-    Quota& quota = part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
     note_change(part.budget, part.account);
     if (quota.pause(limited.until, now)) ease(part.budget);
   }

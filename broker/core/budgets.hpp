@@ -199,10 +199,11 @@ class Budgets {
     bool told = false;               ///< it says what its limits are
   };
   /// The account of the job's key rests, or, where the job had no key, every budget that counts something
-  /// over time; but only for the job's model, where another one was answered within kOthersWithin. In a pause
-  /// that is probed it goes apart in any case, so that another one finds out whether it holds. A pause is
-  /// only ever lengthened. Who says nothing of its limits has shown that they are lower. `in_use`: whether
-  /// jobs wait in sets for a place among the models apart. False when nothing rests: the job waits itself.
+  /// over time; but only for the job's model, unless another one was refused within kOthersWithin, and none
+  /// was answered since. In a pause that is probed it goes apart in any case, so that another one finds out
+  /// whether it holds. A pause is only ever lengthened. Who says nothing of its limits has shown that they
+  /// are lower. `in_use`: whether jobs wait in sets for a place among the models apart. False when nothing
+  /// rests: the job waits itself.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
@@ -337,7 +338,13 @@ class Budgets {
     const Set& of = sets_[set];
     return of.model != kNoModel && apart_[of.model].paused(of.pool, account, now);
   }
+  const Quota& quota_of(const Part& part) const {
+    const Budget& budget = budgets_[part.budget];
+    return part.account == kOwnLimits ? budget.quota : budget.accounts[part.account].quota;
+  }
+  Quota& quota_of(const Part& part) { return const_cast<Quota&>(std::as_const(*this).quota_of(part)); }
   bool pauses_all(const Part& part, const Limited& limited, TimePoint now) const;
+  bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
   bool pause_part(const Part& part, const Limited& limited, TimePoint now,
                   const std::function<bool(std::size_t)>& in_use);
   std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,

@@ -100,7 +100,7 @@ bool Quota::pause(TimePoint until, TimePoint now) {
 }
 
 bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
-  if (model != 0) answered_.note(model, now);
+  if (model != kNoMark) answered_.note(model, now);
   if (now >= paused_until_ || taken_at <= paused_at_) return false;
   end_pause(now);
   return true;

@@ -11,6 +11,7 @@
 #include "broker/core/amounts.hpp"
 #include "broker/core/concurrency_limit.hpp"
 #include "broker/core/last_two.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/rate_limit.hpp"
 #include "broker/core/time.hpp"
@@ -84,12 +85,22 @@ class Quota {
   /// come earlier than when_affordable() said, since a pause pays debts back faster than the time after an
   /// earlier one.
   bool pause(TimePoint until, TimePoint now);
-  /// A call of the model, by its mark (0: of none), that was made at `taken_at` was answered: a pause that
+  /// A call of the model, by its mark, that was made at `taken_at` was answered: a pause that
   /// was there by then is over. True if there was one.
   bool answered(std::uint64_t model, TimePoint taken_at, TimePoint now);
   /// Whether another model was answered within that time.
   bool answers_others(std::uint64_t model, Duration time, TimePoint now) const {
     return answered_.others_within(model, time, now);
+  }
+  /// A call of the model, by its mark, was refused for its rate.
+  void refused(std::uint64_t model, TimePoint now) {
+    if (model != kNoMark) refused_.note(model, now);
+  }
+  /// Whether another model was refused within that time, and none but this one was answered since.
+  bool refuses_others(std::uint64_t model, Duration time, TimePoint now) const {
+    if (!refused_.others_within(model, time, now)) return false;
+    const TimePoint answered = answered_.other_than(model);
+    return answered == kNever || answered < refused_.other_than(model);
   }
   /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
   /// True if there may be more room now.
@@ -133,7 +144,7 @@ class Quota {
   Duration paused_for_{};  // when it was last lengthened
   TimePoint paused_at_{}, probe_at_ = kNever;
   Duration probe_after_ = kPauseProbedAfter;
-  LastTwo answered_;  // models
+  LastTwo answered_, refused_;  // models
 
   /// What went out before it was saved: between the mark before the one at which it was last counted and that
   /// one, and since.

@@ -286,6 +286,16 @@ std::optional<wire::UpstreamLimits> SimWorker::draw_limits(const Question& quest
   return limits;
 }
 
+/// What a refusal pauses: of a job that names a model the upstream says that nothing is left of what all
+/// share, since models that wait apart are the business of transcripts and of the neighbour.
+void SimWorker::draw_refusal(const Question& question, JobFailure& failure) {
+  failure.error_class = ErrorClass::limited;
+  failure.limits = draw_limits(question);
+  if (question.call.model.empty()) return;
+  if (!failure.limits) failure.limits.emplace();
+  failure.limits->remaining_requests = 0;
+}
+
 worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
   const Swarm& swarm = stage_.swarm;
   Random& random = stage_.random;
@@ -300,11 +310,11 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
     return worker::JobOutcome::failure(std::move(failure));
   }
   if (!question.verdict.served) {
-    failure.error_class = question.verdict.key_refused ? ErrorClass::quota : ErrorClass::limited;
     failure.message = "as the upstream said";
     if (question.verdict.retry_after)
       failure.retry_after = std::chrono::ceil<milliseconds>(*question.verdict.retry_after);
-    failure.limits = draw_limits(question);
+    draw_refusal(question, failure);
+    if (question.verdict.key_refused) failure.error_class = ErrorClass::quota;
     return worker::JobOutcome::failure(std::move(failure));
   }
   int dice = static_cast<int>(random.below(1000));
@@ -313,8 +323,10 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
     failure.error_class = random.percent(80) ? ErrorClass::retry : ErrorClass::overloaded;
     if (random.percent(30)) failure.retry_after = milliseconds(random.between(0, 300));
   } else if (chosen(swarm.limited)) {
-    failure.error_class = ErrorClass::limited;
     if (random.percent(80)) failure.retry_after = milliseconds(random.between(0, 2000));
+    failure.usage = draw_usage(question);
+    draw_refusal(question, failure);
+    return worker::JobOutcome::failure(std::move(failure));
   } else if (chosen(swarm.permanents)) {
     failure.error_class = random.percent(80) ? ErrorClass::permanent : ErrorClass::quota;
     failure.body = Blob::copy("why");

@@ -53,6 +53,7 @@ class SimWorker {
   bool is_out() const;
   std::int64_t draw_absurd();
   std::optional<wire::UpstreamLimits> draw_limits(const Question& question);
+  void draw_refusal(const Question& question, JobFailure& failure);
   worker::JobOutcome draw_outcome(const Question& question);
   std::optional<wire::Usage> draw_usage(const Question& question);
   void act_on(worker::Effects& effects, bool last = true);

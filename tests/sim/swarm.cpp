@@ -284,8 +284,7 @@ Swarm draw_swarm(Random& random) {
   swarm.submit_delay_max = random.one_of<Duration>({milliseconds(3), milliseconds(200), seconds(5)});
   swarm.retries = maybe(random, 50, 300);
   swarm.limited = maybe(random, 30, 100);
-  // What pauses one model alone is the business of transcripts and of the neighbour: where there is one, and
-  // jobs that name none, it is all.
+  // What a model alone shows is the business of transcripts and of the neighbour.
   swarm.models = {"", swarm.models[swarm.services.size()]};
   swarm.permanents = maybe(random, 40, 200);
   swarm.released = maybe(random, 40, 200);

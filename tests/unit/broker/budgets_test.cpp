@@ -154,7 +154,7 @@ TEST(Budgets, a_pause_is_only_ever_lengthened) {
   EXPECT_TRUE(affordable(budgets, set, TimePoint(seconds(5))));
 }
 
-TEST(Budgets, a_model_is_paused_alone_where_others_are_answered) {
+TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
   const TimePoint later = kStart + seconds(1);
@@ -170,11 +170,19 @@ TEST(Budgets, a_model_is_paused_alone_where_others_are_answered) {
   EXPECT_EQ(budgets.upstream_pause(apart, later).until, kStart + std::chrono::hours(7));
   EXPECT_TRUE(affordable(budgets, apart, kStart + std::chrono::hours(7)));
 
-  // Nobody else was answered for long: it is about all, and whoever comes next finds out.
+  // Two are refused, and no other is answered meanwhile: it is about all, and whoever comes next finds out.
   const TimePoint idle = later + Budgets::kOthersWithin + seconds(1);
   EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle, "third"));
-  EXPECT_FALSE(affordable(budgets, set, idle));
-  EXPECT_TRUE(affordable(budgets, set, idle + kPauseProbedAfter));
+  EXPECT_TRUE(affordable(budgets, set, idle)) << "the first one's refusal was long ago";
+  EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(1), "third"));
+  EXPECT_TRUE(affordable(budgets, set, idle + seconds(1))) << "it alone was refused twice";
+  budgets.succeeded({.set = set, .taken_at = idle}, "good", idle + seconds(1));
+  EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(2), "fourth"));
+  EXPECT_TRUE(affordable(budgets, set, idle + seconds(2)))
+      << "another was answered after the third one's refusal";
+  EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(2), "third"));
+  EXPECT_FALSE(affordable(budgets, set, idle + seconds(2)));
+  EXPECT_TRUE(affordable(budgets, set, idle + seconds(2) + kPauseProbedAfter));
 }
 
 TEST(Budgets, of_models_apart_a_client_has_a_quarter_and_none_is_beyond_the_bound) {
