@@ -453,10 +453,15 @@ void LeftJobRoutes::add_to(Router& router) {
       (this->*serve)(request, responder);
     });
   };
+  const Settings& settings = gateway_.settings;
   router.add(Route{.method = "POST",
                    .pattern = "/v1/jobs",
                    .handler = [this](const HttpRequest& request,
                                      const ResponderPtr& responder) { leave(request, responder); },
+                   .body_bytes_max = std::min(settings.job_body_bytes_max, settings.server.body_bytes_max),
+                   .body_bound = settings.job_body_bytes_max <= settings.server.body_bytes_max
+                                     ? "job_body_bytes_max"
+                                     : "body_bytes_max",
                    .admit = [this](const HttpRequest& head) { return admit(head); }});
   add("GET", "/v1/jobs/{id}", &LeftJobRoutes::fetch);
   add("GET", "/v1/jobs/{id}/events", &LeftJobRoutes::events);

@@ -141,6 +141,11 @@ constexpr Option<Settings> kOptions[] =
          [](Settings& s, const std::string& v) {
            s.server.body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
          }},
+        {"job_body_bytes_max", "bytes", "8388608",
+         "of a job that is left at /v1/jobs, where body_bytes_max is not less",
+         [](Settings& s, const std::string& v) {
+           s.job_body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
+         }},
         {"bodies_bytes_max", "bytes", "536870912",
          "of all requests' bodies together, a quarter for one key and one address; one over it is told to "
          "wait",

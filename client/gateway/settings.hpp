@@ -49,6 +49,9 @@ struct Settings {
   std::string public_url{};  ///< how callers reach this gateway: what links begin with; empty: with nothing
   bool forward_service_tier = false;  ///< of callers whose key does not say
 
+  /// Of a job that is left: it waits in the broker's memory, for as long as nobody looks after it.
+  std::size_t job_body_bytes_max = std::size_t{8} * 1024 * 1024;
+
   BatchSettings batches{};
 
   std::vector<KeySettings> keys{};

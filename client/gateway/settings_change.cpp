@@ -14,6 +14,8 @@ constexpr Fixed kFixed[] = {
     {"broker", [](const Settings& a, const Settings& b) { return a.broker == b.broker; }},
     {"listen and the bounds and timeouts of HTTP",
      [](const Settings& a, const Settings& b) { return a.server == b.server; }},
+    {"job_body_bytes_max",
+     [](const Settings& a, const Settings& b) { return a.job_body_bytes_max == b.job_body_bytes_max; }},
     {"state and the bounds of files and batches",
      [](const Settings& a, const Settings& b) { return a.batches == b.batches; }},
     {"log_level", [](const Settings& a, const Settings& b) { return a.log_level == b.log_level; }}};

@@ -945,7 +945,7 @@ class Detached(GatewayCase):
 
 
 class Http(GatewayCase):
-    flags = ("--body-bytes-max", "5000", "--header-bytes-max", "2000")
+    flags = ("--body-bytes-max", "5000", "--header-bytes-max", "2000", "--job-body-bytes-max", "3000")
 
     def test_requests_that_are_sent_ahead_are_answered_in_turn(self):
         connection = self.raw()
@@ -982,6 +982,15 @@ class Http(GatewayCase):
         connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: g\r\ntransfer-encoding: chunked\r\n\r\n".encode() + b"1388\r\n" + b"x" * 5000 + b"\r\n1\r\nx\r\n")
         self.assertEqual(self.answer_of(connection).status, 413)
         self.assertEqual(self.ask("GET", "/healthz", headers={"x-long": "x" * 3000}).status, 431)
+
+    def test_a_job_that_is_left_has_a_bound_of_its_own(self):
+        for headers in ({"content-length": "3001"}, {"transfer-encoding": "chunked"}):
+            body = "x" * 3001 if "content-length" in headers else "bb9\r\n" + "x" * 3001 + "\r\n0\r\n\r\n"
+            refused = self.ask("POST", "/v1/jobs", body, headers)
+            self.assertEqual(refused.status, 413, refused.body)
+            self.assertIn("3000", refused.json()["error"]["message"])
+            self.assertIn("(job_body_bytes_max)", refused.json()["error"]["message"])
+        self.assertEqual(self.ask("POST", CHAT, chat(user="x" * 4000)).status, 200)
 
     def test_methods_and_prefixes_of_plain_http(self):
         head = self.ask("HEAD", "/healthz")

@@ -289,7 +289,7 @@ void BatchRoutes::add_to(Router& router) {
         .admit = admit(api, takes)});
   };
   const auto add_upload_route = [&](const char* pattern, Api api, Takes takes, std::size_t body_bytes_max,
-                                    Uploads uploads) {
+                                    std::string bound, Uploads uploads) {
     router.add(Route{.method = "POST",
                      .pattern = pattern,
                      .handler =
@@ -297,6 +297,7 @@ void BatchRoutes::add_to(Router& router) {
                            upload(std::move(request), responder, api, takes, uploads);
                          },
                      .body_bytes_max = body_bytes_max,
+                     .body_bound = std::move(bound),
                      .spool_folder = service_ == nullptr ? "" : settings.folder,
                      .admit = admit(api, takes)});
   };
@@ -312,14 +313,14 @@ void BatchRoutes::add_to(Router& router) {
   constexpr auto openai = Api::openai;
   constexpr auto anthropic = Api::anthropic;
 
-  add_upload_route("/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes,
-                   {.read =
-                        [](const BatchSettings& bounds, What& request, Upload& upload) {
-                          return read_file_form(bounds, request.headers.get("content-type"),
-                                                request.body.bytes(), upload);
-                        },
-                    .add = [](Desk& desk, Who& who, const Upload& upload,
-                              WallTime now) { return desk.create_file(who, upload, now); }});
+  add_upload_route(
+      "/v1/files", openai, Takes::no_work, settings.file_bytes_max + kFormBytes, "file_bytes_max",
+      {.read =
+           [](const BatchSettings& bounds, What& request, Upload& upload) {
+             return read_file_form(bounds, request.headers.get("content-type"), request.body.bytes(), upload);
+           },
+       .add = [](Desk& desk, Who& who, const Upload& upload,
+                 WallTime now) { return desk.create_file(who, upload, now); }});
   add("GET", "/v1/files", openai, Takes::no_work, 0, [](Desk& desk, Who& who, What& request, WallTime) {
     return desk.files(who, list_of(request, Api::openai));
   });
@@ -338,6 +339,7 @@ void BatchRoutes::add_to(Router& router) {
       });
   add_upload_route(
       "/v1/messages/batches", anthropic, Takes::new_work, settings.message_batch_bytes_max,
+      "message_batch_bytes_max",
       {.read = [](const BatchSettings& bounds, What& request,
                   Upload& upload) { return read_message_batch(bounds, request.body.bytes(), upload); },
        .add = [](Desk& desk, Who& who, const Upload& upload,

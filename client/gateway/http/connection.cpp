@@ -22,6 +22,7 @@ constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read of wha
 constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
+constexpr std::size_t kBytesPerWrite = std::size_t{256} * 1024;  ///< the system copies while others wait
 constexpr int kHungUp = 499;            ///< the status that is counted of a caller who left
 constexpr int kSpoolingMax = 2;         ///< pieces on their way to the disk before no more is read
 constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
@@ -57,7 +58,7 @@ Refusal refusal_of(int status) {
 
 /// A body that gives its bytes back when nobody needs it any more.
 struct HeldBody {
-  std::string text;
+  BodyBuffer bytes;
   BytePot::Hold room;
 };
 
@@ -65,16 +66,19 @@ struct HeldBody {
 class Gathered {
  public:
   void add(std::string_view part) {
-    if (!part.empty() && !full()) buffers_[count_++] = asio::buffer(part.data(), part.size());
+    part = part.substr(0, room_);
+    if (part.empty() || full()) return;
+    buffers_[count_++] = asio::buffer(part.data(), part.size());
+    room_ -= part.size();
   }
-  bool full() const { return count_ == buffers_.size(); }
+  bool full() const { return count_ == buffers_.size() || room_ == 0; }
 
   const asio::const_buffer* begin() const { return buffers_.data(); }
   const asio::const_buffer* end() const { return buffers_.data() + count_; }
 
  private:
   std::array<asio::const_buffer, kBuffersPerWrite> buffers_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, room_ = kBytesPerWrite;
 };
 
 }  // namespace
@@ -350,8 +354,7 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   const std::size_t limit = route_->body_bytes_max ? route_->body_bytes_max : core_.options.body_bytes_max;
   if (content_length_ && *content_length_ > limit)
     return refuse(Refusal::body_too_large, "the body has " + std::to_string(*content_length_) +
-                                               " bytes, the limit is " + std::to_string(limit) +
-                                               " (body_bytes_max)");
+                                               " bytes, the limit is " + std::to_string(limit) + bound());
   const bool spools = !route_->spool_folder.empty();
   const BytePot& pot = spools ? *core_.upload_bytes : *core_.body_bytes;
   if (content_length_ && *content_length_ > pot.share_max())
@@ -369,6 +372,12 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   if (head.expects_continue && !body_has_come) send({.head = "HTTP/1.1 100 Continue\r\n\r\n"});
 }
 
+/// The name of what bounds this request's body.
+std::string HttpServer::Core::Connection::bound() const {
+  const std::string& name = route_ && route_->body_bytes_max ? route_->body_bound : "body_bytes_max";
+  return name.empty() ? "" : " (" + name + ")";
+}
+
 void HttpServer::Core::Connection::answer_options(const std::string& allowed) {
   if (body_unread_) keep_alive_ = false;
   begin_exchange();
@@ -382,12 +391,7 @@ void HttpServer::Core::Connection::take_body(std::string_view piece) {
   body_came_ += piece.size();
   if (const BytePot::Over over = body_room_.take(piece.size()); over != BytePot::Over::nothing)
     return refuse_for_room(over, body_came_, *core_.body_bytes, "bodies_bytes_max");
-  if (const std::size_t size = body_.size() + piece.size(); size > body_.capacity()) {
-    std::size_t room = std::max(size, 2 * body_.capacity());
-    if (content_length_) room = std::min(room, static_cast<std::size_t>(*content_length_));
-    body_.reserve(room);
-  }
-  body_ += piece;
+  body_.append(piece, static_cast<std::size_t>(content_length_.value_or(0)));
   // A few pieces are in memory at once, and they must not be all of a small share.
   const std::size_t from = std::min(Spool::kFrom, core_.body_bytes->share_max() / 4);
   if (!route_->spool_folder.empty() && body_.size() >= from) spool_body();
@@ -407,7 +411,7 @@ bool HttpServer::Core::Connection::spool_body() {
   core_.aside(
       Loop::Side::disk,
       [spool = spool_, piece = std::move(piece)]() mutable {
-        spool->append(piece->text);
+        spool->append(piece->bytes.view());
         piece.reset();
         spool.reset();
       },
@@ -467,7 +471,7 @@ void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size
 }
 
 void HttpServer::Core::Connection::drop_body() {
-  body_ = std::string();
+  body_ = BodyBuffer();
   body_room_.give_back();
   if (!spool_) return;
   // To forget a large file takes the system some time.
@@ -482,7 +486,7 @@ void HttpServer::Core::Connection::refuse_unreadable() {
   keep_alive_ = false;  // where a request ends that cannot be read, nobody knows
   if (kind == Refusal::bad_request)
     return refuse(kind, "this is no HTTP request that can be read: " + why.why);
-  refuse(kind, why.why + (kind == Refusal::body_too_large ? " (body_bytes_max)" : ""));
+  refuse(kind, why.why + (kind == Refusal::body_too_large ? bound() : ""));
 }
 
 void HttpServer::Core::Connection::become_busy() {
@@ -504,7 +508,7 @@ void HttpServer::Core::Connection::begin_exchange() {
 void HttpServer::Core::Connection::dispatch() {
   if (!body_.empty()) {
     auto held = std::make_shared<HeldBody>(HeldBody{std::exchange(body_, {}), std::move(body_room_)});
-    const std::string_view bytes = held->text;
+    const std::string_view bytes = held->bytes.view();
     request_.body = Blob::own(std::move(held), bytes);
   }
   begin_exchange();

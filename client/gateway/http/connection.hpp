@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/gateway/http/body_buffer.hpp"
 #include "client/gateway/http/responder.hpp"
 #include "client/gateway/http/server_core.hpp"
 #include "client/gateway/http/spool.hpp"
@@ -69,6 +70,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void end_body();
   void take_spooled(Blob body);
   void dispatch();
+  std::string bound() const;
   void answer_options(const std::string& allowed);
   void refuse(Refusal refusal, std::string_view detail);
   void refuse_with(HttpAnswer answer);
@@ -97,7 +99,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   const std::string address_, whose_;
   http::RequestReader reader_;
   std::string ahead_;  ///< what came behind the request that is worked on
-  std::string body_;
+  BodyBuffer body_;
   HttpRequest request_;
   const Route* route_ = nullptr;
   std::weak_ptr<Exchange> exchange_;

@@ -26,6 +26,8 @@ struct Route {
   RequestHandler handler{};
   /// A longer body is refused before it is read; 0: the server's own limit.
   std::size_t body_bytes_max = 0;
+  /// The name of what says so; empty: nobody can set it.
+  std::string body_bound{};
   /// Longer bodies than Spool::kFrom go to a file in this folder instead of memory; empty: none do.
   std::string spool_folder{};
   /// Says who sends a request that has a body when its head is there, or refuses it, so that nothing is kept

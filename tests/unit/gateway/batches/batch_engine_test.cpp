@@ -608,6 +608,31 @@ TEST_F(Batches, are_listed_in_pages) {
   EXPECT_EQ(desk_->batches(acme_, Api::openai, {.limit = "0"}).error().param, "limit");
 }
 
+TEST_F(Batches, files_are_listed_a_thousand_at_a_time_whatever_is_asked_for) {
+  constexpr int kCount = 2'001;
+  store_->transaction([&] {
+    for (int i = 0; i < kCount; ++i) {
+      StoredFile file{
+          .id = store_->make_id("file-"), .owner = "acme", .purpose = "batch", .filename = std::to_string(i)};
+      store_->add_file(file);
+    }
+  });
+  ListRequest list{.limit = "10000"};
+  std::vector<std::size_t> pages;
+  int next = kCount - 1;
+  for (bool more = true; more;) {
+    const json page = json::parse(*desk_->files(acme_, list));
+    pages.push_back(page["data"].size());
+    for (const json& file : page["data"])
+      ASSERT_EQ(file["filename"], std::to_string(next--));
+    more = page["has_more"];
+    list.after = page["last_id"];
+  }
+  EXPECT_EQ(pages, (std::vector<std::size_t>{1'000, 1'000, 1}));
+  EXPECT_EQ(json::parse(*desk_->files(acme_, {}))["data"].size(), 1'000u);
+  EXPECT_EQ(desk_->files(acme_, {.limit = "10001"}).error().param, "limit");
+}
+
 TEST_F(Batches, keep_their_bounds) {
   settings_.batches_max = 1;
   settings_.files_max = 2;
