@@ -74,8 +74,8 @@ std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& c
     return std::nullopt;
   return ApiError{.name = "not_found",
                   .message = "there is no response \"" + printable(id, 64) +
-                             "\" of this key: a key reaches those that it asked this gateway for since its "
-                             "start; all of the account with stored_responses = \"any\"",
+                             "\" of this key: a key reaches the latest ones that it asked this gateway "
+                             "for; all of the account with stored_responses = \"any\"",
                   .param = std::string(param)};
 }
 

@@ -209,7 +209,11 @@ int run(Settings settings, const Reload::Read& read) {
   };
   std::string why_no_batches;
   const std::unique_ptr<BatchService> batches = open_batches(settings, job_routes.limits(), why_no_batches);
-  if (batches) health.watch_batches(*batches);
+  if (batches) {
+    health.watch_batches(*batches);
+    gateway.responses.keep_with(batches->earlier_responses(),
+                                [&batches](OwnedResponse made) { batches->keep_response(std::move(made)); });
+  }
   BatchRoutes batch_routes(gateway, batches.get(), why_no_batches);
   batch_routes.add_to(router);
   Drain drain(gateway, server);

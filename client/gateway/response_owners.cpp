@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/response_owners.hpp"
 
+#include <utility>
+
 #include "json/cursor.hpp"
 #include "json/members.hpp"
 
@@ -10,9 +12,16 @@ void ResponseOwners::note(std::string_view id, std::string_view owner) {
   if (id.empty() || id.size() > kIdBytesMax) return;
   if (!owners_.try_emplace(std::string(id), owner).second) return;
   in_order_.emplace_back(id);
+  if (keep_) keep_({.id = std::string(id), .owner = std::string(owner)});
   if (in_order_.size() <= kKnownMax) return;
   owners_.erase(in_order_.front());
   in_order_.pop_front();
+}
+
+void ResponseOwners::keep_with(std::vector<OwnedResponse> earlier, Keep keep) {
+  for (const OwnedResponse& made : earlier)
+    note(made.id, made.owner);
+  keep_ = std::move(keep);
 }
 
 bool ResponseOwners::belongs(std::string_view id, std::string_view owner) const {

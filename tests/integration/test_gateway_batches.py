@@ -3,13 +3,14 @@
 
 import json
 import os
+import re
 import signal
 import tempfile
 import unittest
 from unittest import mock
 
 import harness
-from test_gateway import CHAT, VERSION, GatewayCase
+from test_gateway import CHAT, VERSION, GatewayCase, bearer, key
 
 CHAT = "/v1/chat/completions"
 OVER = ("completed", "failed", "expired", "cancelled")
@@ -25,12 +26,12 @@ class BatchCase(GatewayCase):
     def flags(self):
         return ("--state", os.path.join(self.folder, "state"), "--batch-in-flight-max", "32")
 
-    def restart(self):
+    def restart(self, *more):
         """Kills the gateway and starts another one on what it left."""
         self.gateway.signal(signal.SIGKILL)
         self.gateway.wait()
         self.gateway = self.room.start(harness.Process(
-            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", *self.flags))
+            harness.program("lanemq-gateway"), "--broker", self.room.broker.clients, "--listen", "127.0.0.1:0", *self.flags, *more))
         self.base = self.ready(self.gateway)
 
     def upload(self, content, purpose="batch", name="in.jsonl"):
@@ -163,6 +164,24 @@ class Batches(BatchCase):
         self.assertEqual(self.ask("POST", "/v1/files", "no form", {"content-type": "multipart/form-data; boundary=XX"}).status, 400)
         stranger = {"authorization": "Bearer somebody-else"}
         self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}", headers=stranger).status, 404)
+
+
+class StoredResponses(BatchCase):
+    config = key("maker") + key("other")
+
+    def test_belong_to_who_made_them_after_a_restart_too(self):
+        made = {}
+        for stream in (False, True):
+            answer = self.ask("POST", "/v1/responses", json.dumps({"model": "gpt-x", "input": "x", "stream": stream}), bearer("maker"))
+            made[stream] = re.search(rb'"id":\s*"(resp_[^"]+)"', answer.body)[1].decode()
+        # Whoever asks the store next is answered behind what was written before.
+        self.assertEqual(self.ask("GET", "/v1/files", headers=bearer("maker")).status, 200)
+        self.restart("--config", os.path.join(self.folder, "gateway.toml"))
+        for response_id in made.values():
+            refused = self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("other"))
+            self.assertEqual((refused.status, "stored_responses" in refused.json()["error"]["message"]), (404, True))
+            # The double keeps none: who asks it is told so in its own words.
+            self.assertNotIn(b"stored_responses", self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("maker")).body)
 
 
 class FallBacks(BatchCase):

@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 
 /// Besides the lines: what is being cancelled.
 constexpr std::size_t kCancelsMax = 1'024;
+/// Stored responses that wait for the disk to know whose they are; of more that is lost at the next restart.
+constexpr std::size_t kResponsesWaitingMax = 10'000;
 /// How old what is said to who watches may be.
 constexpr milliseconds kFiguresEvery{1'000};
 
@@ -61,6 +63,17 @@ class BatchService::Core : private LineBroker {
     ask([this, settings](BatchDesk&, WallTime) { take_over(settings, settings_); });
   }
 
+  std::vector<OwnedResponse> earlier_responses() { return std::exchange(earlier_responses_, {}); }
+
+  void keep_response(OwnedResponse made) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (responses_.size() >= kResponsesWaitingMax) return;
+      responses_.push_back(std::move(made));
+    }
+    changed_.notify_one();
+  }
+
   void ask(Work work) {
     {
       const std::lock_guard lock(mutex_);
@@ -76,9 +89,13 @@ class BatchService::Core : private LineBroker {
     while (true) {
       std::vector<Work> asked;
       std::vector<std::pair<BatchLine, Answer>> answers;
+      std::vector<OwnedResponse> responses;
+      bool stopping = false;
       {
         std::unique_lock lock(mutex_);
-        const auto called = [&] { return stopping_ || !asked_.empty() || !answers_.empty(); };
+        const auto called = [&] {
+          return stopping_ || !asked_.empty() || !answers_.empty() || !responses_.empty();
+        };
         std::optional<WallTime> wakeup = engine_.next_wakeup();
         if (figures_due_) wakeup = wakeup ? std::min(*wakeup, *figures_due_) : *figures_due_;
         if (more)
@@ -87,10 +104,13 @@ class BatchService::Core : private LineBroker {
           changed_.wait_for(lock, *wakeup - now(), called);
         else
           changed_.wait(lock, called);
-        if (stopping_) return;
+        stopping = stopping_;
         asked.swap(asked_);
         answers.swap(answers_);
+        responses.swap(responses_);
       }
+      if (!responses.empty()) keep(responses);
+      if (stopping) return;
       for (auto& [line, answer] : answers)
         engine_.answered(line, std::move(answer));
       for (const Work& work : asked)
@@ -121,6 +141,19 @@ class BatchService::Core : private LineBroker {
     }
     const std::lock_guard lock(mutex_);
     figures_ = figures;
+  }
+
+  /// What the disk refuses is forgotten at the next restart: then who made a response does not reach it, and
+  /// nobody else does.
+  void keep(const std::vector<OwnedResponse>& responses) {
+    std::string refused;
+    try {
+      store_.transaction([&] { store_.add_responses(responses, ResponseOwners::kKnownMax); });
+    } catch (const StoreFault& fault) {
+      refused = fault.what();
+    }
+    if (refused != std::exchange(responses_told_, refused) && !refused.empty())
+      log_("stored responses: who made them is not kept for a restart: " + refused);
   }
 
   void tell_trouble() {
@@ -198,13 +231,15 @@ class BatchService::Core : private LineBroker {
   BatchStore store_;
   BatchEngine engine_;
   BatchDesk desk_;
-  std::string told_;
+  std::string told_, responses_told_;
+  std::vector<OwnedResponse> earlier_responses_ = store_.responses();
   std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Work> asked_;
   std::vector<std::pair<BatchLine, Answer>> answers_;
+  std::vector<OwnedResponse> responses_;
   bool stopping_ = false;
   BatchFigures figures_;
 
@@ -215,6 +250,14 @@ class BatchService::Core : private LineBroker {
 BatchService::BatchService(const Settings& settings, CallerLimits& limits, Log log)
     : core_(std::make_unique<Core>(settings, limits, std::move(log))) {}
 BatchService::~BatchService() = default;
+
+std::vector<OwnedResponse> BatchService::earlier_responses() {
+  return core_->earlier_responses();
+}
+
+void BatchService::keep_response(OwnedResponse made) {
+  core_->keep_response(std::move(made));
+}
 
 BatchFigures BatchService::figures() const {
   return core_->figures();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "client/gateway/batches/batch_desk.hpp"
 #include "client/gateway/caller_limits.hpp"
@@ -32,6 +33,10 @@ class BatchService {
   void change(const Settings& settings);
   /// Has that done, in the order of the calls. From any thread.
   void ask(Work work);
+  /// What earlier lives knew of stored responses, once.
+  std::vector<OwnedResponse> earlier_responses();
+  /// Keeps who made one: those of a moment with one write to the disk. From any thread.
+  void keep_response(OwnedResponse made);
   /// At most a second old, and without waiting for the disk. From any thread.
   BatchFigures figures() const;
 

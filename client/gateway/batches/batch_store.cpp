@@ -50,6 +50,12 @@ CREATE TABLE answers(place INTEGER PRIMARY KEY, outcome INTEGER NOT NULL, text B
 PRAGMA user_version = 1;
 )";
 
+/// What came later; a gateway that does not know it leaves it alone.
+constexpr const char* kLaterSchema = R"(
+CREATE TABLE IF NOT EXISTS responses(
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL);
+)";
+
 constexpr std::string_view kFileColumns =
     "number, id, owner, purpose, filename, bytes, created_at, expires_at, hidden";
 constexpr std::string_view kBatchColumns =
@@ -264,6 +270,7 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
           "its gateway.db is new and there are files already: the one that names them is "
           "lost and must be brought back");
     if (version == 0) checked(core_->database.execute("BEGIN; " + std::string(kSchema) + "; COMMIT;"));
+    checked(core_->database.execute(kLaterSchema));
 
     // Bytes that no row names: of an upload or an output that was not finished.
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_ + "/files")) {
@@ -518,6 +525,27 @@ bool BatchStore::remove_old_answers(std::size_t count) {
     checked(removal.run());
     return true;
   }
+}
+
+// ---- whose the responses are ------------------------------------------------------------------------------
+
+void BatchStore::add_responses(std::span<const OwnedResponse> made, std::size_t most) {
+  for (const OwnedResponse& response : made) {
+    sqlite::Statement& statement = core_->use("INSERT OR IGNORE INTO responses(id, owner) VALUES(?, ?)");
+    Parameters(statement) << response.id << response.owner;
+    checked(statement.run());
+  }
+  sqlite::Statement& removal =
+      core_->use("DELETE FROM responses WHERE number <= (SELECT max(number) FROM responses) - ?");
+  Parameters(removal) << static_cast<std::int64_t>(most);
+  checked(removal.run());
+}
+
+std::vector<OwnedResponse> BatchStore::responses() {
+  sqlite::Statement& statement = core_->use("SELECT id, owner FROM responses ORDER BY number");
+  return core_->rows<OwnedResponse>(statement, [](const sqlite::Statement& row) {
+    return OwnedResponse{.id = std::string(row.bytes(0)), .owner = std::string(row.bytes(1))};
+  });
 }
 
 // ---- for who watches ------------------------------------------------------------------------------------

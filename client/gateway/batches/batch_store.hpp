@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "client/gateway/api.hpp"
 #include "client/gateway/batches/batch_figures.hpp"
+#include "client/gateway/response_owners.hpp"
 
 namespace lanemq::gateway {
 
@@ -162,6 +164,11 @@ class BatchStore {
   Answered answered(std::int64_t batch, std::uint32_t lines);
   /// Removes up to so many answers of batches that are over; false: there are none left.
   bool remove_old_answers(std::size_t count);
+
+  // ---- whose the responses are that an upstream stores ----
+  /// Keeps who made them; an id that is another's stays that. Of all it keeps the latest `most`.
+  void add_responses(std::span<const OwnedResponse> made, std::size_t most);
+  std::vector<OwnedResponse> responses();  ///< the oldest first
 
   /// Counts what is kept: `batches`, `files`, `file_bytes` and `database_bytes`.
   void count(BatchFigures& figures);

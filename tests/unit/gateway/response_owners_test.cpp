@@ -19,6 +19,20 @@ TEST(ResponseOwners, keep_who_was_first) {
   EXPECT_FALSE(owners.belongs(std::string(ResponseOwners::kIdBytesMax + 1, 'x'), "bob"));
 }
 
+TEST(ResponseOwners, tell_of_new_ones_and_know_earlier_ones) {
+  ResponseOwners owners;
+  std::vector<std::string> told;
+  owners.keep_with({{.id = "resp_1", .owner = "alice"}},
+                   [&](const OwnedResponse& made) { told.push_back(made.id + " " + made.owner); });
+  for (const char* owner : {"bob", "alice"})
+    for (const char* id : {"resp_1", "resp_2", ""})
+      owners.note(id, owner);
+
+  EXPECT_EQ(told, std::vector<std::string>{"resp_2 bob"});
+  EXPECT_TRUE(owners.belongs("resp_1", "alice"));
+  EXPECT_FALSE(owners.belongs("resp_1", "bob"));
+}
+
 TEST(ResponseOwners, forget_the_oldest) {
   ResponseOwners owners;
   for (std::size_t i = 0; i <= ResponseOwners::kKnownMax; ++i)

@@ -633,6 +633,25 @@ TEST_F(Batches, files_are_listed_a_thousand_at_a_time_whatever_is_asked_for) {
   EXPECT_EQ(desk_->files(acme_, {.limit = "10001"}).error().param, "limit");
 }
 
+TEST_F(Batches, are_kept_beside_who_made_which_response) {
+  const auto known = [&] {
+    std::string all;
+    for (const OwnedResponse& made : store_->responses())
+      all += made.id + "=" + made.owner + " ";
+    return all;
+  };
+  const auto add = [&](std::vector<OwnedResponse> made) {
+    store_->transaction([&] { store_->add_responses(made, 3); });
+  };
+  add({{.id = "r1", .owner = "acme"}, {.id = "r2", .owner = "other"}});
+  add({{.id = "r1", .owner = "other"}});
+  crash();
+  EXPECT_EQ(known(), "r1=acme r2=other ");
+  add({{.id = "r3", .owner = "acme"}, {.id = "r4", .owner = "acme"}});
+  crash();
+  EXPECT_EQ(known(), "r2=other r3=acme r4=acme ") << "the oldest makes way";
+}
+
 TEST_F(Batches, keep_their_bounds) {
   settings_.batches_max = 1;
   settings_.files_max = 2;
