@@ -1081,10 +1081,12 @@ void Broker::on(const ResultRead& event, TimePoint) {
   std::unique_ptr<Ending> ending;
   const auto stored = event.record ? decoder_->result(*event.record, ending)
                                    : failure(ErrorCode::internal, "it is not there");
+  // It went meanwhile; another job may have its id by now.
+  const bool went = jobs_.find(JobNumber{event.number}) == nullptr;
   for (const Asking& who : asking) {
     const Origin to{.address = who.address, .envelope = who.envelope};
-    if (!stored && jobs_.find(who.id) == nullptr) {
-      refuse(to, {who.ref}, who.id, not_known(who.id));  // it went meanwhile
+    if (!stored && went) {
+      refuse(to, {who.ref}, who.id, not_known(who.id));
     } else if (!stored) {
       refuse(to, {who.ref}, who.id,
              {ErrorCode::internal,

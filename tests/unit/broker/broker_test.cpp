@@ -355,6 +355,27 @@ TEST(Broker, a_result_is_kept_for_as_long_as_the_client_said) {
   EXPECT_EQ(bench.broker_.memory_bytes(), 0u);
 }
 
+TEST(Broker, whoever_asks_for_a_result_that_goes_while_it_is_read_hears_so) {
+  Options options = small_options();
+  options.store_durable = true;
+  options.results_bytes_max = 4000;  // a quarter of it in memory
+  Bench bench(options);
+  bench.worker(1);
+  bench.submit("a", "", "", 500);
+  const auto number = static_cast<std::uint64_t>(bench.broker_.jobs().find("a")->job()->number);
+  bench.result("a", std::string(2000, 'x'));
+  bench.fetch("a");
+  ASSERT_EQ(bench.last(), "") << "its body is on disk alone";
+  bench.pass(milliseconds(502));
+  ASSERT_EQ(bench.broker_.jobs().find("a"), nullptr);
+  bench.submit("a");  // another job, by now
+
+  bench.broker_.handle(ResultRead{number, std::nullopt, {}}, bench.now_);
+  bench.turn();
+
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("error"), testing::Not(HasSubstr("internal"))));
+}
+
 TEST(Broker, a_large_body_goes_by_without_a_copy) {
   Bench bench;
   bench.worker(1);
