@@ -34,7 +34,7 @@ class Auditor final : public Watcher {
   Auditor(const core::Options& options, core::OptionEditor edit, const core::Broker& broker);
 
   void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
-                   bool is_req, TimePoint now) override;
+                   std::size_t envelope, TimePoint now) override;
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                    TimePoint now) override;
   void worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
@@ -82,14 +82,17 @@ class Auditor final : public Watcher {
   };
 
   // ---- clients (auditor_clients.cpp)
-  void on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req);
+  void on(const std::string& address, const wire::Submit& submit, std::string_view body,
+          std::size_t envelope);
   void on(const std::string& address, const wire::Cancel& cancel);
   void on(const std::string& address, const wire::StatusQuery& query);
-  void on(const std::string& address, const wire::Fetch& fetch, bool is_req);
+  void on(const std::string& address, const wire::Fetch& fetch, std::size_t envelope);
   ModelRequest& request(const std::string& address, const char* op, wire::Raw ref, std::string_view id);
   ModelJob* known(std::string_view id);
   /// What a client that gave no name is called by, before its address.
   static constexpr std::string_view kConnection = "connection at ";
+  enum class TooLarge { no, perhaps, yes };
+  static TooLarge too_large_of(const wire::Submit& submit);
   static std::string client_of(const std::string& address, const wire::Submit& submit);
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
@@ -216,7 +219,7 @@ class Auditor final : public Watcher {
       return *this;
     }
   };
-  static std::size_t texts_of(const wire::Submit& submit, bool is_req);
+  static std::size_t texts_of(const wire::Submit& submit, std::size_t envelope);
   Bytes bytes_of(const ModelJob& job) const;
   Bytes bytes_of_jobs() const;
   Bytes bytes_of_lane(std::size_t lane) const;

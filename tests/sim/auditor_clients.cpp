@@ -17,14 +17,14 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
 }  // namespace
 
 void Auditor::client_says(const std::string& address, const wire::ClientRequest& said, std::string_view body,
-                          bool is_req, TimePoint now) {
+                          std::size_t envelope, TimePoint now) {
   now_ = now;
   incoming_ = body.size();
   addresses_.insert(address);
-  if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, is_req);
+  if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, envelope);
   if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
   if (const auto* query = std::get_if<wire::StatusQuery>(&said)) return on(address, *query);
-  if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch, is_req);
+  if (const auto* fetch = std::get_if<wire::Fetch>(&said)) return on(address, *fetch, envelope);
   if (const auto* seen = std::get_if<wire::Seen>(&said)) return on(address, *seen);
   violated("a client said what the auditor does not know");
 }
@@ -48,8 +48,11 @@ ModelJob* Auditor::known(std::string_view id) {
   return !job.ended() || job.kept ? &job : nullptr;
 }
 
-void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body, bool is_req) {
+void Auditor::on(const std::string& address, const wire::Submit& submit, std::string_view body,
+                 std::size_t envelope) {
   ModelRequest& asked = request(address, "submit", submit.ref, submit.id);
+  asked.envelope = envelope;
+  const bool is_req = envelope > 0;
   // Who speaks is there.
   shows_itself(address);
   unreachable_.erase(address);
@@ -63,13 +66,23 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     asked.terminal_due = true;
     return;
   }
+  const TooLarge too_large = too_large_of(submit);
+  if (too_large == TooLarge::yes) {
+    asked.refusals = {"too_large"};
+    asked.must_refuse = asked.terminal_due = true;
+    return;
+  }
+  // Then it is refused each time, and never a job.
+  const std::vector<std::string> or_too_large =
+      too_large == TooLarge::perhaps ? std::vector<std::string>{"too_large"} : std::vector<std::string>{};
   asked.accepted_due = submit.reply == "accepted" || submit.reply == "both";
   asked.terminal_due = submit.reply != "accepted";
 
   if (ModelJob* job = submit.id.empty() ? nullptr : known(submit.id)) {
     if (job->service != submit.service || job->model != submit.model || job->body != body ||
         job->submitted_lane != lane) {
-      asked.refusals = {"conflict"};
+      asked.refusals = or_too_large;
+      asked.refusals.emplace_back("conflict");
       asked.must_refuse = asked.terminal_due = true;
       return;
     }
@@ -92,7 +105,8 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   const std::vector<std::string> went =
       ran_before(submit.id) ? known_once(submit.id) : std::vector<std::string>();
   if (went == std::vector<std::string>{"gone"}) {
-    asked.refusals = went;
+    asked.refusals = or_too_large;
+    asked.refusals.emplace_back("gone");
     asked.must_refuse = asked.terminal_due = true;
     return;
   }
@@ -106,7 +120,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.model = submit.model;
   job.client = client_of(asked.address, submit);
   job.body = body;
-  job.texts = texts_of(submit, is_req);
+  job.texts = texts_of(submit, envelope);
   job.lane = job.submitted_lane = lane;
   job.accepted_at = now_;
   job.timeout_stated = submit.timeout_ms.has_value();
@@ -130,11 +144,26 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   if (asked.terminal_due && !job.streams) job.submit_ref = immediate_;
   expect(job, submit.cost);
   may_be_refused(asked, job);
+  asked.refusals.insert(asked.refusals.end(), or_too_large.begin(), or_too_large.end());
   if (contains(went, "gone")) asked.refusals.emplace_back("gone");
   if (!asked.must_refuse && unsatisfiable(job)) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
   }
+}
+
+/// Whether no worker could be told of the job, whose texts have to fit into a header beside what else it is
+/// told. How much that may be, and how it is written, is the broker's to say: near the bound either is right,
+/// as long as its worker can read what it is told.
+Auditor::TooLarge Auditor::too_large_of(const wire::Submit& submit) {
+  constexpr std::size_t kOthersMost = 1024, kOtherFieldsMost = 16, kOtherFieldsLeast = 6;
+  const std::size_t texts = texts_of(submit, 0) + submit.service.size() - submit.ref.bytes.size();
+  const std::size_t fields = submit.extras.count;
+  if (texts > limits::header_bytes_max || fields + kOtherFieldsLeast > limits::map_entries_max)
+    return TooLarge::yes;
+  const bool surely_fits =
+      texts + kOthersMost <= limits::header_bytes_max && fields + kOtherFieldsMost <= limits::map_entries_max;
+  return surely_fits ? TooLarge::no : TooLarge::perhaps;
 }
 
 std::string Auditor::client_of(const std::string& address, const wire::Submit& submit) {
@@ -339,9 +368,10 @@ std::vector<std::string> Auditor::known_once(std::string_view id) const {
   return {"gone", "not_found"};
 }
 
-void Auditor::on(const std::string& address, const wire::Fetch& fetch, bool is_req) {
+void Auditor::on(const std::string& address, const wire::Fetch& fetch, std::size_t envelope) {
   ModelRequest& asked = request(address, "fetch", fetch.ref, fetch.id);
-  if (is_req && fetch.from_seq) {
+  asked.envelope = envelope;
+  if (envelope > 0 && fetch.from_seq) {
     asked.refusals = {"bad_request"};
     asked.must_refuse = asked.terminal_due = true;
     return;

@@ -53,13 +53,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   const int hold = may_be_owed(job) ? owed_claim_of(job).hold : claim_of(job).hold;
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     if ((job.budgets >> i & 1) == 0) continue;
-    ModelBudget& budget = budgets_[i];
-    if (now_ < budget.paused_until)
-      violated(job.name() + " was handed over during a pause of " + budget.options.name);
-    if (budget.full()) violated(job.name() + " is one more than the concurrency of " + budget.options.name);
-    ++budget.running;
-    for (ModelRate& rate : budget.rates)
-      rate.take(job.serial, job.expected.of(rate.resource()), hold, budget.options.name, now_);
+    budgets_[i].take(job, hold, now_);
   }
 
   share_out(job);

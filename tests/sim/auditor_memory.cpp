@@ -18,15 +18,15 @@ constexpr std::size_t kRecordMost = 1024, kDeadMost = 1024;
 constexpr std::size_t kAttemptMost = 1024, kAttemptsKept = 16, kWaiterMost = 512;
 /// What a chunk may count for besides its bytes.
 constexpr std::size_t kChunkMost = 64;
-/// Of an id that the broker makes, and of what REQ sockets put in front.
-constexpr std::size_t kIdBytes = 26, kEnvelopeBytes = 2;
+/// Of an id that the broker makes.
+constexpr std::size_t kIdBytes = 26;
 
 }  // namespace
 
-std::size_t Auditor::texts_of(const wire::Submit& submit, bool is_req) {
-  return (submit.id.empty() ? kIdBytes : submit.id.size()) + (is_req ? kEnvelopeBytes : 0) +
-         submit.ref.bytes.size() + submit.model.size() + submit.client.size() + submit.meta.bytes.size() +
-         submit.trace.bytes.size() + submit.extras.bytes.size();
+std::size_t Auditor::texts_of(const wire::Submit& submit, std::size_t envelope) {
+  return (submit.id.empty() ? kIdBytes : submit.id.size()) + envelope + submit.ref.bytes.size() +
+         submit.model.size() + submit.client.size() + submit.meta.bytes.size() + submit.trace.bytes.size() +
+         submit.extras.bytes.size();
 }
 
 Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
@@ -40,6 +40,11 @@ Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
     const std::size_t waiters = job.waiters.size() + job.readers.size();
     bytes.least = job.texts + job.body.size();
     bytes.most += job.body.size() + attempts * kAttemptMost + waiters * kWaiterMost;
+    for (const std::uint64_t ref : job.waiters)
+      if (const auto place = requests_.find(ref); place != requests_.end()) {
+        bytes.least += place->second.envelope;
+        bytes.most += place->second.envelope;
+      }
   } else if (job.kept) {
     bytes.least = job.answer.size() + (job.dead ? job.body.size() : 0);
     bytes.most += job.answer.size() + (job.dead ? kDeadMost + job.body.size() + attempts * kAttemptMost : 0);

@@ -143,7 +143,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   settle(*job, outcome.usage);
   learn(*job, outcome.limits);
   for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at);
+    if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at, now_);
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});

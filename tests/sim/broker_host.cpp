@@ -15,8 +15,6 @@ constexpr std::size_t kRecentLeasesMax = 200;
 /// Of each message of a turn, besides what is sent of it: a batch has its items whole until it is sent, and
 /// says what they share once.
 constexpr std::size_t kItemBytes = 64;
-/// What REQ sockets put in front, as the adapter packs it.
-const std::string kReqEnvelope(2, '\0');
 
 /// What no configuration may say is no run's: an operator's every change would be refused for it.
 void check_allowed(const core::Options& options) {
@@ -114,10 +112,12 @@ std::string BrokerHost::new_address() {
   return text;
 }
 
-Link BrokerHost::connect(core::Peer kind, bool is_req,
+Link BrokerHost::connect(core::Peer kind, std::string envelope,
                          std::function<void(const std::string& header, const std::string& body)> receive) {
-  auto link = std::make_shared<Connection>(
-      Connection{.kind = kind, .address = new_address(), .is_req = is_req, .receive = std::move(receive)});
+  auto link = std::make_shared<Connection>(Connection{.kind = kind,
+                                                      .address = new_address(),
+                                                      .envelope = std::move(envelope),
+                                                      .receive = std::move(receive)});
   links_[link->address] = link;
   return link;
 }
@@ -274,10 +274,9 @@ void BrokerHost::take_client(const Packet& packet) {
 void BrokerHost::take_request(const Connection& link, const wire::ClientRequest& request,
                               std::string_view body) {
   const core::TimePoint now = scheduler_.now();
-  const core::Origin from{.address = link.address,
-                          .envelope = link.is_req ? kReqEnvelope : std::string_view{},
-                          .one_answer = link.is_req};
-  watcher_->client_says(link.address, request, body, link.is_req, now);
+  const core::Origin from{
+      .address = link.address, .envelope = link.envelope, .one_answer = !link.envelope.empty()};
+  watcher_->client_says(link.address, request, body, link.envelope.size(), now);
   if (const auto* submit = std::get_if<wire::Submit>(&request))
     calling().handle(core::Submitted{from, submit, Blob::borrow(body)}, now);
   else if (const auto* cancel = std::get_if<wire::Cancel>(&request))
@@ -474,6 +473,7 @@ void BrokerHost::send_all() {
   turn_bytes_ = 0;
   for (const core::Send& send : outbox.sends) {
     turn_bytes_ += outbox.header(send).size() + send.body.size() + sizeof send;
+    turn_bytes_ += outbox.address(send).size() + outbox.envelope(send).size();
     turn_bytes_ += outbox.items(send) * kItemBytes;
     post(outbox, send);
   }

@@ -39,7 +39,8 @@ class Trace {
 struct Connection {
   core::Peer kind;
   std::string address;
-  bool alive = true, is_req = false;
+  bool alive = true;
+  std::string envelope;                ///< in front of what a REQ says; empty: it is none
   core::TimePoint up_at{}, down_at{};  ///< when the last message of each direction arrives
   core::TimePoint stalled_until{};     ///< nothing arrives before
   std::function<void(const std::string& header, const std::string& body)> receive;
@@ -54,7 +55,7 @@ class BrokerHost {
   BrokerHost(const BrokerHost&) = delete;
   BrokerHost& operator=(const BrokerHost&) = delete;
 
-  Link connect(core::Peer kind, bool is_req,
+  Link connect(core::Peer kind, std::string envelope,
                std::function<void(const std::string& header, const std::string& body)> receive);
   /// Nobody is at the address any more.
   void disconnect(Link& link, bool process_ended = false);

@@ -29,7 +29,32 @@ bool ModelBudget::counts_tokens() const {
                      [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; });
 }
 
-void ModelBudget::answered(TimePoint called_at) {
+void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
+  const bool probes = may_probe(now);
+  if (now < paused_until && !probes)
+    violated(job.name() + " was handed over during a pause of " + options.name);
+  if (full()) violated(job.name() + " is one more than the concurrency of " + options.name);
+  ++running;
+  if (probes) {
+    probe_after *= 2;
+    probe_at = now + probe_after;
+  }
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const std::int64_t amount = job.expected.of(rates[i].resource());
+    if (probes && is_paused_by_refusals(i))
+      rates[i].take_as_probe(job.serial, amount, now);
+    else
+      rates[i].take(job.serial, amount, hold, options.name, now);
+  }
+}
+
+void ModelBudget::answered(TimePoint called_at, TimePoint now) {
+  // Who was let through in a pause has found out that it does not hold.
+  if (now < paused_until && called_at > paused_at) {
+    paused_until = TimePoint{};
+    for (ModelRate& rate : rates)
+      rate.lift(now);
+  }
   if (called_at < overloaded_at || at_once == options.concurrency) return;
   if (++answers < at_once) return;
   ++at_once;
@@ -59,15 +84,28 @@ void ModelBudget::learn(const wire::UpstreamLimits& said, TimePoint now) {
   }
 }
 
-void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
-  // What is counted over a day is not what a refusal is about, nor what a pause empties.
-  const auto may_be_meant = [&](std::size_t i) { return options.rates[i].period <= std::chrono::minutes(1); };
-  for (std::size_t i = 0; cut && i < rates.size(); ++i)
-    if (may_be_meant(i)) rates[i].cut(now);
-  if (until <= paused_until) return;
-  paused_until = until;
+/// What is counted over a day is not what a refusal is about, nor what a pause empties.
+bool ModelBudget::is_paused_by_refusals(std::size_t rate) const {
+  return options.rates[rate].period <= std::chrono::minutes(1);
+}
+
+bool ModelBudget::counts_longer() const {
   for (std::size_t i = 0; i < rates.size(); ++i)
-    if (may_be_meant(i)) rates[i].pause(until, now);
+    if (!is_paused_by_refusals(i)) return true;
+  return false;
+}
+
+void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
+  for (std::size_t i = 0; cut && i < rates.size(); ++i)
+    if (is_paused_by_refusals(i)) rates[i].cut(now);
+  if (until <= paused_until) return;
+  constexpr Duration kProbedAfter = std::chrono::minutes(1);
+  if (now >= paused_until) probe_after = kProbedAfter;
+  paused_until = until;
+  paused_at = now;
+  probe_at = until - now > probe_after ? now + probe_after : core::kNever;
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    if (is_paused_by_refusals(i)) rates[i].pause(until, now);
 }
 
 void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {
@@ -93,7 +131,7 @@ void ModelBudget::lift(TimePoint now) {
 }
 
 bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
-  if (now < paused_until || full()) return false;
+  if (now < paused_until || full()) return may_probe(now) && !full() && !counts_longer();
   return std::all_of(rates.begin(), rates.end(), [&](ModelRate& rate) {
     return rate.surely_affordable(claim.amounts.of(rate.resource()), claim.hold, now) &&
            (!claim.leaves_hold || rate.leaves(claim.amounts.of(rate.resource()), claim.hold));
@@ -102,6 +140,7 @@ bool ModelBudget::surely_affordable(const ModelClaim& claim, TimePoint now) {
 
 TimePoint ModelBudget::affordable_at(const ModelClaim& claim, TimePoint now) {
   if (full()) return core::kNever;
+  if (now < paused_until && probe_at < paused_until && !counts_longer()) return std::max(now, probe_at);
   TimePoint latest = std::max(now, paused_until);
   for (ModelRate& rate : rates)
     latest = std::max(latest, rate.affordable_at(claim.amounts.of(rate.resource()), claim.hold, now));

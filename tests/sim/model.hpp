@@ -48,13 +48,24 @@ struct ModelBudget {
   std::int64_t at_once = 0;  ///< of `concurrency`, what the upstream has borne of late
   std::int64_t answers = 0;  ///< since `at_once` changed
   TimePoint overloaded_at{};
-  TimePoint paused_until{};
+  TimePoint paused_until{}, paused_at{};
+  /// A pause of more than a minute: when one job may find out whether it holds, and how long after it
+  /// another.
+  TimePoint probe_at = core::kNever;
+  Duration probe_after{};
 
   bool matches(const ModelJob& job, std::string_view lane) const;
   bool counts_tokens() const;
   bool full() const { return options.concurrency > 0 && running >= at_once; }
+  /// Whether one job may go although its upstream asked to be left alone.
+  bool may_probe(TimePoint now) const { return now < paused_until && now >= probe_at; }
+  bool is_paused_by_refusals(std::size_t rate) const;
+  /// Whether there is a limit that a pause is not about.
+  bool counts_longer() const;
+  /// A job goes; what the rates say counts only outside of a pause.
+  void take(const ModelJob& job, int hold, TimePoint now);
   /// A call that was made at `called_at` was answered, or found the upstream overloaded.
-  void answered(TimePoint called_at);
+  void answered(TimePoint called_at, TimePoint now);
   void overloaded(TimePoint called_at, TimePoint now);
   /// The upstream says what it allows in a minute.
   void learn(const wire::UpstreamLimits& said, TimePoint now);
@@ -274,6 +285,7 @@ struct ModelRequest {
   std::string address, op, id;
   ModelJob* job = nullptr;
   bool accepted_due = false, terminal_due = false, status_due = false, duplicate = false;
+  std::size_t envelope = 0;              ///< bytes
   std::int64_t delay_ms = 0;             ///< of a submit
   TimePoint status_from = core::kNever;  ///< a fetch that waits: until then
   std::vector<std::string> refusals;     ///< codes it may be refused with

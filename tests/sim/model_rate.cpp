@@ -152,6 +152,20 @@ void ModelRate::take(std::uint64_t job, std::int64_t amount, int hold, const std
   empty_at_ = now + options_.period * kPeriodPercent / 100;
 }
 
+void ModelRate::take_as_probe(std::uint64_t job, std::int64_t amount, TimePoint now) {
+  advance(now);
+  if (amount <= 0) return;
+  const core::Int128 taken = static_cast<core::Int128>(amount) * options_.period.count();
+  low_ -= taken;
+  if (window_ == core::WindowKind::bucket) {
+    high_ -= taken;
+    return;
+  }
+  sent_.push_back({now, job, amount});
+  sum_ += amount;
+  empty_at_ = now + options_.period * kPeriodPercent / 100;
+}
+
 void ModelRate::correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now) {
   advance(now);
   // One call counts for no more than the limit, and a bucket owes no more than that.

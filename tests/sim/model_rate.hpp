@@ -48,6 +48,8 @@ class ModelRate {
   /// An attempt that is expected to use `amount` goes out, and must leave `hold` thousandths of the burst.
   /// Throws Violation when that breaks the limit.
   void take(std::uint64_t job, std::int64_t amount, int hold, const std::string& budget, TimePoint now);
+  /// An attempt goes out during a pause, to find out whether it holds: whatever there is.
+  void take_as_probe(std::uint64_t job, std::int64_t amount, TimePoint now);
   /// That attempt used `more` than was taken for it, or less, below 0. What is more than the limit is no
   /// upstream's truth.
   void correct(std::uint64_t job, TimePoint taken_at, std::int64_t more, TimePoint now);

@@ -47,7 +47,7 @@ class NeighbourWorld::Judge final : public Watcher {
   Judge(const Swarm& swarm, Duration wait_max)
       : swarm_(swarm), wait_max_(wait_max), bytes_at_start_(core_bytes()) {}
 
-  void client_says(const std::string&, const wire::ClientRequest& request, std::string_view, bool,
+  void client_says(const std::string&, const wire::ClientRequest& request, std::string_view, std::size_t,
                    core::TimePoint now) override {
     now_ = now;
     const auto* submit = std::get_if<wire::Submit>(&request);
@@ -112,7 +112,7 @@ class NeighbourWorld::Guest {
  public:
   Guest(Scheduler& scheduler, Host& host, int number)
       : scheduler_(scheduler), host_(host), name_("guest-" + std::to_string(number)), number_(number) {
-    link_ = host.connect(core::Peer::client, false,
+    link_ = host.connect(core::Peer::client, {},
                          [this](const std::string& header, const std::string& body) { heard(header, body); });
     scheduler_.after(kEvery * number / 3, [this] { submit(); });
   }
@@ -193,7 +193,7 @@ class NeighbourWorld::Hand {
     options.capacity = 64;
     options.services = {"chat"};
     session_ = std::make_unique<worker::Session>(std::move(options));
-    link_ = host.connect(core::Peer::worker, false,
+    link_ = host.connect(core::Peer::worker, {},
                          [this](const std::string& header, const std::string& body) { heard(header, body); });
     session_->connected(now());
     flush();
@@ -337,8 +337,7 @@ class NeighbourWorld::Noise {
   Noise(Scheduler& scheduler, Random& random, Host& host, const std::set<Nuisance>& nuisances)
       : scheduler_(scheduler), random_(random), host_(host), nuisances_(nuisances) {
     for (int i = 0; i < 20; ++i)
-      links_.push_back(
-          host.connect(core::Peer::client, false, [](const std::string&, const std::string&) {}));
+      links_.push_back(host.connect(core::Peer::client, {}, [](const std::string&, const std::string&) {}));
     act();
   }
   void stop() { stopped_ = true; }

@@ -7,6 +7,18 @@ namespace {
 constexpr std::size_t kRecentTasksMax = 60;
 /// Of one status; so many always fit into its answer.
 constexpr std::size_t kIdsMax = 20;
+/// The x- fields of a submit at most, and how much of a header its texts take: about all of it, or more than
+/// a worker can be told.
+constexpr std::uint64_t kExtrasMax = 40;
+constexpr std::int64_t kTextsMost = limits::header_bytes_max - 700;
+
+/// A text in msgpack.
+std::string packed(std::string_view text) {
+  const std::size_t size = text.size();
+  std::string bytes = {'\xda', static_cast<char>(size >> 8), static_cast<char>(size & 0xff)};
+  return bytes.append(text);
+}
+
 /// Longer than any timeout of a run: on a connection that stands the answer comes before.
 constexpr auto kAskAgainAfter = std::chrono::seconds(70);
 
@@ -14,13 +26,18 @@ constexpr auto kAskAgainAfter = std::chrono::seconds(70);
 
 SimClient::SimClient(Stage& stage, int number) : stage_(stage), is_req_(number % 3 == 2) {
   favourite_lane_ = stage.random.below(stage.swarm.options.lanes.size());
+  envelope_.resize(is_req_ ? 2 : 0);
+  if (is_req_ && stage.swarm.envelope_bytes_max > envelope_.size())
+    envelope_.resize(
+        stage.random.between(std::int64_t{2}, static_cast<std::int64_t>(stage.swarm.envelope_bytes_max)),
+        'e');
   connect();
   think();
 }
 
 void SimClient::connect() {
   link_ = stage_.host.connect(
-      core::Peer::client, is_req_,
+      core::Peer::client, envelope_,
       [this](const std::string& header, const std::string& body) { heard(header, body); });
 }
 
@@ -90,6 +107,10 @@ Task SimClient::new_task() {
   if (random.per_mille(static_cast<std::uint64_t>(swarm.nonsense))) task.lane = "nowhere";
   task.model = random.pick(swarm.models);
   task.client = random.pick(swarm.names);
+  if (swarm.client_names > 0 && random.percent(30))
+    task.client = "somebody-" + std::to_string(random.below(static_cast<std::uint64_t>(swarm.client_names)));
+  if (swarm.service_names > 0 && random.percent(10))
+    task.service = "nowhere-" + std::to_string(random.below(static_cast<std::uint64_t>(swarm.service_names)));
   task.body = "q" + serial + ".";
   if (swarm.states_costs) {
     const std::int64_t input = random.between(0, swarm.input_max);
@@ -111,6 +132,9 @@ Task SimClient::new_task() {
   // kept for equally long.
   if (swarm.forgetful && (!task.id.empty() || !task.reply.empty()) && random.percent(50))
     task.retain_ms = random.between(0, random.one_of({0, 20, 2000}));
+  if (swarm.retain_max.count() > 0 && (!task.id.empty() || !task.reply.empty()) && random.percent(30))
+    task.retain_ms = random.between(0, core::to_ms(swarm.retain_max));
+  if (random.per_mille(static_cast<std::uint64_t>(swarm.large_texts))) draw_texts(task);
   if (random.percent(10)) task.attempts_max = random.between(1, 5);
   if (swarm.durables > 0 && random.per_mille(static_cast<std::uint64_t>(swarm.durables)))
     task.durable = random.percent(50);
@@ -124,6 +148,26 @@ Task SimClient::new_task() {
     if (stage_.recent_tasks.size() > kRecentTasksMax) stage_.recent_tasks.pop_front();
   }
   return task;
+}
+
+/// As much as a header holds of one of them or of all, or a little.
+void SimClient::draw_texts(Task& task) {
+  Random& random = stage_.random;
+  std::int64_t left = random.one_of<std::int64_t>(
+      {random.between(0, 300), random.between(0, kTextsMost), kTextsMost - random.between(0, 900)});
+  const auto some = [&] {
+    const std::int64_t size = random.percent(50) ? left : random.between(0, left);
+    left -= size;
+    return packed(std::string(static_cast<std::size_t>(size), 't'));
+  };
+  if (random.percent(60)) task.meta = some();
+  if (random.percent(40)) task.trace = some();
+  if (!random.percent(60)) return;
+  task.extras_count = static_cast<std::uint32_t>(random.below(kExtrasMax) + 1);
+  for (std::uint32_t i = 0; i < task.extras_count; ++i) {
+    left = std::max<std::int64_t>(left - 12, 0);
+    task.extras += packed("x-" + std::to_string(i)) + some();
+  }
 }
 
 void SimClient::submit(const Task& task, bool remember) {
@@ -151,6 +195,9 @@ void SimClient::submit(const Task& task, bool remember) {
   message.cost = task.cost;
   message.durable = task.durable;
   message.stream = streams;
+  message.meta = {task.meta};
+  message.trace = {task.trace};
+  message.extras = {task.extras_count, task.extras};
   if (task.orphan) message.orphan = "cancel";
   message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);

@@ -37,6 +37,7 @@ class SimClient {
   void think();
   void act();
   Task new_task();
+  void draw_texts(Task& task);
   void submit(const Task& task, bool remember);
   void fetch(const Task& task);
   void fetch(const Task& task, std::int64_t from_seq);
@@ -54,6 +55,7 @@ class SimClient {
 
   Stage& stage_;
   bool is_req_;
+  std::string envelope_;            ///< of a REQ
   std::size_t favourite_lane_ = 0;  // of the moment: lanes are busy and idle by turns
   Link link_;
   Decoder decoder_;

@@ -62,7 +62,7 @@ void SimWorker::start_later() {
 void SimWorker::connect() {
   stage_.host.disconnect(link_);
   link_ = stage_.host.connect(
-      core::Peer::worker, false,
+      core::Peer::worker, {},
       [this](const std::string& header, const std::string& body) { heard(header, body); });
 }
 
@@ -324,6 +324,9 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
     if (random.percent(30)) failure.retry_after = milliseconds(random.between(0, 300));
   } else if (chosen(swarm.limited)) {
     if (random.percent(80)) failure.retry_after = milliseconds(random.between(0, 2000));
+    if (swarm.retry_after_max > Swarm::kRetryAfterMax && random.percent(50))
+      failure.retry_after =
+          std::chrono::ceil<milliseconds>(random.between(Swarm::kRetryAfterMax, swarm.retry_after_max));
     failure.usage = draw_usage(question);
     draw_refusal(question, failure);
     return worker::JobOutcome::failure(std::move(failure));

@@ -320,6 +320,29 @@ Swarm draw_swarm(Random& random) {
   return swarm;
 }
 
+void draw_rarities(Random& random, Swarm& swarm, bool follows) {
+  using std::chrono::hours;
+  if (random.percent(6)) swarm.large_texts = static_cast<int>(random.between(20, 500));
+  if (random.percent(6)) swarm.envelope_bytes_max = limits::envelope_bytes_max;
+  if (random.percent(8)) {
+    swarm.retain_max = random.one_of<Duration>({minutes(10), hours(1), hours(24), hours(24 * 7)});
+    const auto some = [&] { return milliseconds(random.between(1, core::to_ms(swarm.retain_max))); };
+    if (random.percent(50)) swarm.options.retain = some();
+    if (random.percent(50)) swarm.options.dead_retain = some();
+  }
+  if (random.percent(8)) {
+    swarm.retry_after_max = random.one_of<Duration>({minutes(3), minutes(20), hours(1), hours(7)});
+    swarm.limited = std::max(swarm.limited, static_cast<int>(random.between(1, 30)));
+    // A job that names a model waits apart: nobody follows that.
+    swarm.models = follows ? std::vector<std::string>{""} : std::vector<std::string>{"", "m1", "m2", "other"};
+  }
+  if (random.percent(3)) {
+    swarm.client_names = static_cast<int>(random.between(100, 5000));
+    // Those of which the broker forgets are new ones next time, with all that it knew of their upstreams.
+    swarm.service_names = static_cast<int>(random.between(1, follows ? 900 : 3000));
+  }
+}
+
 /// Pools of keys, of one account or of several, for some of the budgets.
 void draw_keys(Random& random, core::Options& options) {
   for (core::BudgetOptions& budget : options.budgets) {
@@ -449,7 +472,12 @@ std::string describe(const Swarm& swarm) {
          " stream_kept_bytes_max=" + std::to_string(options.stream_kept_bytes_max) + "\nupstream " +
          describe(swarm.upstream) + " free_jobs=" + std::to_string(swarm.free_jobs) +
          " limit_changes=" + (swarm.limit_changes ? "yes" : "no") +
-         " stand_still_max=" + ms(swarm.stand_still_max);
+         " stand_still_max=" + ms(swarm.stand_still_max) +
+         "\nlarge_texts=" + std::to_string(swarm.large_texts) +
+         " envelope_bytes_max=" + std::to_string(swarm.envelope_bytes_max) +
+         " retain_max=" + ms(swarm.retain_max) + " retry_after_max=" + ms(swarm.retry_after_max) +
+         " client_names=" + std::to_string(swarm.client_names) +
+         " service_names=" + std::to_string(swarm.service_names);
 }
 
 }  // namespace lanemq::sim

@@ -76,6 +76,16 @@ struct Swarm {
   bool limit_changes = false;  ///< the configuration is read again with limits and keys that come and go
   core::Duration stand_still_max{};  ///< of a broker that is stopped now and then; 0: none is
 
+  // What few seeds have, drawn apart from all else.
+  int large_texts = 0;  ///< per mille of jobs whose meta, trace and x- fields are as large as a header
+  std::size_t envelope_bytes_max = 2;               ///< in front of what comes from REQ sockets
+  core::Duration retain_max{};                      ///< some jobs are kept for so long; 0: none asks for that
+  core::Duration retry_after_max = kRetryAfterMax;  ///< that upstreams say
+  int client_names = 0, service_names = 0;          ///< besides those that there are; nobody serves these
+
+  /// What an upstream says that is longer is probed, and the model apart for which it is said.
+  static constexpr core::Duration kRetryAfterMax = std::chrono::minutes(1);
+
   // Which faults there are.
   bool crashes = false, stalls = false, reconnects = false, leaves = false, vanishing_clients = false;
   bool restarts = false;               ///< of the broker, which forgets everything
@@ -92,6 +102,8 @@ struct Swarm {
 };
 
 Swarm draw_swarm(Random& random);
+/// What few seeds have besides. `follows`: somebody knows what the broker decides, and has to be able to.
+void draw_rarities(Random& random, Swarm& swarm, bool follows);
 /// Gives budgets pools of keys.
 void draw_keys(Random& random, core::Options& options);
 /// Other limits and keys than these, which the configuration may say just as well; budgets stay those that

@@ -9,7 +9,6 @@ namespace lanemq::sim {
 namespace {
 
 /// What an upstream asks to be left alone for at most.
-constexpr Duration kRetryAfterMax = core::kPauseProbedAfter;
 
 using core::Duration;
 using core::TimePoint;
@@ -318,8 +317,7 @@ UpstreamVerdict UpstreamWorld::refuse(const Rule& rule, std::int64_t amount, Tim
                                     milliseconds((std::int64_t{1} << 53) - 1)});
       break;
   }
-  // What is longer is probed, and its model apart: that is the business of transcripts and of the neighbour.
-  if (verdict.retry_after) verdict.retry_after = std::min(*verdict.retry_after, kRetryAfterMax);
+  if (verdict.retry_after) verdict.retry_after = std::min(*verdict.retry_after, swarm_.retry_after_max);
   return verdict;
 }
 

@@ -19,8 +19,9 @@ class Watcher {
  public:
   virtual ~Watcher() = default;
 
+  /// `envelope`: its bytes; 0 where the client is no REQ.
   virtual void client_says(const std::string& /*address*/, const wire::ClientRequest&,
-                           std::string_view /*body*/, bool /*is_req*/, core::TimePoint) {}
+                           std::string_view /*body*/, std::size_t /*envelope*/, core::TimePoint) {}
   virtual void worker_says(const std::string& /*address*/, const wire::WorkerReport&,
                            std::string_view /*body*/, core::TimePoint) {}
   virtual void worker_disconnected(const std::string& /*address*/, core::WorkerDisconnected::Process,

@@ -89,8 +89,8 @@ void Witness::started(TimePoint now) {
 
 // ---- what clients and operators say -------------------------------------------------------------------
 
-void Witness::client_says(const std::string&, const wire::ClientRequest& request, std::string_view body, bool,
-                          TimePoint now) {
+void Witness::client_says(const std::string&, const wire::ClientRequest& request, std::string_view body,
+                          std::size_t, TimePoint now) {
   if (const auto* submit = std::get_if<wire::Submit>(&request)) return on(*submit, body, now);
   Asked asked;
   asked.at = now;
@@ -270,6 +270,8 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (code.empty() && !asked.submits && asked.at > made_way_.said_at &&
       job.result_at < made_way_.ended_at - kOfOneAge)
     violated(quoted(asked.id) + " is kept, though a younger result made way");
+  // It would wait for longer than it may, as its upstream said of it or of another.
+  if (code == "limited" && decided_at_ < paused_until_) may_end(job, decided_at_);
   if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))
     violated(quoted(asked.id) + " ended for no reason: " + std::string(code));
   const std::string answer = code.empty() ? "result " + std::string(body) : std::string(code);
@@ -370,7 +372,8 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
   if (job.offers >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, decided_at_);
-  take_from_budgets(offer, submitted->second, lease);
+  // A worker of one service is not told which it is.
+  take_from_budgets(offer, offer.service.empty() ? service_of_[address] : std::string(offer.service), lease);
 }
 
 /// Nobody of its client was promised to run before it was first submitted, and still waits.
@@ -435,6 +438,7 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
         workers_.contains(session->second))
       move_worker(session->second, address);
     workers_[address] = now;
+    if (!ready->services.empty()) service_of_[address] = ready->services.front();
   } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
     alive(address, now);
     const auto id = job_of_number_.find(chunk->job);
@@ -454,6 +458,9 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
     alive(address, now);
     may_end(failure->job, now);
     const bool sent = failure->error_class == "retry" || failure->error_class == "permanent";
+    if (failure->error_class == "limited")
+      paused_until_ =
+          std::max(paused_until_, now + std::chrono::milliseconds(failure->retry_after_ms.value_or(1000)));
     if (!sent || (failure->usage && failure->usage->requests))
       settled_.insert({failure->job, failure->attempt});
     if (workers_.contains(address) && last_[failure->job].attempt == failure->attempt &&

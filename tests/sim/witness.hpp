@@ -23,7 +23,7 @@ class Witness final : public Watcher {
 
   // What the broker hears, when it does.
   void client_says(const std::string& address, const wire::ClientRequest& request, std::string_view body,
-                   bool is_req, TimePoint now) override;
+                   std::size_t envelope, TimePoint now) override;
   void worker_says(const std::string& address, const wire::WorkerReport& report, std::string_view body,
                    TimePoint now) override;
   void worker_disconnected(const std::string& address, core::WorkerDisconnected::Process process,
@@ -137,6 +137,8 @@ class Witness final : public Watcher {
   std::map<std::string, Followed> jobs_;
   std::map<std::uint64_t, Asked> asked_;                // by ref
   std::map<std::string, std::string> service_of_body_;  // of all submits
+  std::map<std::string, std::string> service_of_;       // of workers, by address: their first
+  core::TimePoint paused_until_{};                      // what upstreams asked for last that is longest
   std::map<std::uint64_t, std::string> job_of_number_;
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;

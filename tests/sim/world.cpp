@@ -19,13 +19,24 @@ constexpr Duration kAnsweredFor = seconds(10);
 constexpr Duration kForgottenAfter = minutes(2);
 /// A run ends after so much virtual time even if little happens.
 constexpr Duration kRunMax = minutes(30);
+/// Nor does its end take more than so many events: what goes round and round would be a run that hangs.
+constexpr std::size_t kEndEventsMax = 1'000'000;
+
+/// What a seed has of rarities comes from a chance of their own: where it has none all is as without them.
+Crashes draw_rest(std::uint64_t seed, World::Kind kind, Random& random, Swarm& swarm) {
+  const bool crashing = kind == World::Kind::crashing;
+  const Crashes crashes = crashing ? draw_crashes(random, swarm) : Crashes{};
+  Random rare(~seed);
+  draw_rarities(rare, swarm, !crashing);
+  return crashes;
+}
 
 }  // namespace
 
 World::World(std::uint64_t seed, Kind kind, std::size_t events_max, Trace* trace)
     : random_(seed),
       swarm_(draw_swarm(random_)),
-      crashes_(kind == Kind::crashing ? draw_crashes(random_, swarm_) : Crashes{}),
+      crashes_(draw_rest(seed, kind, random_, swarm_)),
       events_max_(events_max),
       crashing_(kind == Kind::crashing ? new CrashingHost(swarm_, crashes_, scheduler_, random_, trace)
                                        : nullptr),
@@ -68,8 +79,10 @@ RunReport World::run() {
 }
 
 void World::run_until(core::TimePoint end) {
-  while (scheduler_.step(end)) {
-  }
+  while (scheduler_.step(end))
+    if (scheduler_.events() > events_max_ + kEndEventsMax)
+      violated("the run comes to no end: it goes on after " + std::to_string(scheduler_.events()) +
+               " events");
 }
 
 // ---- trouble ------------------------------------------------------------------------------------------
@@ -155,7 +168,7 @@ void World::finish_in_peace() {
   host_->auditor().check_all_answered();
   for (const auto& worker : workers_)
     worker->leave(true);
-  run_until(scheduler_.now() + kForgottenAfter);
+  run_until(scheduler_.now() + swarm_.retain_max + kForgottenAfter);
   host_->auditor().check_all_returned();
   host_->check_all_restored();
 }
@@ -178,7 +191,7 @@ void World::finish_on_disk() {
       violated("job " + std::to_string(number) + " is still in the store, without an end");
   for (const auto& worker : workers_)
     worker->leave(true);
-  run_until(scheduler_.now() + kForgottenAfter);
+  run_until(scheduler_.now() + swarm_.retain_max + kForgottenAfter);
   if (!rows.jobs().empty() || !rows.results().empty())
     violated("the store has " + std::to_string(rows.jobs().size()) + " jobs and " +
              std::to_string(rows.results().size()) + " results that should be forgotten");

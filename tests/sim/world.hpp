@@ -14,6 +14,8 @@ namespace lanemq::sim {
 /// What a client asked to be done, as it goes over the wire, again and again if need be.
 struct Task {
   std::string id, service, lane, model, client, body, reply;
+  std::string meta, trace, extras;  ///< msgpack
+  std::uint32_t extras_count = 0;
   std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
   std::optional<bool> durable;
