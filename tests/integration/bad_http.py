@@ -88,15 +88,23 @@ def send_noise(case, count, chance):
             raise AssertionError(f"the gateway ended at request {number}")
 
 
+def resident(case):
+    with open(f"/proc/{case.gateway.pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+
+
 def time_healthz(case, callers):
-    """Milliseconds for each of some /healthz while so many connections say nothing or half a header."""
-    idle = []
+    """Milliseconds for each of some /healthz while so many connections say nothing or half a header, and the bytes that
+    the gateway then has for each."""
+    idle, before = [], resident(case)
     try:
         for number in range(callers):
             connection = socket.create_connection(case.address(), timeout=60)
             if number % 2:
                 connection.sendall(b"POST /v1/messages HTTP/1.1\r\nx-slow: ")
             idle.append(connection)
+        case.when_metric("lanemq_gateway_connections", callers + 1)
+        each = (resident(case) - before) // max(callers, 1)
         asker = http.client.HTTPConnection(*case.address(), timeout=60)
         took = []
         for number in range(1000):
@@ -110,7 +118,7 @@ def time_healthz(case, callers):
             asker.getresponse().read()
             took.append((time.perf_counter() - started) * 1000)
         asker.close()
-        return sorted(took)
+        return sorted(took), each
     finally:
         for connection in idle:
             connection.close()
@@ -119,7 +127,8 @@ def time_healthz(case, callers):
 class Stage(gateway.GatewayCase):
     """A gateway with everything behind it, without a test of its own."""
 
-    flags = ("--header-timeout-ms", "60000")
+    # All of the idle ones come from one address.
+    flags = ("--header-timeout-ms", "60000", "--connections-per-address-max", "16384")
 
     def runTest(self):
         pass
@@ -146,10 +155,11 @@ def main():
         case.when_running(0)
         case.assertEqual(case.ask("POST", gateway.CHAT, gateway.chat()).status, 200)
         refused = int(case.metric("lanemq_gateway_http_bad_requests_total"))
-        took = time_healthz(case, options.callers)
+        took, each = time_healthz(case, options.callers)
         p50, p99 = took[len(took) // 2], took[len(took) * 99 // 100]
         print(f"requests={options.requests} seed={options.seed} refused_as_http={refused} callers={options.callers} "
-              f"healthz_p50_ms={p50:.2f} healthz_p99_ms={p99:.2f} healthz_max_ms={took[-1]:.2f}")
+              f"healthz_p50_ms={p50:.2f} healthz_p99_ms={p99:.2f} healthz_max_ms={took[-1]:.2f} "
+              f"resident_bytes_each={each} resident_mib={resident(case) >> 20}")
         case.assertLess(p99, options.healthz_ms)
     except AssertionError:
         print(case.gateway.stderr(), file=sys.stderr)
