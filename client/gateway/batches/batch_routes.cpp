@@ -11,6 +11,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/gateway/http/disk_faults.hpp"
+
 namespace lanemq::gateway {
 namespace {
 
@@ -213,8 +215,12 @@ void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
       Loop::Side::disk,
       [under_way, &settings = gateway_.settings.batches] {
         try {
+          const DiskFaults faults;
           const auto read = under_way->uploads.read(settings, under_way->request, under_way->upload);
           if (!read) under_way->reply = tl::unexpected(read.error());
+          if (faults.happened())
+            under_way->reply = tl::unexpected(ApiError{
+                .name = "internal", .message = "the gateway's disk does not give back what was uploaded"});
         } catch (const std::exception& error) {
           under_way->reply = tl::unexpected(error_of(error));
         }

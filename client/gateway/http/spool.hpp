@@ -28,8 +28,8 @@ class Spool : public std::enable_shared_from_this<Spool> {
   /// Counts what append() will bring. From any thread.
   BytePot::Over take_room(std::size_t bytes) { return room_.take(bytes); }
   void append(std::string_view bytes) noexcept;
-  /// Everything, as if it were in memory: the system reads from the disk what is looked at. It keeps the
-  /// spool.
+  /// Everything, as if it were in memory: the system reads from the disk what is looked at, under the eyes of
+  /// DiskFaults. It keeps the spool.
   Blob look() noexcept;
   /// Why the disk refused; empty: it did not.
   const std::string& problem() const { return problem_; }

@@ -2,6 +2,7 @@
 // The server by itself, over real sockets: what is thrown, and what a head alone decides.
 #include "client/gateway/http/server.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -17,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/gateway/http/disk_faults.hpp"
 #include "client/gateway/http/spool.hpp"
 
 namespace lanemq::gateway {
@@ -378,6 +380,38 @@ TEST_F(Server, has_a_large_upload_on_the_disk_and_not_in_memory) {
   EXPECT_NE(answers.find(body), std::string::npos);
   EXPECT_TRUE(answers.ends_with("connection: close\r\n\r\n"));
   when([](const ServerCounters& now) { return now.upload_bytes == 0 && now.body_bytes == 0; });
+}
+
+/// Cuts off the file without a name that this process has last opened in that folder.
+void cut_off_nameless_file(const std::string& folder) {
+  for (int fd = 1'023; fd > 2; --fd) {
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    std::string target(4096, '\0');
+    const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+    target.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    if (!target.starts_with(folder) || !target.ends_with(" (deleted)")) continue;
+    ASSERT_EQ(::ftruncate(fd, 4'096), 0);
+    return;
+  }
+  FAIL() << "no file without a name in " << folder;
+}
+
+TEST(Spool, is_zeros_where_the_disk_gives_nothing_back) {
+  const auto pot = std::make_shared<BytePot>(100'000'000);
+  const auto spool = std::make_shared<Spool>(testing::TempDir(), BytePot::Hold(pot, {}));
+  spool->append(std::string(3'000'000, 'x'));
+  const Blob body = spool->look();
+  {
+    const DiskFaults faults;
+    EXPECT_EQ(std::count(body.bytes().begin(), body.bytes().end(), 'x'), 3'000'000);
+    EXPECT_FALSE(faults.happened());
+  }
+  cut_off_nameless_file(testing::TempDir());
+  for (int again = 0; again < 2; ++again) {
+    const DiskFaults faults;
+    EXPECT_EQ(std::count(body.bytes().begin(), body.bytes().end(), 'x'), 4'096);
+    EXPECT_EQ(faults.happened(), again == 0) << "once for each page";
+  }
 }
 
 TEST_F(Server, says_that_the_disk_refuses_an_upload) {
