@@ -63,9 +63,11 @@ const Estimates::Series* Estimates::find(std::string_view model, std::string_vie
   return place == series_.end() ? nullptr : &place->second;
 }
 
-/// Forgets one for another; false where those that are there are worth more.
+/// Forgets one for another; false where those that are there are worth more. Of clients one in
+/// kNewcomersTried gets in: where more of them call than there is room for, those that call often stay for
+/// long enough to be learned.
 bool Estimates::make_way(bool for_client) {
-  if (clients_.empty() && for_client) return false;
+  if (for_client && (clients_.empty() || ++newcomers_ % kNewcomersTried != 0)) return false;
   List& list = clients_.empty() ? models_ : clients_;
   const Series& oldest = *list.pop_front();
   series_.erase(*oldest.name);
@@ -81,9 +83,8 @@ Estimates::Series* Estimates::series(std::string_view model, std::string_view cl
     list_of(series).push_back(series);
     return &series;
   }
-  const std::string name = key_;
   if (series_.size() >= kSeriesMax && !make_way(!client.empty())) return nullptr;
-  const auto place = series_.try_emplace(name).first;
+  const auto place = series_.try_emplace(key_).first;
   Series& series = place->second;
   series.of_client = !client.empty();
   series.name = &place->first;

@@ -39,6 +39,8 @@ class Estimates {
   /// Models and clients of models about which something is kept. Beyond it the client makes way of whom
   /// nothing was learned for longest, and a model only where there are models alone.
   static constexpr std::size_t kSeriesMax = 4096;
+  /// One in so many clients for whom there is no room gets it.
+  static constexpr unsigned kNewcomersTried = 8;
 
   /// `media_tokens`: for each image, sound or file in a body; `output_default`: of a model nobody has seen.
   Estimates(std::int64_t media_tokens, std::int64_t output_default)
@@ -91,6 +93,7 @@ class Estimates {
 
   std::int64_t media_tokens_, output_default_;
   absl::node_hash_map<std::string, Series, StringHash, StringEqual> series_;
+  unsigned newcomers_ = 0;   // clients for whom there was no room
   List models_, clients_;    // by when something was learned of them, the latest last
   mutable std::string key_;  // the last one, for its memory
 };

@@ -221,6 +221,23 @@ TEST(Estimates, who_was_last_heard_of_makes_way_and_models_stay) {
   EXPECT_LT(expected("old", "user-" + std::to_string(Estimates::kSeriesMax - 1)), 100);
 }
 
+TEST(Estimates, clients_that_call_once_do_not_drive_out_those_that_call_often) {
+  Estimates estimates(1600, 512);
+  std::size_t strangers = 0;
+  const auto stranger = [&] {
+    estimates.learn("m", "once-" + std::to_string(strangers++), 10, usage(20, 5));
+  };
+  while (estimates.size() < Estimates::kSeriesMax)
+    stranger();
+  // Each calls again when twice as many strangers have called as there is room for.
+  for (int round = 0; round < 20; ++round) {
+    estimates.learn("m", "often", 10, usage(20, 3000));
+    for (std::size_t i = 0; i < 2 * Estimates::kSeriesMax; ++i)
+      stranger();
+  }
+  EXPECT_GE(estimates.estimate("m", "often", chat(R"("x")"), std::nullopt).amounts.output_tokens, 3000);
+}
+
 TEST(Estimates, a_call_that_took_no_tokens_says_nothing_of_answers) {
   Estimates estimates(1600, 512);
   for (int i = 0; i < 100; ++i)
