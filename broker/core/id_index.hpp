@@ -11,8 +11,8 @@ namespace lanemq::core {
 
 /// Which place stands for an id: of each, 40 bits of its hash beside the number of its place, in 8 bytes.
 ///
-/// Grows one part of 256 at a time, by a quarter, from what it holds itself: no record is looked at, and no
-/// turn moves more than a 256th of the table, however many ids there are.
+/// Grows one part of 32 at a time, by a quarter, from what it holds itself: no record is looked at, and no
+/// turn moves more than a 32nd of the table, however many ids there are.
 class IdIndex {
  public:
   using Place = std::uint32_t;
@@ -61,7 +61,7 @@ class IdIndex {
   std::size_t size() const { return size_; }
 
  private:
-  static constexpr int kPartAt = 56, kTagAt = 16, kTagBits = 40;
+  static constexpr int kPartAt = 59, kTagAt = 19, kTagBits = 40;
   static constexpr std::uint64_t kFill = 4, kFillOf = 5;
 
   struct Part {
@@ -111,7 +111,7 @@ class IdIndex {
     return static_cast<Place>(slot & ((std::uint64_t{1} << kPlaceBits) - 1));
   }
 
-  std::array<Part, 256> parts_;
+  std::array<Part, 32> parts_;
   std::size_t size_ = 0;
 };
 

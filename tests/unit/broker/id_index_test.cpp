@@ -13,7 +13,7 @@ namespace {
 
 /// Hashes of which many share a part and a home, and some differ in nothing else.
 std::uint64_t hash_of(std::uint8_t byte) {
-  return std::uint64_t{byte & 3u} << 56 | std::uint64_t{(byte >> 2) & 7u} << 40 | std::uint64_t{byte} << 16;
+  return std::uint64_t{byte & 3u} << 59 | std::uint64_t{(byte >> 2) & 7u} << 43 | std::uint64_t{byte} << 19;
 }
 
 TEST(IdIndex, finds_what_was_inserted_and_nothing_else) {
