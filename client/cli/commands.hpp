@@ -42,6 +42,7 @@ struct SubmitOptions {
   std::optional<std::int64_t> delay_ms, retain_ms;
   bool leave = false;   ///< do not wait for the answer
   bool stream = false;  ///< piece by piece
+  bool json = false;    ///< the answer with what is known of its job; not piece by piece
   std::string meta{};   ///< JSON
 };
 
@@ -53,6 +54,7 @@ struct RunOptions {
   std::size_t window = 64;
   int retries = 0;
   bool quiet = false;
+  bool json = false;  ///< how it ended
 };
 
 struct StatsOptions {
@@ -62,6 +64,7 @@ struct StatsOptions {
 
 struct PingOptions {
   int count = 1;
+  bool json = false;
 };
 
 struct BenchOptions {
@@ -74,7 +77,7 @@ struct JobQuery {
   std::string id;
   std::int64_t wait_ms = 0;                ///< of fetch
   std::optional<std::int64_t> from_seq{};  ///< of fetch: piece by piece from there on
-  bool json = false;                       ///< not of fetch
+  bool json = false;
 };
 
 struct LimitsOptions {

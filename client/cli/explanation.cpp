@@ -9,6 +9,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/terminal.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -168,6 +169,13 @@ std::string line_of(const Document& document) {
   return document.dump(-1, ' ', false, Document::error_handler_t::replace) + "\n";
 }
 
+/// With what may be large at its end, byte for byte where it is JSON.
+std::string with_bytes(const Document& document, std::string_view key, const Blob& bytes) {
+  std::string text = line_of(document);
+  text.resize(text.size() - 2);
+  return text + ",\"" + std::string(key) + "\":" + as_json_value(bytes.bytes()) + "}\n";
+}
+
 }  // namespace
 
 Explanation explain_status(const JobStatus& status) {
@@ -179,6 +187,40 @@ Explanation explain_status(const JobStatus& status) {
 
 std::string status_json(const JobStatus& status) {
   return line_of(document_of(status));
+}
+
+std::string answer_json(const JobDone& done) {
+  Document document{{"id", done.id}, {"state", "succeeded"}};
+  if (!done.lane.empty()) document["lane"] = done.lane;
+  document["attempts"] = done.attempts;
+  document["queued_ms"] = done.queued.count();
+  document["ran_ms"] = done.ran.count();
+  if (done.usage)
+    document["usage"] = {{"input_tokens", done.usage->input_tokens.value_or(0)},
+                         {"output_tokens", done.usage->output_tokens.value_or(0)}};
+  return with_bytes(document, "result", done.body);
+}
+
+std::string accepted_json(const JobAccepted& accepted) {
+  return line_of({{"id", accepted.id},
+                  {"lane", accepted.lane},
+                  {"position", accepted.position},
+                  {"durable", accepted.durable},
+                  {"duplicate", accepted.duplicate}});
+}
+
+std::string error_json(const ClientError& error) {
+  Document document;
+  if (!error.id.empty()) document["id"] = error.id;
+  document["code"] = error.code;
+  document["message"] = error.message;
+  if (error.attempts > 0) document["attempts"] = error.attempts;
+  if (error.retry_after) document["retry_after_ms"] = error.retry_after->count();
+  if (!error.limiter.empty()) document["limiter"] = error.limiter;
+  if (error.upstream_status) document["upstream_status"] = *error.upstream_status;
+  std::string text = error.body.empty() ? line_of(document) : with_bytes(document, "body", error.body);
+  text.pop_back();
+  return "{\"error\":" + text + "}\n";
 }
 
 std::string explanation_json(const JobStatus& status) {

@@ -18,7 +18,13 @@ Explanation explain_status(const JobStatus& status);
 /// A job's status as JSON, in one line, by the names of the protocol; what it does not say is left out.
 std::string status_json(const JobStatus& status);
 
-/// The same with `what` and `help`.
+/// The same of what became of a job: its answer as `result`, JSON where it is that, else as a text; that it
+/// was taken; why there is no answer.
+std::string answer_json(const JobDone& done);
+std::string accepted_json(const JobAccepted& accepted);
+std::string error_json(const ClientError& error);
+
+/// A job's status with `what` and `help`.
 std::string explanation_json(const JobStatus& status);
 
 }  // namespace lanemq::cli

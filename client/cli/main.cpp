@@ -65,8 +65,12 @@ void add_submit(CLI::App& app, Chosen& chosen) {
       ->type_name("ID");
   command.add_flag("--no-wait", chosen.submit.leave,
                    "Leave the job with the broker and print its id, for status, fetch and cancel");
-  command.add_flag("--stream", chosen.submit.stream,
-                   "Print the answer piece by piece as it is made; with --no-wait: for fetch --from-seq");
+  CLI::Option* const json = command.add_flag(
+      "--json", chosen.submit.json, "The answer as JSON, in one line, with what is known of its job");
+  command
+      .add_flag("--stream", chosen.submit.stream,
+                "Print the answer piece by piece as it is made; with --no-wait: for fetch --from-seq")
+      ->excludes(json);
   command
       .add_option("--meta", chosen.submit.meta,
                   "What the worker's handler is told beside the body, as JSON; docs/handlers.md lists it")
@@ -143,6 +147,7 @@ void add_run(CLI::App& app, Chosen& chosen) {
       ->check(CLI::Range(0, 1'000))
       ->type_name("N");
   command.add_flag("--quiet", options.quiet, "Say nothing unless something failed");
+  command.add_flag("--json", options.json, "How it ended as JSON, in one line on the standard output");
   command.callback([&chosen] { chosen.command = [&chosen] { return run(chosen.common, chosen.run); }; });
 }
 
@@ -169,6 +174,7 @@ void add_ping(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->type_name("N");
+  command.add_flag("--json", chosen.ping.json, "Each answer as JSON, in a line");
   command.callback([&chosen] {
     chosen.asks_either_socket = true;
     chosen.command = [&chosen] { return ping(chosen.common, chosen.ping); };
@@ -205,8 +211,9 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
       chosen.asks_either_socket = function != fetch;
       chosen.command = [&chosen, function] { return function(chosen.common, chosen.query); };
     });
-    if (function != fetch)
-      command->add_flag("--json", chosen.query.json, "The job's status as JSON, in one line");
+    command->add_flag("--json", chosen.query.json,
+                      function == fetch ? "The answer as JSON, in one line, with what is known of its job"
+                                        : "The job's status as JSON, in one line");
     return command;
   };
   add("status", "Say where a job is", status);
@@ -221,6 +228,7 @@ void add_job_queries(CLI::App& app, Chosen& chosen) {
                   "Print a streamed answer piece by piece as it is made, from this piece on")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->excludes(wait)
+      ->excludes("--json")
       ->type_name("N");
 }
 

@@ -7,6 +7,7 @@
 #include "client/cli/broker_link.hpp"
 #include "client/cli/commands.hpp"
 #include "client/cli/terminal.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -33,9 +34,12 @@ int ping(const Common& common, const PingOptions& options) {
       say_error(pong.error());
       return kExitFailed;
     }
-    char line[64];
-    std::snprintf(line, sizeof line, "%.3f ms\n", static_cast<double>(pong->round_trip.count()) / 1e6);
-    if (!put("pong from " + common.broker + " version=" + printable(pong->version) + " time=" + line))
+    char ms[32];
+    std::snprintf(ms, sizeof ms, "%.3f", static_cast<double>(pong->round_trip.count()) / 1e6);
+    if (!put(options.json ? "{\"broker\":" + json_text(common.broker) + ",\"version\":" +
+                                json_text(pong->version) + ",\"round_trip_ms\":" + ms + "}\n"
+                          : "pong from " + common.broker + " version=" + printable(pong->version) +
+                                " time=" + ms + " ms\n"))
       return kExitFailed;
   }
   return interrupted() == 0 ? kExitDone : kExitSignal + interrupted();

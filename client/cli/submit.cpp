@@ -58,6 +58,10 @@ int put_body(std::string_view body) {
   return kExitDone;
 }
 
+int put_done(const JobDone& done, bool json) {
+  return json ? put_body(answer_json(done)) : put_body(done.body.bytes());
+}
+
 std::string status_text(const JobStatus& status) {
   std::string text = status.id + " " + status.state;
   if (!status.lane.empty()) text += " lane=" + status.lane;
@@ -144,17 +148,21 @@ class Printing {
   bool ends_line_ = true;
 };
 
+/// Why there is no answer, for a person and, where that was asked for, for a program.
+int put_error(const ClientError& error, bool json) {
+  say_error(error);
+  if (json) put_body(error_json(error));
+  return kExitFailed;
+}
+
 /// Says the id by which the answer can be fetched.
-int leave(const Common& common, Client& client, JobRequest request, std::string body) {
+int leave(const Common& common, Client& client, JobRequest request, std::string body, bool json) {
   std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
   const auto accepted = wait_for(pending, client, common);
   if (!accepted) return kExitUnreachable;
-  if (!*accepted) {
-    say_error(accepted->error());
-    return kExitFailed;
-  }
+  if (!*accepted) return put_error(accepted->error(), json);
   if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
-  return put((*accepted)->id + "\n") ? kExitDone : kExitFailed;
+  return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
 }
 
 }  // namespace
@@ -175,7 +183,7 @@ int submit(const Common& common, const SubmitOptions& options) {
     }
   }
   request.stream = options.stream;
-  if (options.leave) return leave(common, client, std::move(request), std::move(*body));
+  if (options.leave) return leave(common, client, std::move(request), std::move(*body), options.json);
   if (options.stream) {
     client.stream(std::move(request), Blob::borrow(*body), printing.reader());
     return printing.print_all(client, common);
@@ -183,9 +191,8 @@ int submit(const Common& common, const SubmitOptions& options) {
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer = wait_for(pending, client, common);
   if (!answer) return kExitUnreachable;
-  if (*answer) return put_body((*answer)->body.bytes());
-  say_error(answer->error());
-  return kExitFailed;
+  if (!*answer) return put_error(answer->error(), options.json);
+  return put_done(**answer, options.json);
 }
 
 int status(const Common& common, const JobQuery& query) {
@@ -208,12 +215,10 @@ int fetch(const Common& common, const JobQuery& query) {
   std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
   const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
   if (!answer) return kExitUnreachable;
-  if (!*answer) {
-    say_error(answer->error());
-    return kExitFailed;
-  }
-  if (const auto* done = std::get_if<JobDone>(&**answer)) return put_body(done->body.bytes());
+  if (!*answer) return put_error(answer->error(), query.json);
+  if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);
+  if (query.json) put(status_json(running));
   say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait-ms");
   return kExitFailed;
 }

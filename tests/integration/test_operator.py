@@ -235,6 +235,38 @@ class Status(harness.Case):
         self.assertEqual(self.facts("cancel", "ghost"), (1, {"id": "ghost", "state": "unknown", "attempts": 0}))
 
 
+class Json(harness.Case):
+    """One line for a program, whatever happened."""
+
+    def setUp(self):
+        super().setUp()
+        worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers,
+                                                 "--service", "echo=echo"))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+
+    def asked(self, *arguments, code=0, **options):
+        run = lanemq("--broker", self.room.broker.clients, *arguments, **options)
+        self.assertEqual((run.returncode, run.stdout.count("\n")), (code, 1), run.stdout + run.stderr)
+        return json.loads(run.stdout)
+
+    def test_what_becomes_of_a_job(self):
+        self.assertGreater(self.asked("ping", "--json")["round_trip_ms"], 0)
+        submitted = self.asked("submit", "--json", "--service", "echo", "--id", "a", '{"x": 1}')
+        self.assertEqual((submitted["id"], submitted["state"], submitted["result"]), ("a", "succeeded", {"x": 1}))
+        self.assertEqual(self.asked("fetch", "--json", "a"), submitted)
+        self.assertEqual(self.asked("submit", "--json", "--no-wait", "--service", "echo", "--id", "b")["id"], "b")
+        self.assertEqual(self.asked("fetch", "--json", "none", code=1)["error"]["code"], "not_found")
+
+    def test_how_a_run_of_the_standard_input_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.jsonl")
+            for before in (0, 2):
+                ended = self.asked("run", "-", "--json", "--quiet", "--service", "echo", "--out", out, input='{"a": 1}\n{"a": 2}\n')
+                self.assertEqual(ended, {"total": 2, "answered": 2, "before": before, "failed": 0, "out": out})
+            with open(out) as lines:
+                self.assertEqual(sorted(json.loads(line)["line"] for line in lines), [1, 2])
+
+
 class ManyLimits(harness.Case):
     arguments = [word for i in range(100) for word in (
         "--set", f"budget.number-{i}.requests_per_minute={i + 1}", "--set", f"budget.number-{i}.keys=a,b,c")]

@@ -17,6 +17,7 @@
 #include "client/cli/run/retry.hpp"
 #include "client/cli/run/run_key.hpp"
 #include "client/cli/terminal.hpp"
+#include "json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -274,6 +275,10 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
+  if (options.json)
+    put("{\"total\":" + std::to_string(counts.total) + ",\"answered\":" +
+        std::to_string(counts.before + counts.done) + ",\"before\":" + std::to_string(counts.before) +
+        ",\"failed\":" + std::to_string(counts.failed) + ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
@@ -298,6 +303,8 @@ void say_progressed(const std::string& path, const Progressed& progressed) {
 
 int run_checked(const Common& common, const RunOptions& options) {
   const std::string path = output_path(options);
+  if (options.json && path == "-")
+    throw RunError("--json and the answers would both be on the standard output; give --out FILE");
   const InputFile input(options.file, options.format);
   OutputFile output(path, input);
   if (!output.can_resume() && options.order == OutputOrder::input)

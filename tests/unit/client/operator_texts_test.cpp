@@ -129,6 +129,42 @@ TEST(StatusJson, says_what_the_status_says_by_the_names_of_the_protocol) {
             "{\"id\":\"\uFFFD\",\"state\":\"failed\",\"attempts\":2,\"error\":{\"code\":\"x\"}}\n");
 }
 
+TEST(AnswerJson, has_the_answer_byte_for_byte_where_it_is_json) {
+  JobDone done{.id = "j1",
+               .lane = "low",
+               .attempts = 2,
+               .queued = milliseconds(7),
+               .ran = milliseconds(9),
+               .body = Blob::copy("{\"a\": 1.0}")};
+  EXPECT_EQ(
+      answer_json(done),
+      R"({"id":"j1","state":"succeeded","lane":"low","attempts":2,"queued_ms":7,"ran_ms":9,"result":{"a": 1.0}})"
+      "\n");
+  done.usage = wire::Usage{.input_tokens = 3};
+  done.body = Blob::copy("no \"JSON\"\x1b[2J");
+  EXPECT_THAT(answer_json(done),
+              testing::HasSubstr(R"("usage":{"input_tokens":3,"output_tokens":0},"result":"no \"JSON\")"));
+  EXPECT_THAT(answer_json(done), testing::Not(testing::HasSubstr("\x1b")));
+}
+
+TEST(ErrorJson, says_why_there_is_no_answer) {
+  EXPECT_EQ(error_json({.code = "lane_full", .message = "full"}),
+            R"({"error":{"code":"lane_full","message":"full"}})"
+            "\n");
+  EXPECT_EQ(
+      error_json({.code = "upstream_rejected",
+                  .message = "m",
+                  .id = "j1",
+                  .retry_after = milliseconds(5),
+                  .attempts = 1,
+                  .limiter = "api",
+                  .upstream_status = 400,
+                  .body = Blob::copy("{}")}),
+      R"({"error":{"id":"j1","code":"upstream_rejected","message":"m","attempts":1,"retry_after_ms":5,"limiter":"api",)"
+      R"("upstream_status":400,"body":{}}})"
+      "\n");
+}
+
 constexpr const char* kDocument =
     R"({"lanes":{},"budgets":{
         "api":{"requests_per_minute":{"level":7,"capacity":50,"limit":1600},
