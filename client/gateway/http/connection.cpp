@@ -18,8 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read of what a caller sends ahead
-/// What a refused sender may still send until it has read why.
-constexpr std::size_t kDiscardBytesMax = std::size_t{8} * 1024 * 1024;
+/// What a refused sender may still send until it has read why: some read nothing before they have sent all,
+/// and what a body may have elsewhere is no hostility.
+constexpr std::size_t kDiscardBytesMax = std::size_t{32} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr std::size_t kBytesPerWrite = std::size_t{256} * 1024;  ///< the system copies while others wait

@@ -310,6 +310,14 @@ TEST_F(Server, decides_by_the_head_who_may_send_a_body) {
   EXPECT_EQ(counters().body_bytes, 0u);
 }
 
+TEST_F(Server, lets_who_is_refused_send_all_of_it_and_read_why) {
+  Caller caller(server_->port());
+  caller.send("POST /refused HTTP/1.1\r\nHost: g\r\nContent-Length: 30000000\r\n\r\n" +
+              std::string(30'000'000, 'x'));
+  EXPECT_TRUE(caller.read_all().starts_with("HTTP/1.1 403"));
+  EXPECT_EQ(counters().body_bytes, 0u);
+}
+
 TEST_F(Server, keeps_nothing_for_what_is_only_announced) {
   Caller announces(server_->port());
   announces.send("POST /ok HTTP/1.1\r\nHost: g\r\nContent-Length: 900000\r\nExpect: 100-continue\r\n\r\n");
