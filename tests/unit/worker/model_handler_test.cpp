@@ -73,12 +73,13 @@ class ModelHandlerTest : public testing::Test {
     bool stream = true;
     std::string meta = {};  ///< msgpack
   };
+  std::vector<std::string> secrets_;  ///< of the calls
   static constexpr wire::Lease kLease{7, 2};
 
   std::shared_ptr<ModelHandler> handler(const ModelApi& api, const std::string& url,
                                         std::vector<std::string> headers = {}) {
     auto credentials = std::make_shared<CredentialBox>(
-        HttpCredentials{.keyless = std::make_shared<const HttpHeaders>(headers)});
+        HttpCredentials{.keyless = std::make_shared<const HttpHeaders>(headers, secrets_)});
     return std::make_shared<ModelHandler>(client_, api, HttpTarget{.url = url}, credentials, times_);
   }
 
@@ -212,6 +213,26 @@ TEST_F(ModelHandlerTest, a_stream_goes_back_in_pieces_and_the_usage_stays_here) 
   EXPECT_EQ(report.usage->output_tokens, 4);
   EXPECT_EQ(report.usage->reasoning_tokens, 1);
   EXPECT_EQ(sent_body(), R"({"stream_options":{"include_usage":true},"model":"m","stream":true})");
+}
+
+TEST_F(ModelHandlerTest, an_answer_that_repeats_the_secret_does_not_give_it_away) {
+  secrets_ = {"sk-12345678"};
+  ask(kOpenaiApi,
+      [&](const ScriptedUpstream::Connection& caller) {
+        caller.answer("200 OK\r\nContent-Type: application/json", R"({"you":"Bearer sk-12345678","n":1.0})");
+      },
+      {.body = R"({"model":"m"})", .stream = false});
+  EXPECT_TRUE(outcome_->succeeded());
+  EXPECT_EQ(outcome_->body.bytes(), R"({"you":"Bearer [secret]","n":1.0})");
+}
+
+TEST_F(ModelHandlerTest, nor_does_an_event) {
+  secrets_ = {"\"content\":\"Hello"};
+  ask_events(kOpenaiApi, join({kRole, kHello, kWorld, kStop, kDoneEvent}));
+  std::string told(kHello);
+  EXPECT_TRUE(outcome_->succeeded());
+  EXPECT_EQ(streamed(), join({kRole, told.replace(told.find("\"content\":\"Hello"), 16, "[secret]"), kWorld,
+                              kStop, kDoneEvent}));
 }
 
 TEST_F(ModelHandlerTest, a_caller_that_asked_for_the_usage_gets_it) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -102,6 +103,12 @@ bool HttpHeaders::has(std::string_view name) const {
   for (const curl_slist* line = list_.get(); line; line = line->next)
     if (is_header(line->data, name)) return true;
   return false;
+}
+
+bool HttpHeaders::betrayed_by(std::string_view text) const {
+  return std::any_of(secrets_.begin(), secrets_.end(), [&](const std::string& secret) {
+    return ::memmem(text.data(), text.size(), secret.data(), secret.size()) != nullptr;
+  });
 }
 
 std::string HttpHeaders::redacted(std::string text) const {

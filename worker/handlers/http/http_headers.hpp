@@ -27,6 +27,8 @@ class HttpHeaders {
   curl_slist* list() const { return list_.get(); }
   /// Whether there is a header of this name, which is in lower case.
   bool has(std::string_view name) const;
+  /// Whether a text says a secret as it is: so quickly told that answers are looked through, too.
+  bool betrayed_by(std::string_view text) const;
   /// The text with `[secret]` for each secret in it, behind JSON's escapes too: some upstreams repeat the key
   /// that they refuse.
   std::string redacted(std::string text) const;

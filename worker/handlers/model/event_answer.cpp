@@ -74,7 +74,11 @@ AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
       is_complete_ = true;
       break;
   }
-  events_.append(event.raw);
+  const HttpHeaders* const headers = options_.headers.get();
+  if (headers != nullptr && headers->betrayed_by(event.raw))
+    events_.append(headers->redacted(std::string(event.raw)));
+  else
+    events_.append(event.raw);
   if (events_.size() > kOpeningBytesMax) has_content_ = true;
   if (options_.in_pieces || events_.size() <= options_.answer_bytes_max) return Step::part;
   return stop(transport_failure(

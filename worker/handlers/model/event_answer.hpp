@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "worker/handlers/http/answer_reader.hpp"
+#include "worker/handlers/http/http_headers.hpp"
 #include "worker/handlers/model/model_api.hpp"
 #include "worker/handlers/sse/sse_parser.hpp"
 
@@ -29,6 +31,8 @@ class EventAnswer final : public AnswerReader {
     bool in_pieces = true;             ///< else the events are collected and are the answer's body
     bool strips_usage = false;         ///< an event with nothing but the usage stays here
     std::size_t answer_bytes_max = 0;  ///< of a body that is collected
+    /// Of the call: what is secret in them is in no event that goes on. Null: nothing is.
+    std::shared_ptr<const HttpHeaders> headers{};
   };
   /// `api` must outlive it.
   EventAnswer(const ModelApi& api, Options options) : api_(api), options_(options) {}

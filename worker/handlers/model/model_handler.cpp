@@ -66,7 +66,8 @@ void ModelHandler::start(const JobCall& job, Completion done) {
     reader =
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
                                                                  .strips_usage = edited.usage_added,
-                                                                 .answer_bytes_max = job.answer_bytes_max});
+                                                                 .answer_bytes_max = job.answer_bytes_max,
+                                                                 .headers = headers});
   const bool free = takes_no_tokens(method, path);
   client().call({.target = target_,
                  .path = std::move(path),
