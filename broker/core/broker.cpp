@@ -161,12 +161,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
       return tick(*static_cast<Worker*>(timer.object()), now);
-    case TimerOwner::service: {
-      // Who may call now is found by dispatch().
-      auto& service = *static_cast<Service*>(timer.object());
-      service.breaker.advance(now);
-      return set_timer(service, now);
-    }
+    case TimerOwner::service:  // who may call now is found by dispatch()
+      return look_after(*static_cast<Service*>(timer.object()), now);
     case TimerOwner::connection:
       return leave_owned(*static_cast<Connection*>(timer.object()), now);
     case TimerOwner::reader:
@@ -210,6 +206,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
     job.accepted_at = due;
   }
   enqueue(job);
+  comes(job, now);
   set_timer(job);
   write_changed(job);
 }
@@ -271,10 +268,10 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
   away.body_awaited = false;
   take_back(away);
   // A job that ended before its call did may be why the call failed.
-  if (options_.breaker)
-    judge(job.stream().service(), job.ended() ? Verdict::unknown : verdict, away.called_in, now);
+  if (options_.breaker) judge(job, job.ended() ? Verdict::unknown : verdict, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
+  job.stream().service().callers.note(client.mark, now);
   const bool was_at_limit = client.at_limit();
   --client.running;
   if (was_at_limit) update_turns(client);
@@ -287,30 +284,6 @@ void Broker::erase(Job& job, std::size_t bytes) {
   workers_.release(job.stream().service());
   clients_.leave(*job.queue);
   jobs_.erase(job);
-}
-
-void Broker::judge(Service& service, Verdict verdict, CircuitBreaker::Period called_in, TimePoint now) {
-  CircuitBreaker& breaker = service.breaker;
-  breaker.advance(now);  // its time may be over since the last turn, and the timer is set anew below
-  const CircuitBreaker::State before = breaker.state();
-  breaker.ended(verdict, called_in, now, random_);
-  set_timer(service, now);
-  if (breaker.state() == before) return;
-  Notice notice{.kind = Notice::Kind::upstream_closed, .service = service.name};
-  if (!breaker.closed()) {
-    ++stats_.upstreams_opened;
-    notice.kind = Notice::Kind::upstream_opened;
-    notice.retry_ms = to_ms(breaker.admits_at(false) - now);
-  }
-  outbox_.notices.push_back(std::move(notice));
-}
-
-void Broker::set_timer(Service& service, TimePoint now) {
-  const TimePoint when = service.breaker.next_change();
-  if (when == kNever || when <= now)
-    timers_.clear(service.timer);
-  else
-    timers_.set(service.timer, when);
 }
 
 void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
@@ -337,6 +310,7 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
     job.state = JobState::queued;
   }
   enqueue(job);
+  if (job.state == JobState::queued) comes(job, now);
   set_timer(job);
   write_changed(job);
 }
@@ -617,7 +591,8 @@ bool Broker::upstream_admits(const StreamGroup& group) {
     return lower->lane().index() > lane &&
            workers_.find_place(lower->service(), lower->lane().index()) != nullptr &&
            lower->any_of([&](const Stream& stream) {
-             return !budgets_.obstacle(stream.budgets(), claim_of(*stream.head(), dispatched_at_),
+             return model_open_from(stream, dispatched_at_) <= dispatched_at_ &&
+                    !budgets_.obstacle(stream.budgets(), claim_of(*stream.head(), dispatched_at_),
                                        dispatched_at_);
            });
   });
@@ -681,7 +656,7 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   Job& head = *stream.head();
   if (budgets_.any_apart()) {
     if (!is_at_home(head)) {
-      go_home(head);
+      go_home(head, now);
       return {};
     }
     if (waits_for_model(stream, now)) return {};
@@ -754,7 +729,7 @@ bool Broker::is_at_home(const Job& job) {
 }
 
 /// Its model went apart, or its place has gone to another one, since the job was queued.
-void Broker::go_home(Job& job) {
+void Broker::go_home(Job& job, TimePoint now) {
   if (moves_left_ == 0) return;  // the rest is for the next turns
   --moves_left_;
   const BudgetSet set = budgets_.apart(job.stream().budgets(), job.text.get(JobText::model));
@@ -765,16 +740,28 @@ void Broker::go_home(Job& job) {
   job.queue = &clients_.join(left.client(), stream);
   clients_.leave(left);
   enqueue(job);
+  comes(job, now);
   turns_changed_ = true;
 }
 
-/// The stream's model is paused: its jobs wait apart from all others, and those whose time is over by then
-/// are not kept waiting for nothing.
+/// From when on jobs of the stream's model go: it is paused, or its calls fail and nobody tries it now.
+TimePoint Broker::model_open_from(const Stream& stream, TimePoint now) const {
+  const std::size_t model = budgets_.model_of(stream.budgets());
+  if (model == Budgets::kNoModel) return now;
+  const TimePoint paused_until = budgets_.model_pause(stream.budgets(), now).until;
+  if (paused_until > now) return paused_until;
+  const Service::FailedModel* const failed = stream.service().failed_model(model);
+  const bool top = is_top(stream.lane().index());
+  return failed == nullptr || failed->breaker.admits(top, now) ? now : failed->breaker.admits_at(top);
+}
+
+/// The stream's model is paused, or fails: its jobs wait apart from all others, and those whose time is over
+/// before a pause is are not kept waiting for nothing.
 bool Broker::waits_for_model(Stream& stream, TimePoint now) {
-  const Budgets::ModelPause pause = budgets_.model_pause(stream.budgets(), now);
-  if (pause.budget == nullptr) return false;
+  const TimePoint until = model_open_from(stream, now);
+  if (until <= now) return false;
   Job& head = *stream.head();
-  if (head.deadline <= pause.until) {
+  if (head.deadline <= budgets_.model_pause(stream.budgets(), now).until) {
     end_limited(head, now);
     return true;
   }
@@ -782,7 +769,7 @@ bool Broker::waits_for_model(Stream& stream, TimePoint now) {
   stalls_.assign(1, {.budget = line});
   const std::optional<std::size_t> short_of =
       options_.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
-  parking_.park(stream, parking_.rank_of(stream, rank_of(head, now)), stalls_, short_of, pause.until);
+  parking_.park(stream, parking_.rank_of(stream, rank_of(head, now)), stalls_, short_of, until);
   return true;
 }
 
@@ -819,7 +806,7 @@ bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
 /// The head as owed, where it can be had now.
 Broker::Granted Broker::ask_as_owed(const Stream& stream, TimePoint now) {
   const Job& head = *stream.head();
-  if (budgets_.any_apart() && !is_at_home(head)) return {};
+  if (budgets_.any_apart() && (!is_at_home(head) || model_open_from(stream, now) > now)) return {};
   Claim claim = owed_claim_of(head);
   claim.number = ++claims_;
   for (const std::size_t budget : budgets_.of(stream.budgets()))
@@ -938,8 +925,10 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   take_place(job, worker);
   Service& service = stream.service();
   away.called_in = service.breaker.called(now);
-  if (!service.breaker.closed()) {
-    trial_made_ = true;
+  if (!service.is_sound()) {
+    if (Service::FailedModel* const failed = service.failed_model(budgets_.model_of(stream.budgets())))
+      away.model_called_in = failed->breaker.called(now);
+    trial_made_ = trial_made_ || !service.breaker.closed();
     set_timer(service, now);
   }
 

@@ -307,6 +307,7 @@ class Broker {
   };
   void take_key(const Job& job, bool answered);
   Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
+  bool has_jobs_apart(std::size_t model) const;
   bool waits_apart(std::size_t model) const;
   void take_failure(Job& job, ErrorClass error_class, const Refused& refused, const FailureReported& event,
                     TimePoint now);
@@ -411,7 +412,20 @@ class Broker {
   void take_place(Job& job, Worker& worker);
   void leave_place(Job& job, Verdict verdict, TimePoint now);
   void erase(Job& job, std::size_t bytes);
-  void judge(Service& service, Verdict verdict, CircuitBreaker::Period called_in, TimePoint now);
+  static Caller caller_of(const Job& job);
+  void judge(const Job& job, Verdict verdict, TimePoint now);
+  void judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict, TimePoint now);
+  void note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,
+                    std::string_view model, TimePoint now);
+  bool others_wait(const Job& job, std::size_t model, TimePoint now) const;
+  Service::FailedModel* leave_model(const Job& job, std::string_view model, std::uint64_t client,
+                                    TimePoint now);
+  void comes(const Job& job, TimePoint now);
+  void try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now);
+  void bar(Client& client, Service& service, std::size_t model, TimePoint until);
+  void lift_bars(Service& service, TimePoint now);
+  void forget_failed(Service& service, TimePoint now);
+  void look_after(Service& service, TimePoint now);
   void set_timer(Service& service, TimePoint now);
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
@@ -444,7 +458,8 @@ class Broker {
   Job* dispatch_from(LaneIndex level, TimePoint now);
   Granted ask(Stream& stream, As as, TimePoint now);
   bool is_at_home(const Job& job);
-  void go_home(Job& job);
+  void go_home(Job& job, TimePoint now);
+  TimePoint model_open_from(const Stream& stream, TimePoint now) const;
   bool waits_for_model(Stream& stream, TimePoint now);
   void end_limited(Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }

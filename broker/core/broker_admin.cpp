@@ -221,6 +221,10 @@ void Broker::list_services(const AdminAsked& event) {
     row.integer("workers", signed_of(service.workers));
     row.integer("free_places", signed_of(service.free_places));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));
+    DocumentMap failed;
+    for (const Service::FailedModel& one : service.failed_models)
+      failed.text(budgets_.model_name(one.model), name_of(one.breaker.state()));
+    if (!service.failed_models.empty()) row.map("failed_models", failed);
     if (service.paused) row.flag("paused", true);
     return row;
   });

@@ -487,6 +487,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
     say_accepted(job.id(), lane, job.durable, stream.depth(), fields.delay_ms, from, fields.ref);
   }
   enqueue(job);
+  if (job.state == JobState::queued) comes(job, now);
   set_timer(job);
   if (job.streams && mode != ReplyMode::accepted && job.connection != nullptr)
     add_reader(job, {.from = event.from, .ref = fields.ref}, now);
@@ -975,6 +976,14 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
   if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
   Service& service = job.stream().service();
+  const std::size_t model = budgets_.model_of(job.stream().budgets());
+  if (Service::FailedModel* const failed = service.failed_model(model);
+      failed != nullptr && !failed->breaker.admits(is_top(job.lane), now)) {
+    const TimePoint until = waits_alone(job) ? failed->breaker.admits_at(is_top(job.lane)) : kNever;
+    return {"upstream " + service.name + " model=" + budgets_.model_name(model),
+            until == kNever ? std::nullopt : std::optional(until)};
+  }
+  if (job.queue->barred) return {"upstream " + service.name, {}};
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = waits_alone(job) ? service.breaker.admits_at(is_top(job.lane)) : kNever;
     return {"upstream " + service.name, until == kNever ? std::nullopt : std::optional(until)};

@@ -550,12 +550,20 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
 }
 
 /// Whether jobs wait in streams for the model at that place among those that are apart.
-bool Broker::waits_apart(std::size_t model) const {
+bool Broker::has_jobs_apart(std::size_t model) const {
   for (const auto& lane : lanes_)
     for (const auto& group : lane->groups())
       for (const auto& stream : group->streams())
         if (budgets_.model_of(stream->budgets()) == model && stream->depth() > 0) return true;
   return false;
+}
+
+/// Likewise, or the model fails somewhere: its place is not for another one.
+bool Broker::waits_apart(std::size_t model) const {
+  const auto& services = workers_.services();
+  return has_jobs_apart(model) || std::any_of(services.begin(), services.end(), [&](const auto& one) {
+           return one.second->failed_model(model) != nullptr;
+         });
 }
 
 void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refused,
@@ -592,7 +600,9 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refus
 void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.stream().service();
-  if (!service.retries.take()) {
+  const std::uint64_t client = job.queue->client().mark;
+  const bool alone = !service.callers.others_within(client, CircuitBreaker::kWindow, now);
+  if (!service.retries.take(client, alone)) {
     ++stats_.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +

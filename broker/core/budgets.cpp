@@ -498,7 +498,6 @@ bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now
   return all || model != kNoModel;
 }
 
-/// The model's place among those that are apart; kNoModel where there is none for it.
 std::size_t Budgets::go_apart(std::string_view name, std::string_view client, TimePoint now,
                               const std::function<bool(std::size_t)>& in_use) {
   if (const auto known = apart_by_name_.find(name); known != apart_by_name_.end()) return known->second;

@@ -141,10 +141,15 @@ class Budgets {
   /// Where its jobs wait: behind the budgets' lines there is one for each model that is apart.
   std::size_t line_of(std::size_t model) const { return budgets_.size() + model; }
   bool any_apart() const { return !apart_.empty(); }
+  /// The model's place among those that are apart; kNoModel where there is none for it. `client`: whose job
+  /// brings it about. `in_use`: whether a place may not go to another one, though nothing pauses its model.
+  std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,
+                       const std::function<bool(std::size_t)>& in_use);
   /// The set that jobs of the model have in the place of `set`, whichever model that is for.
   BudgetSet apart(BudgetSet set, std::string_view model);
   /// Whose place among the models that are apart a set is for; kNoModel: it is for the others.
   std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
+  const std::string& model_name(std::size_t model) const { return apart_[model].name; }
   /// What keeps all jobs of the set's model waiting, and until when; none where nothing does.
   struct ModelPause {
     const Budget* budget = nullptr;
@@ -347,8 +352,6 @@ class Budgets {
   bool is_short(const Part& part, const Limited& limited, TimePoint now) const;
   bool pause_part(const Part& part, const Limited& limited, TimePoint now,
                   const std::function<bool(std::size_t)>& in_use);
-  std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,
-                       const std::function<bool(std::size_t)>& in_use);
   void pause_model(std::size_t model, const ModelApart::Pause& pause);
   void restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us, TimePoint now);
   static bool is_saved(const Account& account, const Claim& claim) {

@@ -40,6 +40,9 @@ class ClientQueue {
   /// All its jobs, in no particular order.
   void append_to(std::vector<Job*>& all) const;
 
+  /// Whether its jobs leave it to those of other clients to try an upstream (Service::bars). Its stream is to
+  /// be told.
+  bool barred = false;
   std::size_t jobs = 0;             ///< that refer to it, running ones included
   ListHook<ClientQueue> idle_hook;  ///< listed while none does
 

@@ -6,6 +6,7 @@
 #include <lanemq/text.hpp>
 
 #include "broker/core/check.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/stream.hpp"
 #include "broker/core/workers.hpp"
 
@@ -27,6 +28,7 @@ Client& Clients::named(std::string_view name) {
   if (place != by_name_.end()) return *place->second;
   auto client = std::make_unique<Client>();
   client->name = name;
+  client->mark = mark_of(name);
   client->options = options_of(name);
   Client& added = *client;
   by_name_.emplace(added.name, std::move(client));
@@ -39,6 +41,11 @@ Client& Clients::named(std::string_view name) {
   free_places_.pop_back();
   places_[added.place] = &added;
   return added;
+}
+
+Client* Clients::find(std::string_view name) const {
+  const auto place = by_name_.find(name);
+  return place == by_name_.end() ? nullptr : place->second.get();
 }
 
 void Clients::drop_reference(Client& client) {

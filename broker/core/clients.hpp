@@ -11,6 +11,7 @@
 
 #include "broker/core/client_queue.hpp"
 #include "broker/core/intrusive_list.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/string_hash.hpp"
 
@@ -20,8 +21,9 @@ namespace lanemq::core {
 /// scarce by their weights.
 struct Client {
   std::string name;
-  ClientOptions options;    ///< those that its name matches, or the defaults
-  std::size_t waiting = 0;  ///< jobs queued or delayed
+  std::uint64_t mark = kNoMark;  ///< of the name: tells it apart where no name is kept
+  ClientOptions options;         ///< those that its name matches, or the defaults
+  std::size_t waiting = 0;       ///< jobs queued or delayed
   /// What it has of a lane.
   struct Held {
     std::size_t jobs = 0, bytes = 0;
@@ -53,6 +55,8 @@ class Clients {
   ClientOptions options_of(std::string_view name) const;
   /// The client of that name; made when it is first asked for. Lives while somebody refers to it.
   Client& named(std::string_view name);
+  /// Null where it is not known.
+  Client* find(std::string_view name) const;
   void take_reference(Client& client) { ++client.references; }
   /// The client may be gone afterwards.
   void drop_reference(Client& client);

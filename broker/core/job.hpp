@@ -130,6 +130,8 @@ struct Away {
       streamed_bytes{};  ///< of the answer of one that has ended, where that is known
   std::uint32_t queued_ms = 0;
   CircuitBreaker::Period called_in = CircuitBreaker::kNoPeriod;  ///< of its service's breaker
+  /// Of its model's, where that failed by itself.
+  CircuitBreaker::Period model_called_in = CircuitBreaker::kNoPeriod;
   std::uint8_t missing = 0;     ///< inventories in a row that did not list it
   bool reserved_place = false;  ///< the place it holds is a reserved worker's
   bool body_awaited = false;    ///< running, but its worker gets it when its body has been read back

@@ -45,8 +45,9 @@ struct Notice {
   };
   Kind kind;
   std::string worker{}, session{};
-  std::size_t jobs = 0;       ///< that it holds or held, or may hold (worker_ready)
-  std::string service{};      ///< whose upstream it is
+  std::size_t jobs = 0;   ///< that it holds or held, or may hold (worker_ready)
+  std::string service{};  ///< whose upstream it is
+  std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
   std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.

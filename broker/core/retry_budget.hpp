@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace lanemq::core {
@@ -9,25 +10,43 @@ namespace lanemq::core {
 /// How often jobs of one service may still be tried again: at most kRetriesMax and a tenth of what succeeded
 /// meanwhile, over any stretch of time. A failing upstream is thereby not hit harder than a sound one,
 /// however many attempts its jobs have left (Google, "Site Reliability Engineering", 2016, chapter 21).
+///
+/// While several clients call, each has a part of kOfClient; where one has taken all there was before, that
+/// is there for each of the others still.
 class RetryBudget {
  public:
   static constexpr int kRetriesMax = 10;  ///< also what a service starts with
   static constexpr int kSuccessesPerRetry = 10;
+  static constexpr int kOfClient = 3;
+  /// Beyond kRetriesMax, for those who have less than their part.
+  static constexpr int kForOthers = kOfClient;
 
   /// A job of the service succeeded.
-  void succeeded() { parts_ = std::min(parts_ + 1, kRetriesMax * kSuccessesPerRetry); }
-  /// Takes one retry. False, and nothing is taken, when there is none.
-  bool take() {
-    if (parts_ < kSuccessesPerRetry) return false;
+  void succeeded() {
+    if (parts_ == kRetriesMax * kSuccessesPerRetry) return;
+    if (++parts_ % kSuccessesPerRetry != 0) return;
+    // The oldest is over.
+    std::copy(takers_.begin() + 1, takers_.begin() + taken_, takers_.begin());
+    --taken_;
+  }
+  /// Takes one retry for a client, by its mark. `alone`: nobody else calls. False, and nothing is taken, when
+  /// there is none.
+  bool take(std::uint64_t client = 0, bool alone = true) {
+    const auto its = std::count(takers_.begin(), takers_.begin() + taken_, client);
+    if (!alone && its >= kOfClient) return false;
+    if (parts_ < (alone ? kSuccessesPerRetry : kSuccessesPerRetry * (1 - kForOthers))) return false;
     parts_ -= kSuccessesPerRetry;
+    takers_[static_cast<std::size_t>(taken_++)] = client;
     return true;
   }
   /// Whole retries that are left.
-  int left() const { return parts_ / kSuccessesPerRetry; }
+  int left() const { return std::max(parts_, 0) / kSuccessesPerRetry; }
   bool full() const { return parts_ == kRetriesMax * kSuccessesPerRetry; }
 
  private:
   int parts_ = kRetriesMax * kSuccessesPerRetry;
+  std::array<std::uint64_t, kRetriesMax + kForOthers> takers_{};  // of what is taken, the oldest first
+  int taken_ = 0;
 };
 
 }  // namespace lanemq::core

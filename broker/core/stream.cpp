@@ -71,7 +71,7 @@ void Stream::remove(Job& job) {
 
 void Stream::update(ClientQueue& queue) {
   const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
-  const bool should = !queue.empty() && !queue.client().at_limit() &&
+  const bool should = !queue.empty() && !queue.barred && !queue.client().at_limit() &&
                       !(lane().disk_stalled && queue.oldest()->durable) &&
                       !(lane().bodies_held && queue.oldest()->body_stored);
   if (!should) {

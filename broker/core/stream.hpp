@@ -72,6 +72,10 @@ class Stream {
   bool empty() const { return paused_ || turns_.empty(); }
   /// Queued jobs, also of clients that may run none now.
   std::size_t depth() const { return depth_; }
+  /// Whether another client has a job here that it may run.
+  bool others_than(const Client& client) const {
+    return !paused_ && (turns_.size() > 1 || (turns_.size() == 1 && &turns_.front()->client() != &client));
+  }
   /// The job whose turn it is, null when there is none.
   Job* head() const { return empty() ? nullptr : turns_.front()->oldest(); }
   /// The weights of all clients that take turns; at least 1.

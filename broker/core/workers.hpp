@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -18,6 +19,7 @@
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/lanes.hpp"
+#include "broker/core/last_two.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/retry_budget.hpp"
 #include "broker/core/string_hash.hpp"
@@ -67,8 +69,36 @@ class Service {
     sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
   }
   RetryBudget retries;
+  LastTwo callers;  ///< clients whose calls ended
   CircuitBreaker breaker;
-  Timer timer{TimerOwner::service, this};  ///< set when the breaker may admit another call
+  /// A model that fails while others are answered.
+  struct FailedModel {
+    std::size_t model = 0;     ///< its place among the models that are apart
+    std::uint64_t client = 0;  ///< whose call was the one too many, by its mark
+    CircuitBreaker breaker;
+  };
+  std::vector<FailedModel> failed_models;
+  /// Of the next one's breaker: no call that an earlier one knew is taken for one of it.
+  CircuitBreaker::Period next_period = 1;
+  static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;  ///< of the models that are apart
+  FailedModel* failed_model(std::size_t model) {
+    const auto place = std::find_if(failed_models.begin(), failed_models.end(),
+                                    [&](const FailedModel& failed) { return failed.model == model; });
+    return place == failed_models.end() ? nullptr : &*place;
+  }
+  /// A client whose call failed leaves it to others to try the upstream until then; of one model, or all.
+  struct Bar {
+    std::string client;
+    std::size_t model = 0;
+    TimePoint until{};
+  };
+  static constexpr std::size_t kBarsMax = 16;
+  std::vector<Bar> bars;
+  /// The model named by all calls that opened the breaker; empty: they named several, or none.
+  std::string only_model;
+  /// Whether all its jobs may be handed over, whoever asks and for which model.
+  bool is_sound() const { return breaker.closed() && failed_models.empty() && bars.empty(); }
+  Timer timer{TimerOwner::service, this};  ///< set when a breaker may admit another call, or a bar falls
 
  private:
   static constexpr std::int64_t kOfLate = 16;  ///< over how many jobs the mean moves

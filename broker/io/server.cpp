@@ -845,10 +845,13 @@ void Server::log_notices() {
         break;
       case core::Notice::Kind::upstream_opened:
         log::event(log::Level::warning, "upstream.opened",
-                   {{"service", notice.service}, {"retry_ms", static_cast<long long>(notice.retry_ms)}});
+                   {{"service", notice.service},
+                    {"model", notice.model},
+                    {"retry_ms", static_cast<long long>(notice.retry_ms)}});
         break;
       case core::Notice::Kind::upstream_closed:
-        log::event(log::Level::info, "upstream.closed", {{"service", notice.service}});
+        log::event(log::Level::info, "upstream.closed",
+                   {{"service", notice.service}, {"model", notice.model}});
         break;
       case core::Notice::Kind::key_spent:
         log::event(log::Level::error, "key.spent",

@@ -76,6 +76,7 @@ void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due
   job.due_max = due_max;
   job.state = due_max > now_ ? ModelJob::State::delayed : ModelJob::State::queued;
   stream_of(job).waiting.insert(&job);
+  upstreams_[job.service].waits(job.client);
 }
 
 void Auditor::must_end(ModelJob& job, std::vector<std::string> codes) {
@@ -131,6 +132,7 @@ void Auditor::queue_delayed() {
     job->state = ModelJob::State::queued;
     job->queued_at = now_;
     stream.waiting.insert(job);
+    upstreams_[job->service].waits(job->client);
   }
 }
 

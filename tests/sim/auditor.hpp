@@ -288,6 +288,7 @@ class Auditor final : public Watcher {
   bool is_top(std::size_t lane) const { return lane == 0 && options_.lanes.size() > 1; }
   bool lower_waits(const ModelStream& stream) const;
   void check_trial(const ModelJob& job);
+  bool others_wait(const ModelJob& job) const;
   void check_nothing_idles();
   void check_wakeup();
 
@@ -343,7 +344,8 @@ class Auditor final : public Watcher {
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
-  std::vector<std::string> gone_;                                         // workers lost or left
+  std::vector<std::string> gone_;   // workers lost or left
+  std::string breaker_may_change_;  // the service whose breaker may have changed by what was heard last
   std::vector<std::pair<std::string, ModelUpstream::Due>> breakers_due_;  // that must be said
   std::vector<std::pair<std::string, std::string>> words_due_;  // to workers: address, and drain or welcome
   std::vector<std::uint64_t> slow_due_;                         // readers that must be let go

@@ -258,6 +258,7 @@ void Auditor::take(ModelJob& job) {
   for (const std::string& address : job.owners)
     orphans_[address].jobs.push_back(&job);
   stream_of(job).waiting.insert(&job);
+  upstreams_[job.service].waits(job.client);
 }
 
 // ---- clients that go ----------------------------------------------------------------------------------

@@ -47,6 +47,9 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
     violated(job.name() + " was handed over although an operator has paused it");
   check_place(job, *worker);
   check_order(job, *worker);
+  const core::Record* const record = broker_.jobs().find(core::JobNumber{job.number});
+  const bool there = record != nullptr && record->job() != nullptr;
+  job.caller = there ? record->job()->queue->client().name : job.client;
   check_trial(job);
   check_shares(job);
   check_turn(job);
@@ -160,6 +163,11 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
 /// It may have no more jobs at workers, or an operator has paused it.
 bool Auditor::at_limit(const std::string& client) const {
   if (is_paused("client", client)) return true;
+  // Whose trial failed leaves the next one to others.
+  for (const auto& [service, upstream] : upstreams_)
+    if (const auto bar = upstream.bars.find(client);
+        bar != upstream.bars.end() && now_ <= bar->second + kTick)
+      return true;
   const std::size_t most = options_of(client).in_flight_max;
   const auto place = clients_.find(client);
   return most > 0 && place != clients_.end() && place->second.running >= most;
@@ -167,7 +175,10 @@ bool Auditor::at_limit(const std::string& client) const {
 
 std::uint64_t Auditor::times_at_limit(const std::string& client) const {
   const auto place = clients_.find(client);
-  return place == clients_.end() ? 0 : place->second.times_at_limit;
+  std::uint64_t times = place == clients_.end() ? 0 : place->second.times_at_limit;
+  for (const auto& [service, upstream] : upstreams_)
+    times += upstream.times_barred;
+  return times;
 }
 
 /// Nobody with a better claim could have used the same place and the same budgets. What stands in the way of
@@ -286,7 +297,7 @@ void Auditor::check_wakeup() {
     TimePoint runs = surely_runs_at(stream.budgets, stream.lane, next);
     if (const ModelUpstream& upstream = upstreams_[stream.service]; !upstream.closed) {
       // Whoever is under way decides, or a lower lane goes first.
-      if (upstream.trials_out > 0 || lower_waits(stream)) continue;
+      if (upstream.vague || upstream.trials_out > 0 || lower_waits(stream)) continue;
       const bool first = is_top(stream.lane) && upstream.trials_passed == 0;
       runs = std::max(runs, first ? upstream.top_lane_from : upstream.open_until);
     }

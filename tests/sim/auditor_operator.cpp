@@ -183,6 +183,7 @@ void Auditor::heard_moved(const Answer& answer) {
   ++waiting_[job.lane];
   ++moved_in_[job.lane];
   stream_of(job).waiting.insert(&job);
+  upstreams_[job.service].waits(job.client);
 }
 
 // ---- workers and settings -----------------------------------------------------------------------------

@@ -131,10 +131,21 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
 /// The call that the job was handed over for is over. Why the call of a job that has ended failed, nobody
 /// knows.
 void Auditor::call_over(ModelJob& job, ModelUpstream::Said said) {
-  if (!options_.breaker) return;
   ModelUpstream& upstream = upstreams_[job.service];
-  const auto due = upstream.over(job.ended() ? ModelUpstream::Said::nothing : said, job, now_);
-  if (due != ModelUpstream::Due::nothing) breakers_due_.emplace_back(job.service, due);
+  upstream.callers[job.caller] = now_;
+  if (!options_.breaker) return;
+  auto due = upstream.over(job.ended() ? ModelUpstream::Said::nothing : said, job, now_);
+  breaker_may_change_ = due == ModelUpstream::Due::may ? job.service : std::string();
+  if (due == ModelUpstream::Due::may && upstream.closed && !others_wait(job)) due = ModelUpstream::Due::open;
+  if (due == ModelUpstream::Due::open || due == ModelUpstream::Due::close)
+    breakers_due_.emplace_back(job.service, due);
+}
+
+/// Whether another client has a job for the same service.
+bool Auditor::others_wait(const ModelJob& job) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const ModelStream& stream) {
+    return stream.service == job.service && stream.client != job.client && !stream.waiting.empty();
+  });
 }
 
 void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body) {
@@ -147,8 +158,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
-  int& retry_parts = upstreams_[job->service].retry_parts;
-  retry_parts = std::min(retry_parts + 1, 100);
+  upstreams_[job->service].succeeded();
   job->answer = body;
   must_end(*job, {"result"});
 }
@@ -187,9 +197,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   if (failed) {
     if (broken) return must_end(*job, {"upstream_failed"});
     if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
-    int& retry_parts = upstreams_[job->service].retry_parts;
-    if (retry_parts < 10) return must_end(*job, {"upstream_failed"});
-    retry_parts -= 10;
+    if (!upstreams_[job->service].take_retry(job->caller, now_)) return must_end(*job, {"upstream_failed"});
     job->answer.clear();
     Duration bound = options_.backoff_base;
     for (int i = 1; i < job->attempts; ++i)
@@ -321,10 +329,16 @@ void Auditor::noticed(const core::Notice& notice) {
     const auto due =
         std::find(breakers_due_.begin(), breakers_due_.end(),
                   std::pair(notice.service, opened ? ModelUpstream::Due::open : ModelUpstream::Due::close));
-    if (due == breakers_due_.end()) violated("the breaker of " + notice.service + " changed for no reason");
-    breakers_due_.erase(due);
+    if (due != breakers_due_.end())
+      breakers_due_.erase(due);
+    else if (breaker_may_change_ != notice.service)
+      violated("the breaker of " + notice.service + " changed for no reason");
     ModelUpstream& upstream = upstreams_[notice.service];
-    return opened ? upstream.open(milliseconds(notice.retry_ms), now_) : upstream.close(now_);
+    if (!opened) return upstream.close(now_);
+    upstream.open(milliseconds(notice.retry_ms), now_);
+    for (const ModelStream& stream : streams_)
+      if (stream.service == notice.service && !stream.waiting.empty()) upstream.waits(stream.client);
+    return;
   }
   // The others are about what is judged where it counts.
   if (notice.kind != Kind::worker_lost && notice.kind != Kind::worker_left) return;

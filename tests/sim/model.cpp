@@ -148,29 +148,94 @@ TimePoint ModelBudget::affordable_at(const ModelClaim& claim, TimePoint now) {
 }
 
 ModelUpstream::Due ModelUpstream::over(Said said, const ModelJob& job, TimePoint now) {
-  constexpr std::size_t kCalls = 20, kCallsMin = 10;
+  constexpr std::size_t kCalls = 20, kCallsMin = 10, kOfClient = 5, kOthersMin = 2;
   constexpr Duration kWindow = std::chrono::seconds(30);
   const bool failed = said == Said::failure || said == Said::unreachable;
   if (!closed) {
     if (job.trial != opening) return Due::nothing;
     --trials_out;
     if (said == Said::nothing) return Due::nothing;
-    if (failed) return Due::open;
-    return ++trials_passed == 4 ? Due::close : Due::nothing;
+    if (failed) {
+      const bool others_passed = !passed_last.empty() && passed_last != job.caller;
+      only = others_passed || failed_last == job.caller ? job.caller : std::string();
+      failed_last = job.caller;
+      failed_client = job.client;
+      return vague ? Due::may : Due::open;
+    }
+    passed_last = job.caller;
+    only.clear();
+    return ++trials_passed < 4 ? vague ? Due::may : Due::nothing : vague ? Due::may : Due::close;
   }
   if (said == Said::nothing || job.dispatched_at < closed_at) return Due::nothing;
   unreachable = said == Said::unreachable ? unreachable + 1 : 0;
   if (said == Said::refusal) return Due::nothing;
-  calls.emplace_back(now, failed);
-  if (calls.size() > kCalls) calls.pop_front();
-  std::size_t lately = 0, failures = 0;
-  for (const auto& [when, bad] : calls) {
-    if (when + kWindow < now) continue;
-    ++lately;
-    failures += bad ? 1 : 0;
+  calls.push_back({now, failed, job.caller});
+  // Once one of them failed it counts whose they are: of each client the last five, where there are several.
+  if (std::any_of(calls.begin(), calls.end(), [](const Call& call) { return call.failed; })) {
+    std::erase_if(calls, [&](const Call& call) { return call.at + kWindow < now; });
+    std::map<std::string, std::size_t> later;
+    std::deque<Call> kept;
+    const bool several =
+        std::any_of(calls.begin(), calls.end(), [&](const Call& call) { return call.client != job.caller; });
+    for (auto call = calls.rbegin(); call != calls.rend(); ++call)
+      if (++later[call->client] <= kOfClient || !several) kept.push_front(*call);
+    calls = std::move(kept);
   }
-  const bool half = lately >= kCallsMin && failures * 2 >= lately;
-  return failed && (half || unreachable >= 5) ? Due::open : Due::nothing;
+  if (calls.size() > kCalls) calls.pop_front();
+  if (!failed) return Due::nothing;
+  only.clear();
+  failed_last.clear();
+  if (unreachable >= 5) return Due::open;
+  std::size_t failures = 0, of_others = 0, failures_of_others = 0;
+  for (const Call& call : calls) {
+    failures += call.failed ? 1 : 0;
+    of_others += call.client == job.caller ? 0 : 1;
+    failures_of_others += call.failed && call.client != job.caller ? 1 : 0;
+  }
+  if (failures * 2 < calls.size()) return Due::nothing;
+  const bool alone = of_others == 0 && calls.size() >= kCallsMin;
+  const bool almost =
+      of_others > 0 && of_others < kOthersMin && failures_of_others == of_others && calls.size() > kOfClient;
+  if (of_others > 0 && calls.size() >= kOfClient + kOthersMin && fails_without_any_client()) return Due::open;
+  if (!alone && !almost) return Due::nothing;
+  only = failed_last = job.caller;
+  failed_client = job.client;
+  return Due::may;
+}
+
+bool ModelUpstream::fails_without_any_client() const {
+  return std::all_of(calls.begin(), calls.end(), [&](const Call& one) {
+    std::size_t others = 0, failures = 0;
+    for (const Call& call : calls) {
+      others += call.client == one.client ? 0 : 1;
+      failures += call.failed && call.client != one.client ? 1 : 0;
+    }
+    return others >= 2 && failures * 2 >= others;
+  });
+}
+
+/// Ten in all, and a tenth of what succeeds. While several call three for each, and three more for all.
+bool ModelUpstream::take_retry(const std::string& client, TimePoint now) {
+  const bool alone = std::none_of(callers.begin(), callers.end(), [&](const auto& caller) {
+    return caller.first != client && caller.second + std::chrono::seconds(30) >= now;
+  });
+  if (!alone && std::count(retries.begin(), retries.end(), client) >= 3) return false;
+  if (retry_parts < (alone ? 10 : -20)) return false;
+  retry_parts -= 10;
+  retries.push_back(client);
+  return true;
+}
+
+void ModelUpstream::succeeded() {
+  if (retry_parts >= 100) return;
+  if (++retry_parts % 10 == 0) retries.pop_front();
+}
+
+void ModelUpstream::waits(const std::string& client) {
+  if (closed || failed_last.empty() || client == failed_client) return;
+  bars[failed_client] = top_lane_from;
+  ++times_barred;
+  vague = vague || !only.empty();
 }
 
 void ModelUpstream::open(Duration wait, TimePoint now) {
@@ -184,6 +249,8 @@ void ModelUpstream::open(Duration wait, TimePoint now) {
   trials_out = trials_passed = 0;
   open_until = now + wait;
   top_lane_from = open_until + wait;
+  vague = false;
+  passed_last.clear();
 }
 
 void ModelUpstream::close(TimePoint now) {
@@ -191,10 +258,14 @@ void ModelUpstream::close(TimePoint now) {
   closed_at = now;
   unreachable = openings = 0;
   calls.clear();
+  only.clear();
+  failed_last.clear();
+  passed_last.clear();
+  vague = false;
 }
 
 bool ModelUpstream::may_call(bool top_lane, TimePoint now) const {
-  if (closed) return true;
+  if (closed || vague) return true;
   if (now < open_until) return false;
   if (trials_out > 0 && now - trial_at >= std::chrono::seconds(60)) return true;
   if (trials_passed == 0) return trials_out == 0 && (!top_lane || now >= top_lane_from);
@@ -202,6 +273,7 @@ bool ModelUpstream::may_call(bool top_lane, TimePoint now) const {
 }
 
 bool ModelUpstream::surely_calls(bool top_lane, TimePoint now) const {
+  if (vague) return false;
   // The wait is known to the millisecond, and timers have a tick.
   const TimePoint from =
       (top_lane && trials_passed == 0 ? top_lane_from : open_until) + std::chrono::milliseconds(4);

@@ -86,23 +86,42 @@ struct ModelBudget {
 struct ModelUpstream {
   enum class Said { success, failure, unreachable, refusal, nothing };
 
-  int retry_parts = 100;  ///< ten are a retry
+  int retry_parts = 100;                     ///< ten are a retry
+  std::deque<std::string> retries;           ///< taken and not refilled, by client
+  std::map<std::string, TimePoint> callers;  ///< when a call of each ended last
+  bool take_retry(const std::string& client, TimePoint now);
+  void succeeded();
 
   bool closed = true;
   TimePoint closed_at{}, open_until{}, top_lane_from{};
-  std::deque<std::pair<TimePoint, bool>> calls;  ///< the last ones, and whether they failed
-  int unreachable = 0;                           ///< in a row
-  int openings = 0;                              ///< since it was closed
-  std::uint64_t opening = 0;                     ///< which one, of all
+  struct Call {
+    TimePoint at;
+    bool failed = false;
+    std::string client;
+  };
+  std::deque<Call> calls;  ///< the last ones
+  /// For which client alone it failed, and whose trial failed, or passed, last; empty: several, or none.
+  std::string only, failed_last, passed_last;
+  /// A client for which it may not have failed has a job: when it was tried with that is not known.
+  std::string failed_client;  ///< the last, as the auditor names it
+  bool vague = false;
+  std::uint64_t times_barred = 0;
+  std::map<std::string, TimePoint> bars;  ///< until when a client may have to leave it to others
+  int unreachable = 0;                    ///< in a row
+  int openings = 0;                       ///< since it was closed
+  std::uint64_t opening = 0;              ///< which one, of all
   int trials_out = 0, trials_passed = 0;
   TimePoint trial_at{};
 
-  /// Whether the broker must open it, or open it again, or close it.
-  enum class Due { nothing, open, close };
+  /// Whether the broker must open it, or open it again, or close it; or may.
+  enum class Due { nothing, open, close, may };
   Due over(Said said, const ModelJob& job, TimePoint now);
   /// It was opened and is to be tried again after `wait`. Throws Violation when that is too soon or too late.
   void open(Duration wait, TimePoint now);
+  bool fails_without_any_client() const;
   void close(TimePoint now);
+  /// A client has a job that waits.
+  void waits(const std::string& client);
   /// Whether a call may be made now.
   bool may_call(bool top_lane, TimePoint now) const;
   /// Whether it is certain that one must be made, if there is a job for it; and since when.
@@ -139,6 +158,8 @@ struct ModelJob {
   std::uint64_t serial = 0;  ///< order of acceptance
   std::string id, service, model, body;
   std::string client;  ///< as the submit named it, or else a connection
+  std::string
+      caller;  ///< the same, as the broker names it: a connection that it has forgotten is another one
   std::size_t lane = 0;
   std::size_t submitted_lane = 0;  ///< before an operator moved it
   BudgetMask budgets = 0;

@@ -17,8 +17,15 @@ struct Upstream {
   TimePoint now{seconds(100)};
 
   void call(Verdict verdict) { end(breaker.called(now), verdict); }
-  void end(CircuitBreaker::Period called_in, Verdict verdict) {
-    breaker.ended(verdict, called_in, now, random);
+  void end(CircuitBreaker::Period called_in, Verdict verdict) { call_of({.client = 1}, verdict, called_in); }
+  CircuitBreaker::Finding call_of(Caller caller, Verdict verdict, CircuitBreaker::Period called_in) {
+    const auto finding = breaker.ended(verdict, called_in, caller, now, random);
+    // Nobody else waits.
+    if (finding == CircuitBreaker::Finding::one_client_fails) breaker.open(caller.client, now, random);
+    return finding;
+  }
+  CircuitBreaker::Finding call_of(Caller caller, Verdict verdict) {
+    return call_of(caller, verdict, breaker.called(now));
   }
   void calls(int count, Verdict verdict) {
     for (int i = 0; i < count; ++i)
@@ -45,6 +52,83 @@ TEST(CircuitBreaker, opens_when_half_of_the_last_calls_failed) {
   upstream.call(Verdict::failure);
   EXPECT_EQ(upstream.breaker.state(), State::open);
   EXPECT_FALSE(upstream.admits());
+}
+
+constexpr Caller kAlice{.client = 1, .model = 7}, kBob{.client = 2, .model = 7};
+
+TEST(CircuitBreaker, what_one_client_asks_for_opens_it_for_nobody_else) {
+  Upstream upstream;
+  for (int i = 0; i < 100; ++i) {
+    upstream.call_of(kAlice, Verdict::failure);
+    if (i % 8 == 0) upstream.call_of(kBob, Verdict::success);
+  }
+  EXPECT_TRUE(upstream.breaker.closed());
+  // Those of the other one fail, too.
+  int calls = 0;
+  for (; upstream.breaker.closed(); ++calls)
+    upstream.call_of(kBob, Verdict::failure);
+  EXPECT_LE(calls, 5);
+  EXPECT_EQ(upstream.breaker.only_client(), kNoMark);
+}
+
+TEST(CircuitBreaker, opens_for_several_as_soon_as_for_one) {
+  Upstream upstream;
+  int calls = 0;
+  for (; upstream.breaker.closed(); ++calls)
+    upstream.call_of(calls % 2 == 0 ? kAlice : kBob, Verdict::failure);
+  EXPECT_LE(calls, 10);
+}
+
+TEST(CircuitBreaker, a_newcomer_tries_once_what_failed_for_one_client_alone) {
+  Upstream upstream;
+  for (int i = 0; i < 10; ++i)
+    upstream.call_of(kAlice, Verdict::failure);
+  EXPECT_EQ(upstream.breaker.only_client(), kAlice.client);
+  EXPECT_FALSE(upstream.admits());
+  upstream.breaker.try_now(upstream.now);
+  EXPECT_TRUE(upstream.admits());
+  const auto trial = upstream.breaker.called(upstream.now);
+  EXPECT_FALSE(upstream.admits()) << "one, and no more before it is answered";
+  upstream.call_of(kBob, Verdict::failure, trial);
+  EXPECT_EQ(upstream.breaker.state(), State::open);
+  EXPECT_EQ(upstream.breaker.only_client(), kNoMark)
+      << "it fails for several: no newcomer is the first any more";
+  EXPECT_GE(upstream.wait(), seconds(8)) << "the wait doubles as ever";
+}
+
+TEST(CircuitBreaker, two_trials_of_one_client_say_nothing_of_others) {
+  Upstream upstream;
+  upstream.open();
+  for (int i = 0; i < 2; ++i) {
+    upstream.pass_until_half_open();
+    upstream.call_of(kAlice, Verdict::failure);
+    EXPECT_EQ(upstream.breaker.only_client(), i == 0 ? kNoMark : kAlice.client);
+  }
+  // Neither does one after somebody else was answered.
+  Upstream other;
+  other.open();
+  other.pass_until_half_open();
+  other.call_of(kBob, Verdict::success);
+  other.call_of(kAlice, Verdict::failure);
+  EXPECT_EQ(other.breaker.only_client(), kAlice.client);
+}
+
+TEST(CircuitBreaker, tells_of_a_model_that_fails_while_others_are_answered) {
+  using Finding = CircuitBreaker::Finding;
+  constexpr Caller kOther{.client = 1, .model = 8};
+  Upstream upstream;
+  upstream.call_of(kOther, Verdict::success);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(upstream.call_of(kAlice, Verdict::failure), Finding::nothing);
+  EXPECT_EQ(upstream.call_of(kAlice, Verdict::failure), Finding::one_model_fails);
+  EXPECT_EQ(upstream.breaker.only_client_of(kAlice.model), kAlice.client);
+  EXPECT_TRUE(upstream.breaker.closed());
+  // Not where it fails for one client of several.
+  Upstream shared;
+  for (const Caller& caller : {kBob, kBob, kOther})
+    shared.call_of(caller, Verdict::success);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(shared.call_of(kAlice, Verdict::failure), Finding::nothing);
 }
 
 TEST(CircuitBreaker, looks_at_twenty_calls_and_thirty_seconds) {

@@ -32,6 +32,24 @@ TEST(RetryBudget, retries_are_at_most_ten_and_a_tenth_of_the_successes) {
   EXPECT_TRUE(holds);
 }
 
+TEST(RetryBudget, one_client_cannot_use_up_everybodys) {
+  RetryBudget budget;
+  for (int i = 0; i < RetryBudget::kOfClient; ++i)
+    EXPECT_TRUE(budget.take(1, false));
+  EXPECT_FALSE(budget.take(1, false)) << "others call, too";
+  EXPECT_TRUE(budget.take(2, false));
+  while (budget.take(1, true)) {
+  }
+  EXPECT_EQ(budget.left(), 0);
+  EXPECT_TRUE(budget.take(2, false)) << "of what the first one took while it was alone";
+  EXPECT_TRUE(budget.take(3, false));
+  EXPECT_TRUE(budget.take(3, false));
+  EXPECT_FALSE(budget.take(3, false)) << "beyond ten there are three in all";
+  for (int i = 0; i < 130; ++i)
+    budget.succeeded();
+  EXPECT_TRUE(budget.full());
+}
+
 TEST(RetryBudget, is_used_up_by_ten_and_refilled_by_ten_successes_each) {
   RetryBudget budget;
   for (int i = 0; i < 10; ++i)

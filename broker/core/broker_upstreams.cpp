@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "broker/core/broker.hpp"
+
+// Upstreams that fail: what the end of a call says of its service and its model, and who tries them again.
+
+namespace lanemq::core {
+namespace {
+
+constexpr std::size_t kAllModels = Budgets::kNoModel;
+
+bool is_for(const Service::Bar& bar, const Client& client, std::size_t model) {
+  return bar.client == client.name && (bar.model == kAllModels || bar.model == model);
+}
+
+}  // namespace
+
+Caller Broker::caller_of(const Job& job) {
+  return {.client = job.queue->client().mark, .model = mark_of(job.text.get(JobText::model))};
+}
+
+void Broker::judge(const Job& job, Verdict verdict, TimePoint now) {
+  Service& service = job.stream().service();
+  // What was due since the last turn comes first: the timer is set anew below.
+  if (!service.is_sound()) look_after(service, now);
+  if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
+    const std::size_t model = budgets_.model_of(job.stream().budgets());
+    if (Service::FailedModel* const failed = service.failed_model(model)) {
+      judge(job, failed->breaker, model, verdict, now);
+      parking_.ease(budgets_.line_of(model));
+    }
+    // That a model still fails says nothing of the others.
+    if (verdict == Verdict::failure || verdict == Verdict::unreachable) verdict = Verdict::unknown;
+    forget_failed(service, now);
+  }
+  judge(job, service.breaker, kAllModels, verdict, now);
+  set_timer(service, now);
+}
+
+void Broker::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
+                   TimePoint now) {
+  Service& service = job.stream().service();
+  const Away& away = job.at_away();
+  const CircuitBreaker::State before = breaker.state();
+  const auto finding = breaker.ended(verdict, model == kAllModels ? away.called_in : away.model_called_in,
+                                     verdict == Verdict::unknown ? Caller{} : caller_of(job), now, random_);
+  if (finding == CircuitBreaker::Finding::nothing && breaker.state() == before) return;
+  Client& client = job.queue->client();
+  const std::string_view name = job.text.get(JobText::model);
+  // Where somebody else waits he is the next to call, and shows whether it fails for him, too.
+  if (finding == CircuitBreaker::Finding::one_client_fails && !others_wait(job, model, now))
+    breaker.open(client.mark, now, random_);
+  // One model more than can be left alone is as good as all of them.
+  if (finding == CircuitBreaker::Finding::one_model_fails &&
+      leave_model(job, name, breaker.only_client_of(caller_of(job).model), now) == nullptr &&
+      before == CircuitBreaker::State::half_open)
+    breaker.open(kNoMark, now, random_);
+  note_breaker(service, breaker, before, model == kAllModels ? std::string_view{} : name, now);
+  if (model == kAllModels && before == CircuitBreaker::State::closed)
+    service.only_model = breaker.names_only(caller_of(job).model) ? name : std::string_view{};
+  if (before == CircuitBreaker::State::half_open && breaker.state() == CircuitBreaker::State::open &&
+      others_wait(job, model, now)) {
+    bar(client, service, model, breaker.others_first_until());
+    if (breaker.only_client() == client.mark) breaker.try_now(now);
+  }
+}
+
+void Broker::note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,
+                          std::string_view model, TimePoint now) {
+  if (breaker.state() == before) return;
+  Notice notice{.kind = Notice::Kind::upstream_closed, .service = service.name, .model = std::string(model)};
+  if (!breaker.closed()) {
+    ++stats_.upstreams_opened;
+    notice.kind = Notice::Kind::upstream_opened;
+    notice.retry_ms = to_ms(breaker.admits_at(false) - now);
+  }
+  outbox_.notices.push_back(std::move(notice));
+}
+
+/// Whether others than the job's client have jobs that could try the service, or the model.
+bool Broker::others_wait(const Job& job, std::size_t model, TimePoint now) const {
+  const std::vector<StreamGroup*>& groups = job.stream().service().groups;
+  return std::any_of(groups.begin(), groups.end(), [&](const StreamGroup* group) {
+    return std::any_of(group->streams().begin(), group->streams().end(), [&](const auto& stream) {
+      return stream->others_than(job.queue->client()) &&
+             (model == kAllModels ? model_open_from(*stream, now) <= now
+                                  : budgets_.model_of(stream->budgets()) == model);
+    });
+  });
+}
+
+/// The calls for the model fail, and others are answered: it is left alone by itself. `client`: for whom
+/// alone; kNoMark: for several. Null where no more models can be apart.
+Service::FailedModel* Broker::leave_model(const Job& job, std::string_view name, std::uint64_t client,
+                                          TimePoint now) {
+  Service& service = job.stream().service();
+  Client& whose = job.queue->client();
+  forget_failed(service, now);
+  const auto its = std::count_if(service.failed_models.begin(), service.failed_models.end(),
+                                 [&](const auto& failed) { return failed.client == whose.mark; });
+  if (its >= Service::kFailedModelsOfClient) return nullptr;
+  const std::size_t model =
+      budgets_.go_apart(name, whose.name, now, [this](std::size_t place) { return waits_apart(place); });
+  if (model == Budgets::kNoModel) return nullptr;
+  if (Service::FailedModel* const known = service.failed_model(model)) return known;
+  Service::FailedModel& failed = service.failed_models.emplace_back(Service::FailedModel{
+      .model = model, .client = whose.mark, .breaker = CircuitBreaker(service.next_period)});
+  failed.breaker.open(client, now, random_);
+  note_breaker(service, failed.breaker, CircuitBreaker::State::closed, name, now);
+  return &failed;
+}
+
+/// A job is queued: nobody waits for an upstream that has failed for others alone, or for another model.
+void Broker::comes(const Job& job, TimePoint now) {
+  Service& service = job.stream().service();
+  if (service.is_sound()) return;
+  look_after(service, now);
+  const Client& client = job.queue->client();
+  const std::size_t model = budgets_.model_of(job.stream().budgets());
+  if (!job.queue->barred &&
+      std::any_of(service.bars.begin(), service.bars.end(),
+                  [&](const Service::Bar& bar) { return is_for(bar, client, model); })) {
+    job.queue->barred = true;
+    job.stream().update(*job.queue);
+  }
+  const auto fails_for_others = [&](const CircuitBreaker& breaker) {
+    return breaker.only_client() != kNoMark && breaker.only_client() != client.mark;
+  };
+  const std::string_view name = job.text.get(JobText::model);
+  if (!service.only_model.empty() && !name.empty() && name != service.only_model &&
+      leave_model(job, service.only_model, service.breaker.only_client(), now) != nullptr)
+    try_now(service, service.breaker, kAllModels, now);
+  else if (fails_for_others(service.breaker))
+    try_now(service, service.breaker, kAllModels, now);
+  Service::FailedModel* const failed = service.failed_model(model);
+  if (failed != nullptr && fails_for_others(failed->breaker)) {
+    try_now(service, failed->breaker, model, now);
+    parking_.ease(budgets_.line_of(model));
+  }
+  set_timer(service, now);
+}
+
+/// It is tried now, and not by the client for whom alone it failed.
+void Broker::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now) {
+  const auto& all = clients_.all();
+  for (Client* client = all.front(); client != nullptr; client = all.next(*client))
+    if (client->mark == breaker.only_client() && breaker.others_first_until() > now)
+      bar(*client, service, model, breaker.others_first_until());
+  breaker.try_now(now);
+  service.only_model.clear();
+}
+
+void Broker::bar(Client& client, Service& service, std::size_t model, TimePoint until) {
+  if (service.bars.size() == Service::kBarsMax) {
+    // The oldest has had most of its time.
+    service.bars.front().until = TimePoint::min();
+    lift_bars(service, TimePoint::min());
+  }
+  service.bars.push_back({.client = client.name, .model = model, .until = until});
+  for (const auto& queue : client.queues) {
+    Stream& stream = queue->stream();
+    if (&stream.service() != &service ||
+        !is_for(service.bars.back(), client, budgets_.model_of(stream.budgets())))
+      continue;
+    queue->barred = true;
+    stream.update(*queue);
+  }
+}
+
+void Broker::lift_bars(Service& service, TimePoint now) {
+  for (;;) {
+    const auto over = std::find_if(service.bars.begin(), service.bars.end(),
+                                   [&](const Service::Bar& bar) { return bar.until <= now; });
+    if (over == service.bars.end()) return;
+    Client* const client = clients_.find(over->client);
+    service.bars.erase(over);
+    if (client == nullptr) continue;
+    for (const auto& queue : client->queues) {
+      Stream& stream = queue->stream();
+      if (!queue->barred || &stream.service() != &service) continue;
+      queue->barred = std::any_of(service.bars.begin(), service.bars.end(), [&](const Service::Bar& bar) {
+        return is_for(bar, *client, budgets_.model_of(stream.budgets()));
+      });
+      stream.update(*queue);
+    }
+  }
+}
+
+/// Models that are answered again, and those for which nobody asks any more, are like all others.
+void Broker::forget_failed(Service& service, TimePoint now) {
+  auto& all = service.failed_models;
+  for (std::size_t i = 0; i < all.size();) {
+    const CircuitBreaker& breaker = all[i].breaker;
+    if (!breaker.closed() && !(breaker.is_idle(now) && !has_jobs_apart(all[i].model))) {
+      ++i;
+      continue;
+    }
+    parking_.ease(budgets_.line_of(all[i].model));
+    service.next_period = std::max(service.next_period, breaker.period() + 1);
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+/// The time has come that one of a service's breakers or bars named.
+void Broker::look_after(Service& service, TimePoint now) {
+  service.breaker.advance(now);
+  for (Service::FailedModel& failed : service.failed_models) {
+    failed.breaker.advance(now);
+    parking_.ease(budgets_.line_of(failed.model));
+  }
+  lift_bars(service, now);
+  forget_failed(service, now);
+  set_timer(service, now);
+}
+
+void Broker::set_timer(Service& service, TimePoint now) {
+  TimePoint when = kNever;
+  // What is due and was not looked at yet is so in the next turn; one that is tried waits for a call to come.
+  const auto look_at = [&](const CircuitBreaker& breaker) {
+    const TimePoint change = breaker.next_change();
+    if (change > now || breaker.state() == CircuitBreaker::State::open) when = std::min(when, change);
+  };
+  look_at(service.breaker);
+  for (const Service::FailedModel& failed : service.failed_models)
+    look_at(failed.breaker);
+  for (const Service::Bar& bar : service.bars)
+    when = std::min(when, bar.until);
+  if (when == kNever)
+    timers_.clear(service.timer);
+  else
+    timers_.set(service.timer, std::max(when, now + TimerWheel::kTick));
+}
+
+}  // namespace lanemq::core
