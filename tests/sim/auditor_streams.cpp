@@ -154,7 +154,8 @@ void Auditor::on(const std::string& address, const wire::Seen& seen) {
   shows_itself(address);
   const std::uint64_t ref = ref_number(seen.ref).value_or(0);
   for (ModelJob* job : streaming_) {
-    if (!seen.id.empty() && by_id_[std::string(seen.id)] != job) continue;
+    const auto named = by_id_.find(std::string(seen.id));
+    if (!seen.id.empty() && (named == by_id_.end() || named->second != job)) continue;
     for (ModelReader& reader : job->readers) {
       const ModelRequest& asked = requests_[reader.ref];
       if (asked.address != address || (seen.id.empty() && reader.ref != ref)) continue;
