@@ -276,6 +276,7 @@ class Auditor final : public Watcher {
   std::size_t free_general(const std::string& service) const;
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;
+  bool surely_at_limit(const std::string& client) const;
   bool has_place(const std::string& service, std::size_t lane) const;
   std::uint64_t times_at_limit(const std::string& client) const;
   struct Waiting {

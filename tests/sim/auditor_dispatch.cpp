@@ -160,14 +160,18 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
   return worker.reserved() || free_general(service) > held_for_higher(service, lane);
 }
 
-/// It may have no more jobs at workers, or an operator has paused it.
+/// It may have no more jobs at workers, or an operator has paused it; or it may have to leave it to others to
+/// try an upstream.
 bool Auditor::at_limit(const std::string& client) const {
+  return surely_at_limit(client) ||
+         std::any_of(upstreams_.begin(), upstreams_.end(), [&](const auto& upstream) {
+           const auto bar = upstream.second.bars.find(client);
+           return bar != upstream.second.bars.end() && now_ <= bar->second + kTick;
+         });
+}
+
+bool Auditor::surely_at_limit(const std::string& client) const {
   if (is_paused("client", client)) return true;
-  // Whose trial failed leaves the next one to others.
-  for (const auto& [service, upstream] : upstreams_)
-    if (const auto bar = upstream.bars.find(client);
-        bar != upstream.bars.end() && now_ <= bar->second + kTick)
-      return true;
   const std::size_t most = options_of(client).in_flight_max;
   const auto place = clients_.find(client);
   return most > 0 && place != clients_.end() && place->second.running >= most;
@@ -227,7 +231,7 @@ bool Auditor::has_place(const std::string& service, std::size_t lane) const {
 std::vector<Auditor::Waiting> Auditor::whoever_is_next() const {
   std::vector<Waiting> next;
   for (const ModelStream& stream : streams_) {
-    if (stream.waiting.empty() || at_limit(stream.client) || is_paused(stream)) continue;
+    if (stream.waiting.empty() || surely_at_limit(stream.client) || is_paused(stream)) continue;
     for (const ModelJob* job : stream.candidates(now_)) {
       // It ends as soon as it is asked, and keeps nobody waiting.
       if (limits_fell_ && unsatisfiable(*job)) continue;
