@@ -15,12 +15,11 @@
 #include "tests/sim/world.hpp"
 
 // lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] [--events N]
-// [--verbose] [--all]: runs the broker's core in a simulated world; with --crashes one in which it has a
-// store on disk, and dies;
-// with --neighbour one in which a client does the worst it may, --open: also what is not bounded yet.
-// Equal seeds give equal runs. Exit 1 at the first seed that breaks a promise, with the last things that
-// happened; with --all it goes on, says a line of each that does, and exits 1 at the end. --except leaves
-// seeds out.
+// [--verbose] [--all] [--digests]: runs the broker's core in a simulated world; with --crashes one in which
+// it has a store on disk, and dies; with --neighbour one in which a client does the worst it may, --open:
+// also what is not bounded yet. Equal seeds give equal runs: --digests says of each what it came to. Exit 1
+// at the first seed that breaks a promise, with the last things that happened; with --all it goes on, says a
+// line of each that does, and exits 1 at the end. --except leaves seeds out.
 
 namespace lanemq::sim {
 namespace {
@@ -30,6 +29,7 @@ struct Arguments {
   std::set<std::uint64_t> except;
   std::size_t events = 5000;
   bool verbose = false, all = false;
+  bool digests = false;  ///< says that of each seed
   enum class Mode { forgetful, crashing, neighbour } mode = Mode::forgetful;
   bool open = false;  ///< of a neighbour, with what is not bounded yet
 };
@@ -76,6 +76,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.verbose = true;
     } else if (name == "--all") {
       arguments.all = true;
+    } else if (name == "--digests") {
+      arguments.digests = true;
     } else if (name == "--crashes") {
       arguments.mode = Arguments::Mode::crashing;
     } else if (name == "--neighbour") {
@@ -201,6 +203,9 @@ int run(const Arguments& arguments) {
         std::printf("seed %llu: two runs differ\n", static_cast<unsigned long long>(seed));
         return 1;
       }
+      if (arguments.digests)
+        std::printf("seed %llu: %016llx\n", static_cast<unsigned long long>(seed),
+                    static_cast<unsigned long long>(report.digest));
       ++seeds;
       total.events += report.events;
       total.messages += report.messages;
@@ -231,7 +236,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: lanemq-sim [SEED] [--seeds A..B] [--except A,B] [--crashes | --neighbour [--open]] "
                  "[--events N] "
-                 "[--verbose] [--all]\n");
+                 "[--verbose] [--all] [--digests]\n");
     return 2;
   }
   return lanemq::sim::run(*arguments);
