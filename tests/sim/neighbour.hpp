@@ -25,7 +25,7 @@ enum class Nuisance : std::uint8_t {
   releases,   ///< its workers hand its jobs back
   // What is not bounded yet, and why (docs/testing.md, "A noisy neighbour"). Drawn with --open.
   lanes,       ///< everything in the highest lane: those below it get their share_min
-  fails,       ///< its calls fail: the breaker of the service opens for all
+  fails,       ///< its calls fail: others go on, but wait without a stated bound
   limited,     ///< its calls are refused for a day: the budget pauses for all
   lies,        ///< its calls use a whole window each: that is a debt of all
   crowds_out,  ///< it has so many results that those of the others make way
