@@ -202,11 +202,12 @@ std::string answer_json(const JobDone& done) {
 }
 
 std::string accepted_json(const JobAccepted& accepted) {
-  return line_of({{"id", accepted.id},
-                  {"lane", accepted.lane},
-                  {"position", accepted.position},
-                  {"durable", accepted.durable},
-                  {"duplicate", accepted.duplicate}});
+  Document document{{"id", accepted.id}};
+  if (!accepted.lane.empty()) document["lane"] = accepted.lane;
+  document["position"] = accepted.position;
+  document["durable"] = accepted.durable;
+  document["duplicate"] = accepted.duplicate;
+  return line_of(document);
 }
 
 std::string error_json(const ClientError& error) {
