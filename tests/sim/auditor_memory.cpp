@@ -41,10 +41,8 @@ Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
     bytes.least = job.texts + job.body.size();
     bytes.most += job.body.size() + attempts * kAttemptMost + waiters * kWaiterMost;
     for (const std::uint64_t ref : job.waiters)
-      if (const auto place = requests_.find(ref); place != requests_.end()) {
-        bytes.least += place->second.envelope;
+      if (const auto place = requests_.find(ref); place != requests_.end())
         bytes.most += place->second.envelope;
-      }
   } else if (job.kept) {
     bytes.least = job.answer.size() + (job.dead ? job.body.size() : 0);
     bytes.most += job.answer.size() + (job.dead ? kDeadMost + job.body.size() + attempts * kAttemptMost : 0);
@@ -55,12 +53,19 @@ Auditor::Bytes Auditor::bytes_of(const ModelJob& job) const {
 /// Of all that have not ended, or hold a place still.
 Auditor::Bytes Auditor::bytes_of_jobs() const {
   Bytes all;
+  const auto add = [&](const ModelJob& job) {
+    all += bytes_of(job);
+    // Who waits counts with what stands in front of his answer; but in no lane.
+    for (const std::uint64_t ref : job.waiters)
+      if (const auto place = requests_.find(ref); place != requests_.end())
+        all.least += place->second.envelope;
+  };
   for (const ModelStream& stream : streams_)
     for (const ModelJob* job : stream.waiting)
-      all += bytes_of(*job);
+      add(*job);
   for (const auto& [address, worker] : workers_)
     for (const ModelJob* job : worker.held)
-      all += job->ended() ? Bytes{0, kRecordMost} : bytes_of(*job);
+      job->ended() ? void(all += Bytes{0, kRecordMost}) : add(*job);
   return all;
 }
 

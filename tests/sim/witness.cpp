@@ -75,6 +75,7 @@ void Witness::crashed(TimePoint noted_at) {
     if (job.chunk_at != core::kNever && job.chunk_at >= noted_at) job.marked = false;
   made_way_ = {};
   workers_.clear();
+  here_since_.clear();
   sessions_.clear();
   holders_.clear();
   listed_by_.clear();
@@ -280,6 +281,9 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (!job.promised && !job.always_durable) return;
   job.promised = true;
   job.answer = answer;
+  if (const auto number = number_of_.find(asked.id);
+      number != number_of_.end() && (code == "deadline" || code == "cancelled"))
+    over_at_.try_emplace(number->second, decided_at_);
   if (code.empty()) job.result_at = std::min(job.result_at, decided_at_);
   may_end(job, decided_at_);
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end())
@@ -368,6 +372,7 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   if (job.offers == 0) check_order(id, job);
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
   ++job.offers;
+  number_of_[id] = offer.job;
   last_[offer.job] = {.attempt = offer.attempt, .at = now_};
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
@@ -438,6 +443,7 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
         workers_.contains(session->second))
       move_worker(session->second, address);
     workers_[address] = now;
+    here_since_.try_emplace(address, now);
     if (!ready->services.empty()) service_of_[address] = ready->services.front();
   } else if (const auto* chunk = std::get_if<wire::Chunk>(&report)) {
     alive(address, now);
@@ -496,6 +502,7 @@ void Witness::move_worker(const std::string& from, const std::string& to) {
   for (auto& [number, by] : listed_by_)
     if (by == from) by = to;
   std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == from; });
+  if (const auto since = here_since_.extract(from); !since.empty()) here_since_[to] = since.mapped();
 }
 
 /// A worker that lists an attempt that was overtaken is told so before it says so again.
@@ -503,11 +510,13 @@ void Witness::check_cancels(TimePoint now) const {
   for (const auto& [due, since] : cancels_due_)
     if (now - since > swarm_.options.heartbeat)
       violated("worker " + due.first + " lists attempt " + std::to_string(due.second.second) + " of job " +
-               std::to_string(due.second.first) + ", which was overtaken, and is not told to cancel it");
+               std::to_string(due.second.first) +
+               ", which was overtaken or has ended, and is not told to cancel it");
 }
 
 void Witness::forget_worker(const std::string& address) {
   workers_.erase(address);
+  here_since_.erase(address);
   std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == address; });
   std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
 }
@@ -520,7 +529,11 @@ void Witness::check_inventory(const std::string& address, const wire::Heartbeat&
   for (const wire::Lease& lease : inventory.jobs) {
     const auto last = last_.find(lease.job);
     const bool runs = !outcomes_said_.contains({lease.job, lease.attempt});
-    if (runs && last != last_.end() && last->second.attempt > lease.attempt)
+    // What ended before the worker was here it has not heard of.
+    const auto over = over_at_.find(lease.job);
+    const auto since = here_since_.find(address);
+    const bool ended = over != over_at_.end() && since != here_since_.end() && over->second < since->second;
+    if (runs && (ended || (last != last_.end() && last->second.attempt > lease.attempt)))
       cancels_due_.try_emplace({address, Lease(lease.job, lease.attempt)}, now);
   }
   if (swarm_.lies > 0) return;

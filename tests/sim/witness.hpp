@@ -137,6 +137,9 @@ class Witness final : public Watcher {
   std::map<std::string, Followed> jobs_;
   std::map<std::uint64_t, Asked> asked_;                // by ref
   std::map<std::string, std::string> service_of_body_;  // of all submits
+  std::map<std::string, std::uint64_t> number_of_;      // of jobs that were handed over, by id
+  std::map<std::uint64_t, core::TimePoint> over_at_;    // of those that ended without a worker's word
+  std::map<std::string, core::TimePoint> here_since_;   // workers, in this life of the broker
   std::map<std::string, std::string> service_of_;       // of workers, by address: their first
   core::TimePoint paused_until_{};                      // what upstreams asked for last that is longest
   std::map<std::uint64_t, std::string> job_of_number_;
