@@ -121,6 +121,7 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
   job.client = client_of(asked.address, submit);
   job.body = body;
   job.texts = texts_of(submit, envelope);
+  job.envelope = envelope;
   job.lane = job.submitted_lane = lane;
   job.accepted_at = now_;
   job.timeout_stated = submit.timeout_ms.has_value();

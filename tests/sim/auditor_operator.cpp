@@ -393,7 +393,7 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   job.body = dead.body;
   job.lane = dead.lane;
   job.submitted_lane = dead.submitted_lane;
-  job.texts = dead.texts;
+  job.texts = dead.texts - dead.envelope;  // nobody is owed its answer
   job.stated_cost = dead.stated_cost;
   job.streams = dead.streams;
   job.accepted_at = now_;

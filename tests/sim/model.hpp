@@ -178,6 +178,7 @@ struct ModelJob {
   std::optional<wire::Cost> stated_cost;
   int attempts_max = 0;
   std::size_t texts = 0;         ///< bytes of what it was submitted with, besides its body
+  std::size_t envelope = 0;      ///< of these, in front of its answer
   std::set<std::string> owners;  ///< addresses: when the last of them goes, it is cancelled; empty: never
 
   State state = State::queued;
