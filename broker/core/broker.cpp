@@ -271,7 +271,6 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
   if (options_.breaker) judge(job, job.ended() ? Verdict::unknown : verdict, now);
   workers_.free_place(job);
   Client& client = job.queue->client();
-  job.stream().service().callers.note(client.mark, now);
   const bool was_at_limit = client.at_limit();
   --client.running;
   if (was_at_limit) update_turns(client);

@@ -600,9 +600,7 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refus
 void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.stream().service();
-  const std::uint64_t client = job.queue->client().mark;
-  const bool alone = !service.callers.others_within(client, CircuitBreaker::kWindow, now);
-  if (!service.retries.take(client, alone)) {
+  if (!service.retries.take(job.queue->client().mark)) {
     ++stats_.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,
                 "the retry budget of service \"" + service.name + "\" is used up (" +

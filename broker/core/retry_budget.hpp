@@ -11,15 +11,12 @@ namespace lanemq::core {
 /// meanwhile, over any stretch of time. A failing upstream is thereby not hit harder than a sound one,
 /// however many attempts its jobs have left (Google, "Site Reliability Engineering", 2016, chapter 21).
 ///
-/// While several clients call, each has a part of kOfClient; where one has taken all there was before, that
-/// is there for each of the others still.
+/// Where one client has taken all there was, there are kForOthers more, for those who took fewer than that.
 class RetryBudget {
  public:
   static constexpr int kRetriesMax = 10;  ///< also what a service starts with
   static constexpr int kSuccessesPerRetry = 10;
-  static constexpr int kOfClient = 3;
-  /// Beyond kRetriesMax, for those who have less than their part.
-  static constexpr int kForOthers = kOfClient;
+  static constexpr int kForOthers = 3;
 
   /// A job of the service succeeded.
   void succeeded() {
@@ -29,12 +26,11 @@ class RetryBudget {
     std::copy(takers_.begin() + 1, takers_.begin() + taken_, takers_.begin());
     --taken_;
   }
-  /// Takes one retry for a client, by its mark. `alone`: nobody else calls. False, and nothing is taken, when
-  /// there is none.
-  bool take(std::uint64_t client = 0, bool alone = true) {
+  /// Takes one retry for a client, by its mark. False, and nothing is taken, when there is none.
+  bool take(std::uint64_t client = 0) {
     const auto its = std::count(takers_.begin(), takers_.begin() + taken_, client);
-    if (!alone && its >= kOfClient) return false;
-    if (parts_ < (alone ? kSuccessesPerRetry : kSuccessesPerRetry * (1 - kForOthers))) return false;
+    const int least = its < kForOthers ? 1 - kForOthers : 1;
+    if (parts_ < kSuccessesPerRetry * least) return false;
     parts_ -= kSuccessesPerRetry;
     takers_[static_cast<std::size_t>(taken_++)] = client;
     return true;

@@ -19,7 +19,6 @@
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/lanes.hpp"
-#include "broker/core/last_two.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/retry_budget.hpp"
 #include "broker/core/string_hash.hpp"
@@ -69,7 +68,6 @@ class Service {
     sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
   }
   RetryBudget retries;
-  LastTwo callers;  ///< clients whose calls ended
   CircuitBreaker breaker;
   /// A model that fails while others are answered.
   struct FailedModel {

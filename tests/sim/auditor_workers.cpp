@@ -132,7 +132,6 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
 /// knows.
 void Auditor::call_over(ModelJob& job, ModelUpstream::Said said) {
   ModelUpstream& upstream = upstreams_[job.service];
-  upstream.callers[job.caller] = now_;
   if (!options_.breaker) return;
   auto due = upstream.over(job.ended() ? ModelUpstream::Said::nothing : said, job, now_);
   breaker_may_change_ = due == ModelUpstream::Due::may ? job.service : std::string();
@@ -197,7 +196,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   if (failed) {
     if (broken) return must_end(*job, {"upstream_failed"});
     if (job->attempts >= job->attempts_max) return must_end(*job, {"upstream_failed"});
-    if (!upstreams_[job->service].take_retry(job->caller, now_)) return must_end(*job, {"upstream_failed"});
+    if (!upstreams_[job->service].take_retry(job->caller)) return must_end(*job, {"upstream_failed"});
     job->answer.clear();
     Duration bound = options_.backoff_base;
     for (int i = 1; i < job->attempts; ++i)

@@ -214,13 +214,10 @@ bool ModelUpstream::fails_without_any_client() const {
   });
 }
 
-/// Ten in all, and a tenth of what succeeds. While several call three for each, and three more for all.
-bool ModelUpstream::take_retry(const std::string& client, TimePoint now) {
-  const bool alone = std::none_of(callers.begin(), callers.end(), [&](const auto& caller) {
-    return caller.first != client && caller.second + std::chrono::seconds(30) >= now;
-  });
-  if (!alone && std::count(retries.begin(), retries.end(), client) >= 3) return false;
-  if (retry_parts < (alone ? 10 : -20)) return false;
+/// Ten, and a tenth of what succeeds; three more for all who had fewer than three of them.
+bool ModelUpstream::take_retry(const std::string& client) {
+  const bool had_few = std::count(retries.begin(), retries.end(), client) < 3;
+  if (retry_parts < (had_few ? -20 : 10)) return false;
   retry_parts -= 10;
   retries.push_back(client);
   return true;

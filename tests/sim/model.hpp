@@ -86,10 +86,9 @@ struct ModelBudget {
 struct ModelUpstream {
   enum class Said { success, failure, unreachable, refusal, nothing };
 
-  int retry_parts = 100;                     ///< ten are a retry
-  std::deque<std::string> retries;           ///< taken and not refilled, by client
-  std::map<std::string, TimePoint> callers;  ///< when a call of each ended last
-  bool take_retry(const std::string& client, TimePoint now);
+  int retry_parts = 100;            ///< ten are a retry
+  std::deque<std::string> retries;  ///< taken and not refilled, by client
+  bool take_retry(const std::string& client);
   void succeeded();
 
   bool closed = true;

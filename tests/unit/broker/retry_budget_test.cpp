@@ -34,17 +34,14 @@ TEST(RetryBudget, retries_are_at_most_ten_and_a_tenth_of_the_successes) {
 
 TEST(RetryBudget, one_client_cannot_use_up_everybodys) {
   RetryBudget budget;
-  for (int i = 0; i < RetryBudget::kOfClient; ++i)
-    EXPECT_TRUE(budget.take(1, false));
-  EXPECT_FALSE(budget.take(1, false)) << "others call, too";
-  EXPECT_TRUE(budget.take(2, false));
-  while (budget.take(1, true)) {
+  while (budget.take(1)) {
   }
   EXPECT_EQ(budget.left(), 0);
-  EXPECT_TRUE(budget.take(2, false)) << "of what the first one took while it was alone";
-  EXPECT_TRUE(budget.take(3, false));
-  EXPECT_TRUE(budget.take(3, false));
-  EXPECT_FALSE(budget.take(3, false)) << "beyond ten there are three in all";
+  EXPECT_TRUE(budget.take(2)) << "the first one has taken ten";
+  EXPECT_FALSE(budget.take(1));
+  EXPECT_TRUE(budget.take(3));
+  EXPECT_TRUE(budget.take(3));
+  EXPECT_FALSE(budget.take(3)) << "beyond ten there are three in all";
   for (int i = 0; i < 130; ++i)
     budget.succeeded();
   EXPECT_TRUE(budget.full());
