@@ -185,7 +185,14 @@ void RateLimit::advance(TimePoint now) {
   advanced_at_ = now;
   recover(now);
   const std::int64_t rate_before = bucket_.rate();
-  if (window_) window_->advance(now);
+  if (window_) {
+    // Up to then the window had no more room, whether somebody asked meanwhile or not.
+    if (const TimePoint changes = window_->next_change(); changes <= now) {
+      bucket_.refill(changes);
+      bucket_.lower_to((window_->headroom() + 1) * scale_);
+    }
+    window_->advance(now);
+  }
   for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
     bucket_.refill(ramp_next_);
     if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
