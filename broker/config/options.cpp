@@ -72,7 +72,8 @@ const OptionRow kOptions[] = {
     OptionRow{
         "client_share", "share",
         "The last part of a lane's depth_max and bytes_max and of memory_max, for clients that hold less "
-        "than that, or have a depth_max of their own: one alone never fills it. 0: none.",
+        "than that, or have a depth_max of their own: one alone never fills it. Who holds as much of "
+        "results_max or results_bytes_max makes way among its own results first. 0: none.",
         [](const Config& c) { return show_share(c.core.client_share); },
         [](Config& c, const std::string& text) { c.core.client_share = parse_share(text); }},
     LANEMQ_SIZE("body_bytes_max", core.body_bytes_max, "The largest body of a request or an answer."),

@@ -37,7 +37,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       id_hash_seed_(
           random_()),  // one draw after the other: as two arguments their order would be the compiler's
       jobs_(options_.jobs_max, random_() >> 36, id_hash_seed_),
-      kept_(options_.retain),
+      kept_(options_.retain, share_of_results()),
       gone_(options_.gone_max, seed),
       body_hash_seed_(random_()) {
   LANEMQ_CHECK(!options_.lanes.empty() && options_.lanes.size() <= kLanesMax);
@@ -461,19 +461,20 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   }
 }
 
-/// The oldest result makes way.
+/// The oldest result makes way: of those who hold more than their share, or else of all.
 bool Broker::evict_result(TimePoint now) {
-  KeptResult* const oldest = kept_.oldest_of_all();
+  KeptResult* const oldest = kept_.next_to_go();
   if (oldest == nullptr) return false;
   ++stats_.results_evicted;
   evicted_at_ = now;
+  kept_.pass_over_for(*oldest, [this](KeptResult& result) { jobs_.moved(result); });
   forget(*oldest, Forgotten::before_its_time);
   return true;
 }
 
 /// For how long an id means its job, as it looks at present: less than was promised while bounds bite.
 Duration Broker::ids_good_for(TimePoint now) const {
-  const KeptResult* const oldest = kept_.oldest_of_all();
+  const KeptResult* const oldest = kept_.next_to_go();
   if (!evicted_at_ || *evicted_at_ + options_.retain <= now) return options_.retain;
   return oldest == nullptr ? Duration(0) : std::min(now - kept_.ended_at(*oldest), options_.retain);
 }

@@ -164,6 +164,7 @@ class Broker {
                                        Estimate& estimate);
   void fit(BudgetSet budgets, const std::optional<wire::Cost>& stated, Estimate& estimate) const;
   std::size_t last_part(std::size_t bound, std::size_t least) const;
+  ResultShare share_of_results() const;
   std::optional<Refusal> over_share(const Client& client, const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
   std::optional<Refusal> no_room(const Lane& lane, std::size_t bytes, TimePoint now);

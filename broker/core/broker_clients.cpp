@@ -359,6 +359,12 @@ std::size_t Broker::last_part(std::size_t bound, std::size_t least) const {
   return part < least ? 0 : part;
 }
 
+/// Who holds that much makes way among its own results.
+ResultShare Broker::share_of_results() const {
+  return {.results = last_part(options_.results_max, kSharedJobsMin),
+          .bytes = last_part(options_.results_bytes_max, kSharedBytesMin)};
+}
+
 /// That the rest is left to those who hold less. One that is alone has all but that; of several nobody finds
 /// the door shut by another one.
 std::optional<Refusal> Broker::over_share(const Client& client, const Lane& lane, std::size_t bytes) const {

@@ -136,6 +136,8 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
+  // A connection is another one in the next life.
+  stored.client = mark_of(job.text.get(JobText::client));
   stored.due_us = stored_us(due);
   stored.ended_us = stored_us(now);
   outbox_.writes.add(Write::Kind::insert_result, number);
@@ -360,7 +362,8 @@ Result<void> Broker::restore_result(std::uint64_t number, std::string_view recor
                      .durable = true,
                      .service = &service,
                      .body_hash = stored->body_hash,
-                     .model = stored->model},
+                     .model = stored->model,
+                     .client = stored->client},
                     how, std::move(ending),
                     {.body_bytes = body_bytes, .ended_at = ended_at, .due = due, .dead = stored->dead});
   workers_.use(service);

@@ -183,6 +183,13 @@ void JobTable::erase(Job& job) {
   slots_.give_back(&job);
 }
 
+void JobTable::moved(KeptResult& result) {
+  if (result.job != nullptr)
+    result.job->unqueued.result = &result;
+  else
+    place(index_of(result.number)).hold(result);
+}
+
 void JobTable::forget(KeptResult& result) {
   by_id_.erase(hash_of(result.id()), index_of(result.number));
   if (result.job != nullptr)

@@ -81,6 +81,8 @@ class JobTable {
   /// Ends a job's record. Requires: it was replaced. Its number means its result from now on, where it has
   /// one.
   void erase(Job& job);
+  /// The result is where it was not before.
+  void moved(KeptResult& result);
   /// Forgets a result that is about to be destroyed.
   void forget(KeptResult& result);
 

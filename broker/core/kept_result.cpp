@@ -92,7 +92,8 @@ KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
           .durable = job.durable,
           .service = &job.stream().service(),
           .body_hash = body_hash,
-          .model = job.text.get(JobText::model)};
+          .model = job.text.get(JobText::model),
+          .client = job.queue->client().mark};
 }
 
 /// With its texts, and its body where that is small.
@@ -152,8 +153,8 @@ KeptResult& KeptResults::add(const Of& of, const Terminal& end, std::unique_ptr<
     if (!small) kept.extra->body = end.body.owned();
     if (apart) kept.extra->apart = &kept;
   }
+  hold(kept, of.client);
   push_back(kept);
-  count(kept);
   return kept;
 }
 
@@ -174,14 +175,76 @@ KeptResult& KeptResults::restore(const Of& of, const Terminal& end, std::unique_
     kept.extra->ended_at = mark(restored.ended_at);
   }
   restored_.push_back(&kept);
-  count(kept);
+  hold(kept, of.client);
   return kept;
 }
 
-void KeptResults::count(const KeptResult& result) {
-  bytes_ += result.bytes();
+/// It counts, as its client's too.
+void KeptResults::hold(KeptResult& result, std::uint64_t client) {
+  if (share_.any() && client != kNoMark) {
+    const auto [known, fresh] = holder_of_.try_emplace(client, 0);
+    if (fresh) {
+      if (free_holders_.empty()) {
+        free_holders_.push_back(static_cast<std::uint32_t>(holders_.size()));
+        holders_.emplace_back();
+      }
+      known->second = free_holders_.back();
+      free_holders_.pop_back();
+      holders_[known->second].mark = client;
+      bytes_ += kHolderBytes;
+    }
+    result.holder = known->second;
+  }
+  count_in(result);
+}
+
+void KeptResults::count_in(KeptResult& result) {
+  const std::size_t bytes = result.bytes();
+  bytes_ += bytes;
   loose_bytes_ += result.loose_bytes();
   stored_bytes_ += bytes_in_store(result);
+  if (result.holder == KeptResult::kNobody) return;
+  Holder& holder = holders_[result.holder];
+  ++holder.results;
+  holder.bytes += bytes;
+  weigh(result.holder);
+}
+
+/// The opposite.
+void KeptResults::count_out(KeptResult& result) {
+  const std::size_t bytes = result.bytes();
+  bytes_ -= bytes;
+  loose_bytes_ -= result.loose_bytes();
+  stored_bytes_ -= bytes_in_store(result);
+  if (result.holder == KeptResult::kNobody) return;
+  Holder& holder = holders_[result.holder];
+  --holder.results;
+  holder.bytes -= bytes;
+  weigh(result.holder);
+}
+
+/// It counts no more, and is nobody's.
+void KeptResults::let_go(KeptResult& result) {
+  count_out(result);
+  const std::uint32_t index = std::exchange(result.holder, KeptResult::kNobody);
+  if (index == KeptResult::kNobody || holders_[index].results > 0) return;
+  holder_of_.erase(holders_[index].mark);
+  holders_[index] = {};
+  free_holders_.push_back(index);
+  bytes_ -= kHolderBytes;
+}
+
+/// Finds out whether a client holds more than its share.
+void KeptResults::weigh(std::uint32_t index) {
+  Holder& holder = holders_[index];
+  const bool over = (share_.results > 0 && holder.results >= share_.results) ||
+                    (share_.bytes > 0 && holder.bytes >= share_.bytes);
+  if (over == holder.over) return;
+  holder.over = over;
+  if (over)
+    over_.push_back(index);
+  else
+    std::erase(over_, index);
 }
 
 /// About: its row, and its share of the pages.
@@ -191,21 +254,75 @@ std::size_t KeptResults::bytes_in_store(const KeptResult& result) const {
 }
 
 void KeptResults::push_back(KeptResult& result) {
-  (result.apart() ? apart_ : usual_).push_back(result);
+  list_of(result).push_back(result);
   if (KeptResult*& next = next_loose_of(result); next == nullptr) next = &result;
+  if (result.holder == KeptResult::kNobody) return;
+  Holder& holder = holders_[result.holder];
+  if (result.apart()) return holder.apart.push_back(*result.extra);
+  Holder::Line& line = line_of(holder, result);
+  (line.last != nullptr ? line.last->next_of_holder : line.first) = &result;
+  line.last = &result;
 }
 
 void KeptResults::unlist(KeptResult& result) {
-  List& list = result.apart() ? apart_ : usual_;
+  List& list = list_of(result);
   if (KeptResult*& next = next_loose_of(result); next == &result) next = list.next(result);
   list.remove(result);
+  if (result.holder == KeptResult::kNobody) return;
+  Holder& holder = holders_[result.holder];
+  if (result.apart()) return holder.apart.remove(*result.extra);
+  Holder::Line& line = line_of(holder, result);
+  LANEMQ_CHECK(line.first == &result);
+  line.first = std::exchange(result.next_of_holder, nullptr);
+  if (line.first == nullptr) line.last = nullptr;
+}
+
+KeptResult* KeptResults::older(KeptResult* usual, KeptResult* apart) const {
+  if (usual == nullptr || apart == nullptr) return usual != nullptr ? usual : apart;
+  return ended_at(*apart) < ended_at(*usual) ? apart : usual;
 }
 
 KeptResult* KeptResults::oldest_of_all() const {
-  KeptResult* const usual = usual_.front();
-  KeptResult* const apart = apart_.front();
-  if (usual == nullptr || apart == nullptr) return usual != nullptr ? usual : apart;
-  return ended_at(*apart) < ended_at(*usual) ? apart : usual;
+  return older(oldest(), apart_.front());
+}
+
+KeptResult* KeptResults::oldest_of(const Holder& holder) const {
+  const Holder::Line& line = holder.passed_over.first != nullptr ? holder.passed_over : holder.usual;
+  return older(line.first, holder.apart.empty() ? nullptr : holder.apart.front()->apart);
+}
+
+/// Few hold so much: of a quarter, four by their number and four by their bytes.
+KeptResult* KeptResults::next_to_go() const {
+  KeptResult* next = nullptr;
+  for (const std::uint32_t index : over_) {
+    KeptResult* const oldest = oldest_of(holders_[index]);
+    if (oldest != nullptr && (next == nullptr || ended_at(*oldest) < ended_at(*next))) next = oldest;
+  }
+  return next != nullptr ? next : oldest_of_all();
+}
+
+/// The oldest in the arena gets memory of its own, so that a younger one can leave. It stays what it is, and
+/// where it is in the order.
+KeptResult& KeptResults::move_out(KeptResult& result) {
+  const std::size_t texts = std::size_t{result.id_size} + result.model_size + result.body_size;
+  const std::size_t behind = result.body_loose || result.pointer_behind ? sizeof(const char*) : 0;
+  unlist(result);
+  count_out(result);
+  if (result.body_loose) {
+    if (!result.extra) result.extra = std::make_unique<KeptResult::Extra>();
+    result.extra->body = Blob::copy({result.loose_body(), result.body_bytes});
+    free_loose_body(result);
+  }
+  result.pointer_behind = false;
+  result.alone = true;
+  void* const place = ::operator new(sizeof(KeptResult) + texts);
+  std::memcpy(static_cast<std::byte*>(place) + sizeof(KeptResult), result.texts(), texts);
+  KeptResult& moved = *::new (place) KeptResult(std::move(result));
+  result.~KeptResult();
+  arena_.free_oldest(sizeof(KeptResult) + texts + behind);
+  push_back(moved);
+  count_in(moved);
+  return moved;
 }
 
 /// Those that have nothing loose are passed over once.
@@ -226,8 +343,9 @@ void KeptResults::free_loose_body(KeptResult& result) {
 
 bool KeptResults::unload_oldest() {
   if (loose_bytes_ == 0) return false;
-  KeptResult* const usual = find_loose(usual_, next_loose_[0]);
-  KeptResult* const apart = find_loose(apart_, next_loose_[1]);
+  KeptResult* usual = find_loose(passed_over_, next_loose_[0]);
+  if (usual == nullptr) usual = find_loose(usual_, next_loose_[1]);
+  KeptResult* const apart = find_loose(apart_, next_loose_[2]);
   if (usual == nullptr && apart == nullptr) return false;
   KeptResult& result =
       apart == nullptr || (usual != nullptr && ended_at(*usual) <= ended_at(*apart)) ? *usual : *apart;
@@ -241,16 +359,18 @@ bool KeptResults::unload_oldest() {
     if (result.state == JobState::succeeded) result.extra->ending = nullptr;
     if (!result.extra->ending && !result.apart()) result.extra = nullptr;
   }
-  bytes_ -= before - result.bytes();
+  const std::size_t less = before - result.bytes();
+  bytes_ -= less;
+  if (result.holder == KeptResult::kNobody) return true;
+  holders_[result.holder].bytes -= less;
+  weigh(result.holder);
   return true;
 }
 
 void KeptResults::bury(KeptResult& result, std::unique_ptr<DeadJob> job) {
   LANEMQ_CHECK(result.apart() && result.dead() == nullptr);
   unlist(result);
-  bytes_ -= result.bytes();
-  loose_bytes_ -= result.loose_bytes();
-  stored_bytes_ -= bytes_in_store(result);
+  let_go(result);
   job->number = next_death_++;
   result.extra->dead = std::move(job);
   dead_.push_back(result);
@@ -262,7 +382,7 @@ std::unique_ptr<DeadJob> KeptResults::exhume(KeptResult& result) {
   dead_bytes_ -= result.bytes();
   auto job = std::move(result.extra->dead);
   push_back(result);
-  count(result);
+  count_in(result);
   return job;
 }
 
@@ -273,7 +393,7 @@ void KeptResults::shed_answer(KeptResult& result) {
 }
 
 void KeptResults::remove(KeptResult& result) {
-  LANEMQ_CHECK(result.apart() || &result == usual_.front());
+  LANEMQ_CHECK(result.apart() || result.alone || &result == usual_.front());
   if (result.dead() != nullptr)
     dead_.remove(result);
   else
@@ -284,13 +404,10 @@ void KeptResults::remove(KeptResult& result) {
 void KeptResults::destroy(KeptResult& result) {
   const std::size_t size = sizeof(KeptResult) + result.id_size + result.model_size + result.body_size +
                            (result.body_loose || result.pointer_behind ? sizeof(const char*) : 0);
-  if (result.dead() != nullptr) {
+  if (result.dead() != nullptr)
     dead_bytes_ -= result.bytes();
-  } else {
-    bytes_ -= result.bytes();
-    loose_bytes_ -= result.loose_bytes();
-    stored_bytes_ -= bytes_in_store(result);
-  }
+  else
+    let_go(result);
   free_loose_body(result);
   const bool alone = result.alone;
   result.~KeptResult();
@@ -301,6 +418,8 @@ void KeptResults::destroy(KeptResult& result) {
 }
 
 KeptResults::~KeptResults() {
+  while (KeptResult* const result = passed_over_.pop_front())
+    destroy(*result);
   while (KeptResult* const result = usual_.pop_front())
     destroy(*result);
   while (KeptResult* const result = apart_.pop_front())

@@ -5,12 +5,16 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <absl/container/flat_hash_map.h>
 
 #include <lanemq/blob.hpp>
 #include <lanemq/error_table.hpp>
@@ -20,6 +24,7 @@
 #include "broker/core/fifo_arena.hpp"
 #include "broker/core/intrusive_list.hpp"
 #include "broker/core/job.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/record.hpp"
 #include "broker/core/time.hpp"
 #include "broker/core/timer_wheel.hpp"
@@ -74,6 +79,7 @@ struct KeptResult final : Record {
     Timer timer{TimerOwner::result, this};  ///< for the holder to use, where it is kept apart
     KeptResult* apart = nullptr;            ///< the result itself, where it is kept for a time of its own
     TimePoint ended_at{};                   ///< likewise
+    ListHook<Extra> of_holder;              ///< likewise: among those of its client
   };
 
   std::uint32_t attempt = 0;  ///< the last hand-over
@@ -90,17 +96,22 @@ struct KeptResult final : Record {
   std::uint16_t id_size = 0, model_size = 0, body_size = 0;
   LaneIndex submitted_lane = 0;
   bool client_named_it : 1 = false;
-  bool id_told : 1 = false;         ///< a client knows the job by its id
-  bool durable : 1 = false;         ///< it is in the store
-  bool body_stored : 1 = false;     ///< what is loose of it is there alone
-  bool alone : 1 = false;           ///< its memory is its own
-  bool body_loose : 1 = false;      ///< its body stands apart, where it can be left to the store
-  bool pointer_behind : 1 = false;  ///< it stood there, and what says where is still behind the record
-  std::uint32_t body_bytes = 0;     ///< of its body, wherever that is
+  bool id_told : 1 = false;              ///< a client knows the job by its id
+  bool durable : 1 = false;              ///< it is in the store
+  bool body_stored : 1 = false;          ///< what is loose of it is there alone
+  bool alone : 1 = false;                ///< its memory is its own
+  bool body_loose : 1 = false;           ///< its body stands apart, where it can be left to the store
+  bool pointer_behind : 1 = false;       ///< it stood there, and what says where is still behind the record
+  std::uint32_t body_bytes = 0;          ///< of its body, wherever that is
+  std::uint32_t holder = kNobody;        ///< whose it is, among KeptResults' holders
+  KeptResult* next_of_holder = nullptr;  ///< of those of its client that are kept for the usual time
+
+  static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
  private:
   friend class KeptResults;
   KeptResult() : Record(true) {}
+  KeptResult(KeptResult&&) = default;
   ~KeptResult() = default;
 
   /// Behind the record: its id, its model, and its body or where that is.
@@ -112,16 +123,27 @@ struct KeptResult final : Record {
     return body;
   }
 };
-static_assert(sizeof(KeptResult) == 96);
+static_assert(sizeof(KeptResult) == 104);
+
+/// How much one client holds when the rest is for others; 0: however much.
+struct ResultShare {
+  std::size_t results = 0, bytes = 0;
+  bool any() const { return results > 0 || bytes > 0; }
+};
 
 /// The results that are kept, the oldest first: those for the usual time, which leave in the order in which
 /// they came, those for a time of their own, and those of dead jobs. Owns them.
 ///
 /// What is loose of those that are in the store may be left to it, the oldest first.
+///
+/// While a client holds so much that the rest is for others, its own make way before theirs.
 class KeptResults {
  public:
+  /// What a client counts for in the byte bounds while it has results, where they are shared out.
+  static constexpr std::size_t kHolderBytes = 128;
+
   /// `retain`: the usual time.
-  explicit KeptResults(Duration retain = {}) : retain_(retain) {}
+  explicit KeptResults(Duration retain = {}, ResultShare share = {}) : retain_(retain), share_(share) {}
   ~KeptResults();
   KeptResults(const KeptResults&) = delete;
   KeptResults& operator=(const KeptResults&) = delete;
@@ -135,6 +157,7 @@ class KeptResults {
     Service* service = nullptr;
     std::uint64_t body_hash = 0;
     std::string_view model;
+    std::uint64_t client = kNoMark;  ///< of its name
   };
   static Of of(const Job& job, std::uint64_t body_hash);
   /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
@@ -168,11 +191,23 @@ class KeptResults {
   std::unique_ptr<DeadJob> exhume(KeptResult& result);
   /// What is kept of its streamed answer goes. Requires: it is dead.
   void shed_answer(KeptResult& result);
-  /// Destroys a result. Requires: it is apart, or the oldest of the others.
+  /// The one that makes way next: of the clients that hold more than their share the oldest one, or else the
+  /// oldest of all. Null when there is none.
+  KeptResult* next_to_go() const;
+  /// Those that stay, and stand before it in memory that is freed in its order, move elsewhere; `tell` is
+  /// called with each where it is now. Each moves once at most.
+  template <class Tell>
+  void pass_over_for(const KeptResult& result, Tell tell) {
+    if (result.alone) return;
+    while (usual_.front() != &result)
+      tell(move_out(*usual_.front()));
+  }
+  /// Destroys a result. Requires: it is apart, or the oldest of the others, or those before it were passed
+  /// over.
   void remove(KeptResult& result);
 
   /// The oldest of those for the usual time, null when there is none.
-  KeptResult* oldest() const { return usual_.front(); }
+  KeptResult* oldest() const { return passed_over_.empty() ? usual_.front() : passed_over_.front(); }
   KeptResult* oldest_apart() const { return apart_.front(); }
   /// Of both, the one whose job ended first.
   KeptResult* oldest_of_all() const;
@@ -189,7 +224,7 @@ class KeptResults {
   /// The dead one after it.
   KeptResult* next_dead(const KeptResult& result) const { return dead_.next(result); }
   /// Those that are not dead.
-  std::size_t size() const { return usual_.size() + apart_.size(); }
+  std::size_t size() const { return passed_over_.size() + usual_.size() + apart_.size(); }
   std::size_t dead_size() const { return dead_.size(); }
   /// What they count for in the byte bounds, without the dead.
   std::size_t bytes() const { return bytes_; }
@@ -202,23 +237,59 @@ class KeptResults {
  private:
   using List = IntrusiveList<KeptResult, &KeptResult::hook>;
 
+  /// What a client has of them, the dead ones not counted. Of those for the usual time, too, the oldest
+  /// first.
+  struct Holder {
+    struct Line {
+      KeptResult* first = nullptr;
+      KeptResult* last = nullptr;
+    };
+    std::uint64_t mark = kNoMark;
+    std::size_t results = 0, bytes = 0;
+    Line passed_over, usual;
+    IntrusiveList<KeptResult::Extra, &KeptResult::Extra::of_holder> apart;
+    bool over = false;
+  };
+
+  List& list_of(const KeptResult& result) {
+    return result.apart() ? apart_ : result.alone ? passed_over_ : usual_;
+  }
+  static Holder::Line& line_of(Holder& holder, const KeptResult& result) {
+    return result.alone ? holder.passed_over : holder.usual;
+  }
+  KeptResult* older(KeptResult* usual, KeptResult* apart) const;
+  KeptResult* oldest_of(const Holder& holder) const;
+  void hold(KeptResult& result, std::uint64_t client);
+  void count_in(KeptResult& result);
+  void count_out(KeptResult& result);
+  void let_go(KeptResult& result);
+  void weigh(std::uint32_t index);
+  KeptResult& move_out(KeptResult& result);
   KeptResult& make(const Of& of, const Terminal& end, bool in_arena);
   void destroy(KeptResult& result);
   void push_back(KeptResult& result);
   void free_loose_body(KeptResult& result);
   void unlist(KeptResult& result);
-  void count(const KeptResult& result);
-  KeptResult*& next_loose_of(const KeptResult& result) { return next_loose_[result.apart() ? 1 : 0]; }
+  KeptResult*& next_loose_of(const KeptResult& result) {
+    return next_loose_[result.apart() ? 2 : result.alone ? 0 : 1];
+  }
   KeptResult* find_loose(const List& list, KeptResult*& next);
   std::size_t bytes_in_store(const KeptResult& result) const;
 
   Duration retain_;
-  List usual_, apart_, dead_;
-  FifoArena arena_;                    // of the usual ones
+  ResultShare share_;
+  // Those for the usual time are two: with memory of their own, as those have that were restored or passed
+  // over, and behind them, younger, the ones in the arena.
+  List passed_over_, usual_, apart_, dead_;
+  std::deque<Holder> holders_;
+  std::vector<std::uint32_t> free_holders_, over_;
+  absl::flat_hash_map<std::uint64_t, std::uint32_t> holder_of_;  // by the client's mark
+  FifoArena arena_;                                              // of the usual ones
   FifoArena loose_bodies_;             // of those of them that may be left to the store
   std::vector<KeptResult*> restored_;  // that are in no list yet
-  // Of the usual ones and of those apart: the first that may have something loose; null: none has.
-  std::array<KeptResult*, 2> next_loose_{};
+  // Of those passed over, the usual ones and those apart: the first that may have something loose; null: none
+  // has.
+  std::array<KeptResult*, 3> next_loose_{};
   std::size_t bytes_ = 0, dead_bytes_ = 0, loose_bytes_ = 0, stored_bytes_ = 0;
   std::uint64_t next_death_ = 1;
 };

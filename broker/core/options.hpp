@@ -114,7 +114,8 @@ struct Options {
   std::vector<ClientOptions> clients;
 
   /// In thousandths: the last part of a lane's depth and bytes, and of memory_max, is for clients that hold
-  /// less than that themselves, or have a depth_max of their own. 0: there is no such part.
+  /// less than that themselves, or have a depth_max of their own. Of results_max and results_bytes_max: who
+  /// holds as much makes way among its own. 0: there is no such part.
   int client_share = 0;
 
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers

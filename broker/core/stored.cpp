@@ -23,7 +23,7 @@ constexpr std::size_t kRecordBytesMax = 4 * limits::header_bytes_max;
 constexpr std::size_t kStateValues = 19, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
 constexpr std::int64_t kNotKnown = -1;
 /// Flags of a result.
-constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4;
+constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4, kOfClient = 8;
 
 /// Of what may not be known; nothing that is counted is below 0.
 void write_known(const std::optional<std::int64_t>& value, DocumentWriter& out) {
@@ -77,14 +77,16 @@ void write(const StoredState& state, const History& history, std::int64_t epoch_
 
 void write(const StoredResult& result, const Ending* ending, Buffer& out) {
   DocumentWriter list(out);
-  list.array(ending != nullptr ? kResultValues + kEndingValues : kResultValues);
+  const bool named = result.client != kNoMark;
+  list.array(kResultValues + (named ? 1 : 0) + (ending != nullptr ? kEndingValues : 0));
   list.text(result.id).text(result.model).text(result.service).text(result.lane).text(result.submitted_lane);
   list.integer(static_cast<int>(result.state)).integer(result.attempt).integer(result.attempts);
   list.integer(result.queued_ms).integer(result.ran_ms);
   list.integer(static_cast<std::int64_t>(result.body_hash));
   list.integer((result.client_named_it ? kClientNamedIt : 0) | (result.id_told ? kIdTold : 0) |
-               (result.dead ? kDead : 0));
+               (result.dead ? kDead : 0) | (named ? kOfClient : 0));
   list.integer(result.due_us).integer(result.ended_us);
+  if (named) list.integer(static_cast<std::int64_t>(result.client));
   if (ending == nullptr) return;
   list.text(name_of(ending->code)).text(ending->message);
   write_known(ending->retry_after ? std::optional(to_ms(*ending->retry_after)) : std::nullopt, list);
@@ -183,6 +185,10 @@ Result<StoredResult> StoredDecoder::result(std::string_view bytes, std::unique_p
   in.read(flags);
   in.read(result.due_us);
   in.read(result.ended_us);
+  // Who wrote it before clients shared what is kept says nothing of it.
+  std::int64_t client = 0;
+  if ((flags & kOfClient) != 0) in.read(client);
+  result.client = static_cast<std::uint64_t>(client);
   result.state = static_cast<JobState>(state);
   result.body_hash = static_cast<std::uint64_t>(hash);
   result.client_named_it = (flags & kClientNamedIt) != 0;

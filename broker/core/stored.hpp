@@ -13,6 +13,7 @@
 
 #include "broker/core/dead_job.hpp"
 #include "broker/core/job.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/writes.hpp"
 
 namespace lanemq::core {
@@ -52,6 +53,7 @@ struct StoredResult {
   std::uint64_t body_hash = 0;
   bool client_named_it = false, id_told = false, dead = false;
   std::int64_t due_us = 0, ended_us = 0;
+  std::uint64_t client = kNoMark;  ///< of the name that its submit gave
 };
 /// `ending` may be null.
 void write(const StoredResult& result, const Ending* ending, Buffer& out);

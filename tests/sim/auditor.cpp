@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "tests/sim/measure.hpp"
@@ -346,6 +348,7 @@ void Auditor::make_way(Kept which, std::size_t left, std::vector<ModelJob*>& wen
     violated(std::to_string(surplus) + what + " of " + std::to_string(all.size()) +
              " are forgotten for no reason, " + all.front()->name() + " perhaps; there are " +
              std::to_string(bytes_kept(which).most) + " bytes of them at most");
+  if (!dead && share_of_results() > 0) return make_way_by_share(all, surplus, went);
   // Of results of one millisecond, too.
   const auto age_of = [&](const ModelJob& job) { return dead ? job.ended_at : acts_at(job.ended_at); };
   const TimePoint last = age_of(*all[surplus - 1]);
@@ -364,6 +367,66 @@ void Auditor::make_way(Kept which, std::size_t left, std::vector<ModelJob*>& wen
   go([&](const ModelJob& job) { return !surely(job) && !job.id.empty() && choice_about(job) == nullptr; });
   go([&](const ModelJob& job) { return !surely(job) && job.id.empty(); });
   if (surplus > 0) violated(std::to_string(surplus) + what + " are forgotten before older ones");
+}
+
+/// From how many results on a client is to make way before others; 0: never. Of a few nothing is kept for
+/// others, and of bytes there are always few here.
+std::size_t Auditor::share_of_results() const {
+  constexpr std::size_t kLeast = 16;
+  const std::size_t part = options_.results_max * static_cast<std::size_t>(options_.client_share) / 1000;
+  return part < kLeast ? 0 : part;
+}
+
+/// The same where clients share what is kept. Who holds his share or more makes way before those who hold
+/// less, and everybody's own oldest go first. What went is seen by the ids; where nobody knows an id, it may
+/// be either. Jobs that name nobody are those of connections, which may be forgotten: their share is not
+/// known.
+void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
+                                std::vector<ModelJob*>& went) {
+  std::map<std::string, std::size_t> before, stay;
+  std::map<std::string, TimePoint> oldest;
+  std::optional<TimePoint> oldest_of_all;
+  std::vector<ModelJob*> gone, unseen;
+  for (ModelJob* job : all) {
+    ++before[job->client];
+    if (job->id.empty()) {
+      unseen.push_back(job);
+    } else if (choice_about(*job) == nullptr) {
+      gone.push_back(job);
+    } else {
+      // What ended in this step may have come after others went.
+      const bool since = std::find(ended_.begin(), ended_.end(), job) != ended_.end();
+      if (!since && !job->client.empty()) ++stay[job->client];
+      const TimePoint ended = acts_at(job->ended_at);
+      const auto [known, first] = oldest.emplace(job->client, ended);
+      if (!first) known->second = std::min(known->second, ended);
+      oldest_of_all = std::min(oldest_of_all.value_or(ended), ended);
+    }
+  }
+  const std::size_t share = share_of_results();
+  const bool others_first =
+      std::any_of(stay.begin(), stay.end(), [&](const auto& held) { return held.second >= share; });
+  for (const ModelJob* job : gone) {
+    if (job->client.empty()) continue;
+    const TimePoint ended = acts_at(job->ended_at);
+    const auto own = oldest.find(job->client);
+    if (own != oldest.end() && own->second < ended)
+      violated(job->name() + " is forgotten before an older one of its client");
+    if (before[job->client] >= share) continue;
+    if (others_first)
+      violated(job->name() + " is forgotten; its client holds less than its share, and another one more");
+    if (oldest_of_all && *oldest_of_all < ended)
+      violated(job->name() + " is forgotten before older ones; its client holds less than its share");
+  }
+  for (ModelJob* job : unseen)
+    if (gone.size() < surplus) gone.push_back(job);
+  if (gone.size() != surplus)
+    violated(std::to_string(gone.size()) + " results made way, and not " + std::to_string(surplus));
+  for (ModelJob* job : gone) {
+    job->made_way = true;
+    went.push_back(job);
+    std::erase(kept_, job);
+  }
 }
 
 void Auditor::check_counters() const {

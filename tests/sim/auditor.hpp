@@ -205,6 +205,9 @@ class Auditor final : public Watcher {
   void check_kept();
   enum class Kept { result, dead };
   void make_way(Kept which, std::size_t left, std::vector<ModelJob*>& went);
+  std::size_t share_of_results() const;
+  void make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
+                         std::vector<ModelJob*>& went);
 
   // ---- bounds (auditor_bounds.cpp)
   void check_bounds() const;

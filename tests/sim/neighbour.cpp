@@ -15,8 +15,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr std::array<const char*, kNuisances> kNuisanceNames = {
-    "floods",  "delays",  "cancels",  "deadlines", "costs", "uses",    "waits", "asks",      "keeps",
-    "streams", "rubbish", "releases", "lanes",     "fails", "limited", "lies",  "crowds_out"};
+    "floods",  "delays",  "cancels",  "deadlines",  "costs", "uses",  "waits",   "asks", "keeps",
+    "streams", "rubbish", "releases", "crowds_out", "lanes", "fails", "limited", "lies"};
 
 constexpr const char* kNoisy = "noisy";
 /// The upstream's limits: ten times what the three others want.
@@ -433,8 +433,8 @@ class NeighbourWorld::Noise {
 // ---- the run ------------------------------------------------------------------------------------------
 
 void NeighbourWorld::draw_options(bool open) {
-  const int last = static_cast<int>(open ? Nuisance::crowds_out : kFirstOpen);
-  for (int i = 0; i < last + (open ? 1 : 0); ++i)
+  const int end = open ? kNuisances : static_cast<int>(kFirstOpen);
+  for (int i = 0; i < end; ++i)
     if (random_.percent(35)) nuisances_.insert(static_cast<Nuisance>(i));
   core::Options& options = swarm_.options;
   options = core::default_options();

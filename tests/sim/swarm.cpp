@@ -141,6 +141,14 @@ void draw_options(Random& random, core::Options& options) {
   options.drain_timeout = random.one_of<Duration>({milliseconds(10), seconds(1), seconds(10)});
 }
 
+/// So many results that clients share them out. What is drawn later does not depend on it.
+void draw_share(Random random, core::Options& options) {
+  if (!random.percent(20)) return;
+  options.client_share = random.one_of<int>({200, 250, 500, 900});
+  options.results_max = static_cast<std::size_t>(random.between(20, 120));
+  options.retain = std::max<Duration>(options.retain, seconds(5));
+}
+
 int maybe(Random& random, std::uint64_t percent, std::int64_t most) {
   return random.percent(percent) ? static_cast<int>(random.between(1, most)) : 0;
 }
@@ -315,6 +323,7 @@ Swarm draw_swarm(Random& random) {
   draw_upstream(random, swarm);
   draw_scarcity(random, swarm);
   draw_days(random, swarm.options);
+  draw_share(random, swarm.options);
   if (random.percent(15))
     swarm.stand_still_max = random.one_of<Duration>({seconds(1), seconds(8), seconds(60)});
   return swarm;
@@ -460,7 +469,8 @@ std::string describe(const Swarm& swarm) {
   return text + "heartbeat=" + ms(options.heartbeat) + " retain=" + ms(options.retain) +
          " attempts_max=" + std::to_string(options.attempts_max) +
          " crash_max=" + std::to_string(options.crash_max) +
-         " results_max=" + std::to_string(options.results_max) + " dead_retain=" + ms(options.dead_retain) +
+         " results_max=" + std::to_string(options.results_max) +
+         " client_share=" + std::to_string(options.client_share) + " dead_retain=" + ms(options.dead_retain) +
          " dead_max=" + std::to_string(options.dead_max) + " jobs_max=" + std::to_string(options.jobs_max) +
          "\nclients=" + std::to_string(swarm.clients) + " workers=" + std::to_string(swarm.workers) +
          " delay_max=" + ms(swarm.delay_max) + " lies=" + std::to_string(swarm.lies) +

@@ -18,6 +18,8 @@
 namespace lanemq::core {
 namespace {
 
+using std::chrono::seconds;
+
 struct ResultsBench {
   ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.stream(service, 0)); }
   KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
@@ -119,6 +121,135 @@ TEST(KeptResults, leave_what_is_loose_of_them_to_the_store_the_oldest_first) {
     bench.results.remove(*bench.results.oldest());
   EXPECT_EQ(bench.results.bytes(), 0u);
   EXPECT_EQ(bench.results.stored_bytes(), 0u);
+}
+
+/// Clients by their numbers, of which one holds its share from three results on.
+struct ShareBench {
+  explicit ShareBench(ResultShare share = {.results = 3}) : results(seconds(1000), share) {}
+  KeptResult& add(std::uint64_t client, const std::string& id, bool apart = false,
+                  const std::string& body = "") {
+    KeptResult& kept = results.add({.durable = true, .model = {}, .client = client},
+                                   {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
+    const TimePoint now{seconds(++now_)};
+    kept.due = now + seconds(1000);
+    if (apart) kept.extra->ended_at = now;
+    return kept;
+  }
+  void restore(std::uint64_t client, const std::string& id) {
+    const TimePoint now{seconds(++now_)};
+    results.restore({.durable = true, .model = {}, .client = client}, {.id = id, .body = {}}, nullptr,
+                    {.ended_at = now, .due = now + seconds(1000)});
+  }
+  /// The next makes way; who moved for it is told behind its id.
+  std::string evict() {
+    KeptResult* const next = results.next_to_go();
+    if (next == nullptr) return "";
+    std::string told(next->id());
+    results.pass_over_for(*next, [&](const KeptResult& moved) { told += " " + std::string(moved.id()); });
+    results.remove(*next);
+    return told;
+  }
+  KeptResults results;
+  int now_ = 0;
+};
+
+TEST(KeptResults, of_who_holds_more_than_its_share_its_own_oldest_go_first) {
+  ShareBench bench;
+  bench.add(1, "quiet-1");
+  bench.add(2, "noisy-1");
+  bench.add(1, "quiet-2", true);
+  bench.add(2, "noisy-2", true);
+  bench.add(2, "noisy-3");
+  bench.add(2, "noisy-4");
+  EXPECT_EQ(bench.evict(), "noisy-1 quiet-1");  // which moves once
+  EXPECT_EQ(bench.evict(), "noisy-2");
+  // Now both hold less than three: the oldest of all goes, wherever it is.
+  EXPECT_EQ(bench.evict(), "quiet-1");
+  bench.add(2, "noisy-5");
+  EXPECT_EQ(bench.evict(), "noisy-3");
+  EXPECT_EQ(bench.evict(), "quiet-2");
+  EXPECT_EQ(bench.evict(), "noisy-4");
+  EXPECT_EQ(bench.evict(), "noisy-5");
+  EXPECT_EQ(bench.evict(), "");
+  EXPECT_EQ(bench.results.bytes(), 0u);
+  EXPECT_EQ(bench.results.stored_bytes(), 0u);
+}
+
+TEST(KeptResults, of_several_who_hold_more_than_their_share_the_oldest_goes_first) {
+  ShareBench bench;
+  for (const char* round : {"1", "2", "3"}) {
+    bench.add(3, std::string("b") + round);
+    bench.add(2, std::string("a") + round);
+  }
+  bench.add(kNoMark, "nobody's");
+  EXPECT_EQ(bench.evict(), "b1");
+  EXPECT_EQ(bench.evict(), "a1");
+  EXPECT_EQ(bench.evict(), "b2");
+}
+
+TEST(KeptResults, what_moved_is_what_it_was) {
+  ShareBench bench;
+  const std::string large(1000, 'x');
+  bench.add(1, "quiet", false, large);
+  bench.add(1, "left", false, large);
+  ASSERT_TRUE(bench.results.unload_oldest());
+  for (const char* id : {"1", "2", "3"})
+    bench.add(2, id, false, large);
+  const std::size_t loose = bench.results.loose_bytes();
+  KeptResult* quiet = nullptr;
+  bench.results.pass_over_for(*bench.results.next_to_go(), [&](KeptResult& moved) {
+    if (moved.id() == "left") quiet = &moved;
+  });
+  ASSERT_NE(quiet, nullptr);
+  EXPECT_EQ(quiet->terminal().body.bytes(), large);
+  EXPECT_GE(bench.results.loose_bytes(), loose);
+  EXPECT_EQ(bench.results.oldest()->id(), "quiet");  // still the first that is over
+  EXPECT_TRUE(bench.results.oldest()->body_stored);
+  EXPECT_TRUE(bench.results.unload_oldest());  // still the first that is left to the store
+  EXPECT_TRUE(quiet->body_stored);
+  EXPECT_EQ(quiet->body_bytes, large.size());
+  for (const char* id : {"1", "quiet", "left", "2", "3"})
+    EXPECT_EQ(bench.evict(), id);
+  EXPECT_EQ(bench.results.bytes(), 0u);
+  EXPECT_EQ(bench.results.loose_bytes(), 0u);
+}
+
+TEST(KeptResults, a_share_is_of_bytes_too) {
+  ShareBench bench({.bytes = 3000});
+  bench.add(1, "quiet");
+  bench.add(2, "large", false, std::string(2000, 'x'));
+  EXPECT_EQ(bench.results.next_to_go()->id(), "quiet");
+  bench.add(2, "larger", false, std::string(2000, 'x'));
+  EXPECT_EQ(bench.results.next_to_go()->id(), "large");
+  // What is left to the store takes no memory.
+  ASSERT_TRUE(bench.results.unload_oldest());
+  EXPECT_EQ(bench.results.next_to_go()->id(), "quiet");
+}
+
+TEST(KeptResults, those_restored_count_for_their_clients) {
+  ShareBench bench;
+  bench.restore(1, "quiet");
+  bench.restore(2, "old-1");
+  bench.restore(2, "old-2");
+  bench.results.list_restored([](const KeptResult&) {});
+  EXPECT_EQ(bench.results.next_to_go()->id(), "quiet");
+  bench.add(2, "new");
+  EXPECT_EQ(bench.evict(), "old-1");
+  EXPECT_EQ(bench.evict(), "quiet");
+}
+
+TEST(KeptResults, a_client_is_forgotten_with_its_last_result) {
+  ShareBench bench;
+  for (std::uint64_t client = 1; client <= 100; ++client)
+    bench.add(client, "id");
+  KeptResult& dead = bench.add(7, "dead", true);
+  const std::size_t with_dead = bench.results.bytes();
+  bench.results.bury(dead, std::make_unique<DeadJob>());
+  EXPECT_LT(bench.results.bytes(), with_dead);
+  EXPECT_GE(bench.results.bytes(), 100 * KeptResults::kHolderBytes);
+  while (!bench.evict().empty()) {
+  }
+  EXPECT_EQ(bench.results.bytes(), 0u);
 }
 
 TEST(KeptResults, are_destroyed_with_their_holder) {
