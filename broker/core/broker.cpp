@@ -386,9 +386,11 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   } else {
     leave_queue(job);
   }
-  if (Worker* const worker = job.worker(); worker != nullptr)
+  if (Worker* const worker = job.worker(); worker != nullptr) {
+    const Outbox::Waiting behind_offer(outbox_, job.durable || job.at_away().offer_waited);
     tell(*worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
                                   ending ? name_of(ending->code) : std::string_view{}});
+  }
   ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 
   if (job.reply != ReplyMode::accepted && !job.streams)
@@ -942,13 +944,14 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
 
 /// Says to its worker what a job that was handed over is.
 void Broker::offer(Job& job, const Blob& body, TimePoint now) {
-  const Away& away = job.at_away();
+  Away& away = job.at_away();
   Worker& worker = *away.worker;
   const Lane& lane = *lanes_[job.lane];
   // A job that is not on disk waits only for what it takes to be there, and not even for that while the disk
   // is full or stands still.
   const bool waits = job.durable || (options_.store_durable && !store_full_ && !store_stalled_ &&
                                      !budgets_.use_ahead(away.reservation));
+  away.offer_waited = waits;
   const Outbox::Waiting waiting(outbox_, waits);
   wire::JobOffer offer;
   offer.job = static_cast<std::uint64_t>(job.number);

@@ -135,6 +135,7 @@ struct Away {
   std::uint8_t missing = 0;     ///< inventories in a row that did not list it
   bool reserved_place = false;  ///< the place it holds is a reserved worker's
   bool body_awaited = false;    ///< running, but its worker gets it when its body has been read back
+  bool offer_waited = false;    ///< for the disk, and its cancel must not pass it
   std::uint32_t lent = 0;  ///< bytes of its body that was read back, until its worker says that it has it
 };
 
