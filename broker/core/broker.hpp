@@ -187,7 +187,8 @@ class Broker {
     std::optional<std::size_t> body_bytes{};   ///< likewise, where that is in the store alone
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to, TimePoint now);
-  std::optional<Refusal> limited(BudgetSet budgets, TimePoint now) const;
+  std::optional<Refusal> limited(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
+                                 TimePoint now) const;
   bool room_for_services(std::size_t count);
   void make_room_in_store(TimePoint now);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);

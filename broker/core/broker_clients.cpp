@@ -274,8 +274,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
     return why;
   if (to.spilled && !budgets_.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
-  if (fields.limited == kLimitedEnd && !fields.delay_ms)
-    if (auto why = limited(budgets, now)) return why;
+  if (auto why = limited(fields, budgets, *to.lane, now)) return why;
   // The last: what is refused leaves no name behind.
   if (workers_.find_service(fields.service) == nullptr && !room_for_services(1))
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -285,14 +284,26 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
   return std::nullopt;
 }
 
-/// That the upstream of a job that does not wait for that asked for a pause.
-std::optional<Refusal> Broker::limited(BudgetSet budgets, TimePoint now) const {
-  const Budgets::UpstreamPause pause = budgets_.upstream_pause(budgets, now);
-  if (pause.until <= now) return std::nullopt;
-  const std::string limiter = "budget " + pause.name();
-  return Refusal{ErrorCode::limited,
-                 "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
-                 pause.until - now, limiter};
+/// That the job's upstream asked for a pause, and it does not wait for that, or its model is paused for
+/// longer than its time, whoever stands before it.
+std::optional<Refusal> Broker::limited(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
+                                       TimePoint now) const {
+  if (fields.delay_ms) return std::nullopt;
+  if (fields.limited == kLimitedEnd) {
+    const Budgets::UpstreamPause pause = budgets_.upstream_pause(budgets, now);
+    if (pause.until <= now) return std::nullopt;
+    return Refusal{ErrorCode::limited,
+                   "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
+                   pause.until - now, "budget " + pause.name()};
+  }
+  if (!budgets_.any_apart()) return std::nullopt;
+  const Budgets::ModelPause model = budgets_.model_pause(budgets, now);
+  const Duration timeout = fields.timeout_ms ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
+                                             : Duration(lane.options().timeout);
+  if (model.budget == nullptr || model.until < now + timeout) return std::nullopt;
+  const Budgets::UpstreamPause pause{model.budget, model.until, model.model};
+  return Refusal{ErrorCode::limited, "the upstream asked for a pause that is longer than the job's time",
+                 pause.until - now, "budget " + pause.name()};
 }
 
 /// The disk is full, and new work is refused for that: an eighth of what results take there makes way, once

@@ -466,7 +466,8 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
 /// or another one was refused as well.
 bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
   return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
-         quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now);
+         (quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now) &&
+          !quota_of(part).answers_others(mark_of(limited.model), kAnsweredLately, now));
 }
 
 /// Whether the upstream's word shows that what the part allows is too much: no other model had its share of

@@ -205,13 +205,14 @@ class Budgets {
   };
   /// The account of the job's key rests, or, where the job had no key, every budget that counts something
   /// over time; but only for the job's model, unless another one was refused within kOthersWithin, and none
-  /// was answered since. In a pause that is probed it goes apart in any case, so that another one finds out
-  /// whether it holds. A pause is only ever lengthened. Who says nothing of its limits has shown that they
-  /// are lower. `in_use`: whether jobs wait in sets for a place among the models apart. False when nothing
-  /// rests: the job waits itself.
+  /// was answered since, nor within kAnsweredLately. In a pause that is probed it goes apart in any case, so
+  /// that another one finds out whether it holds. A pause is only ever lengthened. Who says nothing of its
+  /// limits has shown that they are lower. `in_use`: whether jobs wait in sets for a place among the models
+  /// apart. False when nothing rests: the job waits itself.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
+  static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
   /// Until when the upstreams of a set's budgets asked to be left alone, of a budget with keys those of all
   /// keys that are active; null where none did. The one that asked for longest.
   struct UpstreamPause {

@@ -181,8 +181,11 @@ TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   EXPECT_TRUE(affordable(budgets, set, idle + seconds(2)))
       << "another was answered after the third one's refusal";
   EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(2), "third"));
-  EXPECT_FALSE(affordable(budgets, set, idle + seconds(2)));
-  EXPECT_TRUE(affordable(budgets, set, idle + seconds(2) + kPauseProbedAfter));
+  EXPECT_TRUE(affordable(budgets, set, idle + seconds(2))) << "another was answered a second before";
+  const TimePoint silent = idle + seconds(2) + Budgets::kAnsweredLately;
+  EXPECT_TRUE(pause(budgets, {.set = set}, silent + std::chrono::hours(7), silent, "third"));
+  EXPECT_FALSE(affordable(budgets, set, silent));
+  EXPECT_TRUE(affordable(budgets, set, silent + kPauseProbedAfter));
 }
 
 TEST(Budgets, of_models_apart_a_client_has_a_quarter_and_none_is_beyond_the_bound) {
