@@ -266,6 +266,16 @@ class Json(harness.Case):
             with open(out) as lines:
                 self.assertEqual(sorted(json.loads(line)["line"] for line in lines), [1, 2])
 
+    def test_a_run_that_cannot_say_how_it_ended_has_failed(self):
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
+            out = os.path.join(folder, "out.jsonl")
+            run = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "run", "-", "--json", "--service",
+                                  "echo", "--out", out], input='{"a": 1}\n', stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertIn("cannot write to the standard output", run.stderr)
+            with open(out) as lines:
+                self.assertEqual([json.loads(line)["error"] for line in lines], [None])
+
 
 class ManyLimits(harness.Case):
     arguments = [word for i in range(100) for word in (

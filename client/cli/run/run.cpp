@@ -275,10 +275,11 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
-  if (options.json)
-    put("{\"total\":" + std::to_string(counts.total) + ",\"answered\":" +
-        std::to_string(counts.before + counts.done) + ",\"before\":" + std::to_string(counts.before) +
-        ",\"failed\":" + std::to_string(counts.failed) + ",\"out\":" + json_text(path) + "}\n");
+  const bool told = !options.json || put("{\"total\":" + std::to_string(counts.total) +
+                                         ",\"answered\":" + std::to_string(counts.before + counts.done) +
+                                         ",\"before\":" + std::to_string(counts.before) +
+                                         ",\"failed\":" + std::to_string(counts.failed) +
+                                         ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
@@ -286,7 +287,7 @@ int end(const RunOptions& options, const std::string& path, OutputFile& output, 
     if (output.can_resume()) say("stopped; run the same command again and only what is missing is sent");
     return kExitSignal + interrupted();
   }
-  if (counts.failed == 0) return kExitDone;
+  if (counts.failed == 0) return told ? kExitDone : kExitFailed;
   if (output.can_resume()) say("run the same command again to send the failed lines once more");
   return kExitFailed;
 }
