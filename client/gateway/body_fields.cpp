@@ -128,9 +128,17 @@ class Reader {
     if (key == "service_tier") return take_text(key, value, fields_.service_tier, seen_tier_);
     if (key == "previous_response_id") {
       if (std::exchange(seen_previous_, true)) return twice(key);
-      fields_.previous_response_id = text_of(value).value_or("");
+      if (value == "null") return std::nullopt;
+      std::optional<std::string> id = text_of(value);
+      if (!id) return bad("previous_response_id must be a string", std::string(key));
+      fields_.previous_response_id = *std::move(id);
       return std::nullopt;
     }
+    // What they hold is the upstream's to judge; of another kind they are nothing that any API knows.
+    if (key == "conversation" && !begins_with_one_of(value, "\"{n"))
+      return bad("conversation must be a string or an object", std::string(key));
+    if (key == "prompt" && !begins_with_one_of(value, "\"[{n"))
+      return bad("prompt must be a string, an array or an object", std::string(key));
     if (key != "stream") return std::nullopt;
     if (std::exchange(seen_stream_, true)) return twice(key);
     if (value != "true" && value != "false" && value != "null")
@@ -141,6 +149,9 @@ class Reader {
   BodyFields fields() { return std::move(fields_); }
 
  private:
+  static bool begins_with_one_of(std::string_view value, std::string_view firsts) {
+    return firsts.find(value.front()) != std::string_view::npos;
+  }
   static ApiError twice(std::string_view key) {
     return bad(std::string(key) + " stands in the body twice", std::string(key));
   }

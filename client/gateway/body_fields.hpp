@@ -14,7 +14,7 @@ namespace lanemq::gateway {
 struct BodyFields {
   std::string model{};
   std::string service_tier{};
-  std::string previous_response_id{};  ///< empty where it is no text
+  std::string previous_response_id{};  ///< empty where there is none
   bool stream = false;
 };
 

@@ -27,6 +27,7 @@ using Kind = JsonMember::Kind;
 
 constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
 constexpr std::size_t kOwnerDigits = 16;
+constexpr std::uint64_t kAttemptsMax = 1'000;  ///< of the protocol
 /// A longer body, or result, is read beside the loop: ten milliseconds a megabyte.
 constexpr std::size_t kLeftAsideFrom = std::size_t{64} * 1024;
 constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
@@ -171,8 +172,13 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.request.cost = stated_cost(call.method, call.path);
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
-  if (endpoint->path == "/v1/responses")
-    job.previous_response = unquoted_json(member_bytes(bytes, "previous_response_id")).value_or("");
+  if (endpoint->path == "/v1/responses") {
+    const std::string_view previous = member_bytes(bytes, "previous_response_id");
+    std::optional<std::string> id = unquoted_json(previous);
+    if (!id && !previous.empty() && previous != "null")
+      return wrong("`request.body.previous_response_id` must be a text", "request.body.previous_response_id");
+    job.previous_response = std::move(id).value_or("");
+  }
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);
 }
@@ -374,8 +380,12 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
                        " with this key (retain_max_ms)",
                    "retain_ms");
   }
-  if (const JsonMember& attempts = posted["attempts_max"]; attempts.kind == Kind::number)
-    job.request.attempts_max = static_cast<int>(std::clamp<std::uint64_t>(attempts.number, 1, 1'000));
+  if (const JsonMember& attempts = posted["attempts_max"];
+      attempts.present() && attempts.kind != Kind::null) {
+    if (attempts.kind != Kind::number || attempts.number < 1 || attempts.number > kAttemptsMax)
+      return wrong("`attempts_max` is a number from 1 to " + std::to_string(kAttemptsMax), "attempts_max");
+    job.request.attempts_max = static_cast<int>(attempts.number);
+  }
   return job;
 }
 

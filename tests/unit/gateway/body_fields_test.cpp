@@ -52,6 +52,18 @@ TEST(BodyFields, of_the_wrong_kind_are_named) {
   EXPECT_EQ(read_body_fields(R"({"model":")" + std::string(200, 'x') + "\"}").error().param, "model");
   EXPECT_EQ(read_body_fields(R"({"stream":"true"})").error().param, "stream");
   EXPECT_EQ(read_body_fields(R"({"service_tier":[]})").error().param, "service_tier");
+  EXPECT_EQ(read_body_fields(R"({"previous_response_id":["resp_1"]})").error().param, "previous_response_id");
+  EXPECT_EQ(read_body_fields(R"({"previous_response_id":7})").error().param, "previous_response_id");
+  EXPECT_EQ(read_body_fields(R"({"conversation":["conv_1"]})").error().param, "conversation");
+  EXPECT_EQ(read_body_fields(R"({"prompt":7})").error().param, "prompt");
+}
+
+TEST(BodyFields, of_a_stored_response_may_be_null_or_left_out) {
+  EXPECT_EQ(read_body_fields(R"({"previous_response_id":"resp_1"})")->previous_response_id, "resp_1");
+  EXPECT_EQ(read_body_fields(R"({"previous_response_id": null, "conversation":null})")->previous_response_id,
+            "");
+  EXPECT_TRUE(read_body_fields(R"({"conversation":{"id":"conv_1"},"prompt":{"id":"pmpt_1"}})"));
+  EXPECT_TRUE(read_body_fields(R"({"conversation":"conv_1","prompt":["a","b"]})"));
 }
 
 TEST(BodyFields, broken_bodies_are_refused) {

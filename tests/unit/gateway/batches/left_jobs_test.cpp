@@ -72,6 +72,28 @@ TEST_F(ReadLeftJob, names_what_nothing_would_come_of) {
   EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"del\u0061y_ms":5})"), "");
 }
 
+TEST_F(ReadLeftJob, takes_a_number_of_attempts_within_its_bounds) {
+  for (const char* attempts : {"0", "1001", "4294967297", "-1", "1.5", "\"3\"", "true"}) {
+    const std::string job = R"({"service":"echo","body":1,"attempts_max":)" + std::string(attempts) + "}";
+    EXPECT_EQ(refusal_of(job), "bad_request attempts_max") << job;
+  }
+  EXPECT_NE(read(R"({"service":"echo","body":1,"attempts_max":1001})").error().message.find("1 to 1000"),
+            std::string::npos);
+  EXPECT_EQ(read(R"({"service":"echo","body":1,"attempts_max":1000})")->request.attempts_max, 1000);
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"attempts_max":null})"), "");
+}
+
+TEST_F(ReadLeftJob, goes_on_from_a_response_that_has_a_name) {
+  const auto from = [](const std::string& id) {
+    return R"({"request":{"endpoint":"/v1/responses","body":{"model":"x","previous_response_id":)" + id +
+           "}}}";
+  };
+  for (const char* id : {R"(["resp_1"])", "7", R"({"id":"resp_1"})"})
+    EXPECT_EQ(refusal_of(from(id)), "bad_request request.body.previous_response_id") << id;
+  EXPECT_EQ(refusal_of(from("null")), "");
+  EXPECT_EQ(read(from("\"resp_1\""))->previous_response, "resp_1");
+}
+
 TEST_F(ReadLeftJob, lets_the_tier_of_a_key_go_on) {
   const KeySettings key{.name = "acme", .services = {"anthropic"}, .forward_service_tier = true};
   caller_.key = &key;
