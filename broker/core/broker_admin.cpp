@@ -312,12 +312,7 @@ DocumentMap budget_row(Budget& budget, const Budgets& budgets, TimePoint now) {
   row.text_if_any("lane", options.lane).text_if_any("tenant", options.tenant);
   row.text("window", options.window == WindowKind::sliding ? "sliding" : "bucket");
   add_quota(row, budget.quota, now);
-  DocumentMap models;
-  const auto place = static_cast<std::size_t>(&budget - budgets.all().data());
-  const auto paused = budgets.paused_models(place, now);
-  for (const auto& [model, until] : paused)
-    models.integer(model, to_ms(until - now));
-  if (!paused.empty()) row.map("paused_models_ms", models);
+  add_paused_models(row, budgets, budget, Budgets::kModelsApartMax, now);
   if (budget.paused) row.flag("paused", true);
   return row;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/quota_document.hpp"
 
+#include <algorithm>
+
 namespace lanemq::core {
 namespace {
 
@@ -29,6 +31,18 @@ void add_pause(DocumentMap& map, const Quota& quota, TimePoint now) {
   if (now < quota.paused_until()) map.integer("paused_ms", to_ms(quota.paused_until() - now));
   if (now < quota.open_from() && quota.open_from() < quota.paused_until())
     map.integer("probed_ms", to_ms(quota.open_from() - now));
+}
+
+void add_paused_models(DocumentMap& map, const Budgets& budgets, const Budget& budget, std::size_t shown_max,
+                       TimePoint now) {
+  const auto place = static_cast<std::size_t>(&budget - budgets.all().data());
+  auto paused = budgets.paused_models(place, now);
+  if (paused.empty()) return;
+  paused.resize(std::min(paused.size(), shown_max));
+  DocumentMap models;
+  for (const auto& [model, until] : paused)
+    models.integer(model, to_ms(until - now));
+  map.map("paused_models_ms", models);
 }
 
 }  // namespace lanemq::core

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
+#include "broker/core/budgets.hpp"
 #include "broker/core/document_page.hpp"
 #include "broker/core/quota.hpp"
 #include "broker/core/time.hpp"
@@ -12,5 +15,9 @@ namespace lanemq::core {
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now);
 /// Adds `paused_ms`, what is left of its upstream's pause, where there is one.
 void add_pause(DocumentMap& map, const Quota& quota, TimePoint now);
+/// Adds `paused_models_ms`, what is left of the pauses of single models, where there are any: the first
+/// `shown_max`.
+void add_paused_models(DocumentMap& map, const Budgets& budgets, const Budget& budget, std::size_t shown_max,
+                       TimePoint now);
 
 }  // namespace lanemq::core

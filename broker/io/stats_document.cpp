@@ -73,10 +73,12 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
 }
 
 /// What is left of each limit of a budget, and the pause.
-core::DocumentMap budget_map(core::Budget& budget, core::TimePoint now) {
+core::DocumentMap budget_map(core::Budget& budget, const core::Budgets& budgets, core::TimePoint now) {
+  constexpr std::size_t kModelsShownMax = 16;  // `admin budgets` has room for all
   core::DocumentMap map;
   add_limits(map, budget.quota, now);
   add_pause(map, budget.quota, now);
+  add_paused_models(map, budgets, budget, kModelsShownMax, now);
   return map;
 }
 
@@ -97,7 +99,7 @@ class LimitsPage {
     std::size_t place = 0;
     for (core::Budget& budget : budgets.all()) {
       add(
-          place++, budget.options.name, [&] { return budget_map(budget, now); },
+          place++, budget.options.name, [&] { return budget_map(budget, budgets, now); },
           [&] { return &budgets_.emplace_back(); });
       for (const core::Key& key : budget.keys)
         add(
@@ -125,7 +127,7 @@ class LimitsPage {
   }
 
  private:
-  static constexpr std::size_t kEntriesMax = 48, kBytesMax = 6000;
+  static constexpr std::size_t kEntriesMax = 48, kBytesMax = 4000;
 
   template <class Describe, class Room>
   void add(std::size_t place, std::string_view name, Describe describe, Room room) {

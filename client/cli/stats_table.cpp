@@ -71,6 +71,7 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
   const Json& paused = member(limits, "paused_ms");
   const std::size_t before = rows.size();
   for (const auto& [limit, of] : limits.items()) {
+    if (limit == "paused_models_ms") continue;  // a model may be called "limit"
     const Json& allowed = member(of, "limit");
     const Json& level = member(of, "level");
     if (!allowed.is_number_integer()) continue;

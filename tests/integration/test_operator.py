@@ -317,6 +317,17 @@ class Limits(harness.Case):
         rows = [line.split() for line in self.limits().stdout.splitlines()]
         self.assertRegex(rows[1][-1], r"^(59m\d\ds|1h00m)$")
 
+    def test_a_model_that_is_paused_alone_is_shown(self):
+        worker = self.room.worker(capacity=4)
+        self.room.client().submit(model="limit")
+        worker.hand_in(worker.get("job"), op="error", **{"class": "limited", "retry_after_ms": 3_600_000})
+        worker.answered()
+        rows = [line.split() for line in self.limits().stdout.splitlines()]
+        self.assertEqual([row[:2] for row in rows[1:]],
+                         [["api", "requests_per_minute"], ["api", "concurrency"], ["api", "model=limit"]])
+        self.assertRegex(rows[3][-1], r"^(59m\d\ds|1h00m)$")
+        self.assertGreater(json.loads(self.limits("--json").stdout)["budgets"]["api"]["paused_models_ms"]["limit"], 3_500_000)
+
     def test_exit_codes(self):
         gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "limits")
         self.assertEqual((gone.returncode, gone.stdout), (3, ""))
