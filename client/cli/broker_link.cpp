@@ -5,7 +5,18 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/cli/explanation.hpp"
+
 namespace lanemq::cli {
+namespace {
+
+std::string why_unreachable(const Common& common) {
+  return "no broker answers at " + printable(common.broker) + " within " +
+         std::to_string(common.connect_timeout.count()) +
+         " ms (--connect-timeout-ms); start lanemq-broker, or name another with " + common.named_by;
+}
+
+}  // namespace
 
 ClientOptions client_options(const Common& common) {
   ClientOptions options;
@@ -25,9 +36,13 @@ bool reaches(Client& client, const Common& common) {
 }
 
 void say_unreachable(const Common& common) {
-  say("no broker answers at " + printable(common.broker) + " within " +
-      std::to_string(common.connect_timeout.count()) +
-      " ms (--connect-timeout-ms); start lanemq-broker, or name another with " + common.named_by);
+  say(why_unreachable(common));
+}
+
+int end_unreached(const Common& common, bool json) {
+  if (json && interrupted() == 0)
+    put(error_json({.code = "unreachable", .message = why_unreachable(common)}));
+  return kExitUnreachable;
 }
 
 void say_error(const ClientError& error) {

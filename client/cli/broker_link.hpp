@@ -31,6 +31,10 @@ bool reaches(Client& client, const Common& common);
 /// Says that no broker answers there.
 void say_unreachable(const Common& common);
 
+/// What is left to do when no broker answered, which was said: a program that asked for JSON gets its line.
+/// Returns the exit code.
+int end_unreached(const Common& common, bool json);
+
 /// Says an error with its code, where it failed, and when to try again; the upstream's body goes to the
 /// standard error as it is.
 void say_error(const ClientError& error);

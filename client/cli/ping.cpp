@@ -27,7 +27,7 @@ int ping(const Common& common, const PingOptions& options) {
     if (!ready_within(pending, common.connect_timeout)) {
       if (interrupted() != 0) break;
       say_unreachable(common);
-      return kExitUnreachable;
+      return end_unreached(common, options.json);
     }
     const Reply<BrokerPong> pong = pending.get();
     if (!pong) {

@@ -159,7 +159,7 @@ int put_error(const ClientError& error, bool json) {
 int leave(const Common& common, Client& client, JobRequest request, std::string body, bool json) {
   std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
   const auto accepted = wait_for(pending, client, common);
-  if (!accepted) return kExitUnreachable;
+  if (!accepted) return end_unreached(common, json);
   if (!*accepted) return put_error(accepted->error(), json);
   if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
   return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
@@ -190,7 +190,7 @@ int submit(const Common& common, const SubmitOptions& options) {
   }
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer = wait_for(pending, client, common);
-  if (!answer) return kExitUnreachable;
+  if (!answer) return end_unreached(common, options.json);
   if (!*answer) return put_error(answer->error(), options.json);
   return put_done(**answer, options.json);
 }
@@ -214,7 +214,7 @@ int fetch(const Common& common, const JobQuery& query) {
   }
   std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
   const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
-  if (!answer) return kExitUnreachable;
+  if (!answer) return end_unreached(common, query.json);
   if (!*answer) return put_error(answer->error(), query.json);
   if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);

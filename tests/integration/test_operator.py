@@ -257,6 +257,16 @@ class Json(harness.Case):
         self.assertEqual(self.asked("submit", "--json", "--no-wait", "--service", "echo", "--id", "b")["id"], "b")
         self.assertEqual(self.asked("fetch", "--json", "none", code=1)["error"]["code"], "not_found")
 
+    def test_that_no_broker_answers(self):
+        body = '{"a": 1}'
+        for words in (("ping",), ("submit", "--service", "echo", body), ("submit", "--no-wait", "--service", "echo", body),
+                      ("fetch", "a"), ("run", "-", "--service", "echo", "--out", "/dev/null")):
+            gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "100", *words, "--json", input=body + "\n")
+            self.assertEqual((gone.returncode, gone.stdout.count("\n")), (3, 1), gone.stdout + gone.stderr)
+            error = json.loads(gone.stdout)["error"]
+            self.assertEqual(error["code"], "unreachable")
+            self.assertIn("127.0.0.1:9", error["message"])
+
     def test_how_a_run_of_the_standard_input_ends(self):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "out.jsonl")

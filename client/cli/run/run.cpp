@@ -320,7 +320,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   const bool all_done = progressed.done_count == input.entries().size();
   if (!all_done && !reaches(client, common)) {
     output.forget();
-    return interrupted() == 0 ? kExitUnreachable : kExitSignal + interrupted();
+    return interrupted() == 0 ? end_unreached(common, options.json) : kExitSignal + interrupted();
   }
 
   output.begin();
