@@ -16,8 +16,10 @@ constexpr int kAdoptHeartbeats = 4, kSilentHeartbeats = 3;
 /// Results that ended within this of each other go in any order.
 constexpr Duration kOfOneAge = std::chrono::milliseconds(2);
 
-const std::set<std::string_view> kRefusals = {"lane_full",  "client_full", "bytes_full",
-                                              "store_full", "draining",    "unsatisfiable"};
+/// Of `limited` it is one that names a limiter: the job is not taken. kEnds has the one of a job that was.
+constexpr std::string_view kLimitedRefusal = "limited, and not taken";
+const std::set<std::string_view> kRefusals = {"lane_full", "client_full",   "bytes_full",   "store_full",
+                                              "draining",  "unsatisfiable", kLimitedRefusal};
 const std::set<std::string_view> kEnds = {"deadline",        "cancelled",      "upstream_rejected",
                                           "upstream_failed", "upstream_quota", "worker_lost",
                                           "limited"};
@@ -244,7 +246,8 @@ void Witness::heard(const wire::Accepted& accepted) {
 void Witness::heard(const wire::ErrorReply& error, std::string_view body) {
   if (error.code == "store_full" && error.limiter == "store_reserve")
     full_at_.insert(std::upper_bound(full_at_.begin(), full_at_.end(), decided_at_), decided_at_);
-  heard_end(error.ref, error.code, body);
+  const bool not_taken = error.code == "limited" && !error.limiter.empty();
+  heard_end(error.ref, not_taken ? kLimitedRefusal : error.code, body);
 }
 
 void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view body) {
