@@ -90,13 +90,13 @@ int LogMark::clear() {
   return SQLITE_OK;
 }
 
-LogExtent LogMark::read(const std::string& store, const std::string& vfs) {
+std::optional<LogExtent> LogMark::read(const std::string& store, const std::string& vfs) {
   sqlite::File file;
   MarkWords words{};
-  if (file.open(mark_of(store), sqlite::File::Mode::existing, vfs) != SQLITE_OK) return {};
-  if (file.read(0, reinterpret_cast<char*>(words.data()), sizeof words) != SQLITE_OK) return {};
-  if (words[0] != kMark || words[3] != checksum(words)) return {};
-  return {.salts = words[1], .pages = words[2]};
+  if (file.open(mark_of(store), sqlite::File::Mode::existing, vfs) != SQLITE_OK) return std::nullopt;
+  if (file.read(0, reinterpret_cast<char*>(words.data()), sizeof words) != SQLITE_OK) return std::nullopt;
+  if (words[0] != kMark || words[3] != checksum(words)) return std::nullopt;
+  return LogExtent{.salts = words[1], .pages = words[2]};
 }
 
 std::optional<LogExtent> read_log(const std::string& store, const std::string& vfs) {
@@ -126,13 +126,13 @@ std::optional<LogExtent> read_log(const std::string& store, const std::string& v
 }
 
 Result<void> check_log(const std::string& store, const std::string& vfs) {
-  const LogExtent said = LogMark::read(store, vfs);
-  if (said.pages == 0) return {};
+  const auto said = LogMark::read(store, vfs);
+  if (!said || said->pages == 0) return {};
   const auto log = read_log(store, vfs);
-  if (log && (log->salts != said.salts || log->pages >= said.pages)) return {};
+  if (log && (log->salts != said->salts || log->pages >= said->pages)) return {};
   return failure(ErrorCode::internal, "its log " + log_of(store) + " has " +
                                           std::to_string(log ? log->pages : 0) + " of the " +
-                                          std::to_string(said.pages) +
+                                          std::to_string(said->pages) +
                                           " pages that were committed, the rest is missing or damaged");
 }
 

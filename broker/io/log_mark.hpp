@@ -39,8 +39,9 @@ class LogMark {
   /// Takes back what the mark says.
   int clear();
 
-  /// What a mark says; nothing if there is none, or it was torn.
-  static LogExtent read(const std::string& store, const std::string& vfs);
+  /// What a mark says; none if there is none, or it was torn. One of 0 pages says nothing of the log, but
+  /// that a store was here: it is opened for writing only when that is on the disk.
+  static std::optional<LogExtent> read(const std::string& store, const std::string& vfs);
 
  private:
   sqlite::File file_;

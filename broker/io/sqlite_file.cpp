@@ -16,8 +16,10 @@ int File::open(const std::string& path, Mode mode, const std::string& vfs_name) 
   name_.push_back('\0');
   memory_ = std::make_unique<char[]>(static_cast<std::size_t>(vfs->szOsFile));
   auto* const file = reinterpret_cast<sqlite3_file*>(memory_.get());
-  // As a log, for which the layer takes the owner and the mode of the database that it is named after.
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL | (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
+  // What is made is made as a log: the layer then takes the owner and the mode of the database that it is
+  // named after. It refuses logs of a database that is not there, so what exists is opened as another kind.
+  const int flags = SQLITE_OPEN_READWRITE |
+                    (mode == Mode::create ? SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE : SQLITE_OPEN_SUPER_JOURNAL);
   int flags_out = 0;
   const int code = vfs->xOpen(vfs, name_.c_str(), file, flags, &flags_out);
   if (code == SQLITE_OK) {

@@ -79,13 +79,26 @@ Result<void> check_kind(const std::string& path, OpenFor purpose) {
   return {};
 }
 
+/// Where a file holds nothing, its mark tells a new store from one that is lost: nobody writes a mark before
+/// the tables are on the disk.
+Result<void> check_is_new(const std::string& path, const std::string& vfs) {
+  const auto said = LogMark::read(path, vfs);
+  if (!said) return {};
+  const std::string what =
+      said->pages == 0 ? "a store was here"
+                       : std::to_string(said->pages) + " pages were committed to its log " + path + "-wal";
+  return unusable(path, "it holds no store, but " + path + "-mark says that " + what,
+                  "put back the file and the log that belong to the mark, " + what_to_do_when_damaged(path));
+}
+
 /// SQLite would make a new file of a missing or an empty one, and throw away the log beside it.
 Result<void> check_file_is_there(const std::string& path, const std::string& vfs) {
   const std::string log = path + "-wal";
   const bool has_file = sqlite::has_content(path, vfs), has_log = sqlite::has_content(log, vfs);
   if (has_log && !has_file)
     return unusable(path, "it is missing or empty, but its log " + log + " is there",
-                    "put both back, restore a backup, or move the log away to begin with an empty store");
+                    "put both back, " + what_to_do_when_damaged(path));
+  if (!has_file) return check_is_new(path, vfs);
   return {};
 }
 
@@ -252,8 +265,8 @@ std::span<const char* const> schema_steps() {
 }
 
 std::string what_to_do_when_damaged(const std::string& path) {
-  return "restore a backup, or move " + path + " and " + path +
-         "-wal away to begin with an empty store; keep them, sqlite3's .recover may get jobs out of them";
+  return "restore a backup, or move " + path + ", " + path + "-wal and " + path +
+         "-mark away to begin with an empty store; keep them, sqlite3's .recover may get jobs out of them";
 }
 
 Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose, const std::string& vfs,
@@ -268,8 +281,8 @@ Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpos
   if (const auto done = set_up(*database); !done) return unusable(path, done.error());
   const auto kind = identify(*database, path, static_cast<std::int64_t>(steps.size()));
   if (!kind) return tl::unexpected(kind.error());
-  if (!kind->is_new)
-    if (const auto whole = check_log_is_whole(path, vfs); !whole) return tl::unexpected(whole.error());
+  const auto whole = kind->is_new ? check_is_new(path, vfs) : check_log_is_whole(path, vfs);
+  if (!whole) return tl::unexpected(whole.error());
   const auto ready = purpose == OpenFor::serving ? make_ready(*database, path, *kind, steps)
                                                  : refuse_other_versions(path, *kind, steps.size());
   if (!ready) return tl::unexpected(ready.error());

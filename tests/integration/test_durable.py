@@ -237,6 +237,44 @@ class OneBroker(DurableCase):
         file.close()
 
 
+class Loss(DurableCase):
+    def refused(self):
+        """The broker and its check refuse the store, and leave it as it is."""
+        def contents():
+            return {name: os.path.getsize(os.path.join(self.folder, name)) for name in os.listdir(self.folder)
+                    if not name.endswith("-wal")}
+        before = contents()
+        for arguments in ((), ("--check-store",)):
+            code, said = self.broker_that_ends(*arguments, "--store", f"sqlite:{self.store}")
+            self.assertEqual(code, 4, said)
+            self.assertIn(self.store, said)
+        self.assertEqual(contents(), before)
+
+    def test_a_store_that_lost_its_log_or_its_file_is_not_taken_for_a_new_one(self):
+        client = self.client()
+        client.submit(id="a", reply="accepted")
+        client.get("accepted")
+        self.room.broker.kill()
+        log, aside = self.store + "-wal", os.path.join(self.folder, "aside")
+        os.rename(log, aside)
+        self.refused()
+        open(log, "w").close()
+        self.refused()
+
+        os.replace(aside, log)
+        self.start()
+        self.assertEqual(self.client().status("a")["state"], "queued")
+
+        self.assertEqual(self.room.broker.stop(), 0)
+        os.rename(self.store, aside)
+        self.refused()
+        open(self.store, "w").close()
+        self.refused()
+        os.replace(aside, self.store)
+        self.start()
+        self.assertEqual(self.client().status("a")["state"], "queued")
+
+
 class StandStill(DurableCase):
     def test_a_broker_that_was_stopped_for_long_takes_no_worker_for_dead(self):
         client, worker = self.client(), self.worker(capacity=8)

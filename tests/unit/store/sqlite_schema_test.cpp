@@ -96,7 +96,7 @@ TEST_F(StoreFile, that_is_missing_beside_its_log_is_refused) {
   write_file(path_ + "-wal", std::string(5000, 'w'));
 
   EXPECT_THAT(refusal(), AllOf(HasSubstr(path_ + "-wal"), HasSubstr("missing or empty"),
-                               HasSubstr("move the log away")));
+                               HasSubstr("-mark away to begin with an empty store")));
   write_file(path_, "");
   EXPECT_THAT(refusal(), HasSubstr("missing or empty"));
 }
