@@ -2,11 +2,13 @@
 #include "client/gateway/batches/batch_lines.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <lanemq/text.hpp>
 
 #include "client/gateway/api_error.hpp"
+#include "client/gateway/body_fields.hpp"
 #include "json/members.hpp"
 
 namespace lanemq::gateway {
@@ -37,6 +39,16 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
   return LineRequest{.custom_id = std::move(custom_id), .body = body, .model = model};
 }
 
+/// That a request goes on from a stored response, which may be another caller's: who made one is not known
+/// where batches are worked off.
+std::optional<LineFault> goes_on(std::string_view body) {
+  const tl::expected<BodyFields, ApiError> fields = read_body_fields(body);
+  if (!fields) return LineFault{"invalid_value", fields.error().message, "body." + fields.error().param};
+  if (fields->previous_response_id.empty()) return std::nullopt;
+  return LineFault{"invalid_value", "a request of a batch goes on from no stored response",
+                   "body.previous_response_id"};
+}
+
 tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {
   JsonMember picked[] = {{.key = "custom_id"}, {.key = "method"}, {.key = "url"}, {.key = "body"}};
   auto& [custom_id, method, url, body] = picked;
@@ -59,7 +71,10 @@ tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std:
     return fault("invalid_url", "`url` must be the batch's endpoint, \"" + std::string(endpoint) + "\"",
                  "url");
   if (body.kind != Kind::object) return missing("body", "an object");
-  return request_of(std::move(custom_id.text), member_bytes(line, "body"), look, "body");
+  const std::string_view bytes = member_bytes(line, "body");
+  if (endpoint == "/v1/responses")
+    if (auto why = goes_on(bytes)) return tl::unexpected(*std::move(why));
+  return request_of(std::move(custom_id.text), bytes, look, "body");
 }
 
 bool is_message_custom_id(std::string_view text) {

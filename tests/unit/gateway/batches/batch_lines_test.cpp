@@ -44,6 +44,23 @@ TEST(ReadBatchLine, says_what_is_wrong) {
             "invalid_url url");
 }
 
+TEST(ReadBatchLine, goes_on_from_no_stored_response) {
+  const auto of_body = [](const std::string& body) {
+    const auto read =
+        read_batch_line(Api::openai, "/v1/responses",
+                        R"({"custom_id":"a","method":"POST","url":"/v1/responses","body":)" + body + "}");
+    return read ? std::string() : read.error().code + " " + read.error().param;
+  };
+  EXPECT_EQ(of_body(R"({"model":"x","input":"y"})"), "");
+  EXPECT_EQ(of_body(R"({"model":"x","previous_response_id":null})"), "");
+  for (const char* id : {R"("resp_1")", R"(["resp_1"])", R"("resp_1","previous_response_id":null)"})
+    EXPECT_EQ(of_body(std::string(R"({"model":"x","previous_response_id":)") + id + "}"),
+              "invalid_value body.previous_response_id")
+        << id;
+  EXPECT_EQ(of_body(R"({"model":"x","Previous_Response_Id":"resp_1"})"),
+            "invalid_value body.previous_response_id");
+}
+
 TEST(ReadBatchLine, reads_requests_of_anthropics_api) {
   const auto read =
       read_batch_line(Api::anthropic, "/v1/messages", R"({"custom_id":"a-1","params":{"model":"c"}})");
