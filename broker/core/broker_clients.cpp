@@ -289,20 +289,16 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
 std::optional<Refusal> Broker::limited(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
                                        TimePoint now) const {
   if (fields.delay_ms) return std::nullopt;
-  if (fields.limited == kLimitedEnd) {
-    const Budgets::UpstreamPause pause = budgets_.upstream_pause(budgets, now);
-    if (pause.until <= now) return std::nullopt;
-    return Refusal{ErrorCode::limited,
-                   "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
-                   pause.until - now, "budget " + pause.name()};
-  }
-  if (!budgets_.any_apart()) return std::nullopt;
-  const Budgets::ModelPause model = budgets_.model_pause(budgets, now);
+  const bool waits = fields.limited != kLimitedEnd;
+  const Budgets::UpstreamPause pause =
+      waits ? budgets_.model_pause(budgets, now) : budgets_.upstream_pause(budgets, now);
+  if (pause.until <= now) return std::nullopt;
   const Duration timeout = fields.timeout_ms ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
                                              : Duration(lane.options().timeout);
-  if (model.budget == nullptr || model.until < now + timeout) return std::nullopt;
-  const Budgets::UpstreamPause pause{model.budget, model.until, model.model};
-  return Refusal{ErrorCode::limited, "the upstream asked for a pause that is longer than the job's time",
+  if (waits && pause.until < now + timeout) return std::nullopt;
+  return Refusal{ErrorCode::limited,
+                 waits ? "the upstream asked for a pause that is longer than the job's time"
+                       : "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
                  pause.until - now, "budget " + pause.name()};
 }
 

@@ -131,13 +131,13 @@ bool Budgets::ModelApart::is_over(TimePoint now) const {
   return std::all_of(pauses.begin(), pauses.end(), [&](const Pause& pause) { return pause.until <= now; });
 }
 
-Budgets::ModelPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
+Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
   const Set& of = sets_[set];
   if (of.model == kNoModel) return {};
   const ModelApart& model = apart_[of.model];
-  ModelPause longest;
+  UpstreamPause longest;
   const auto look_at = [&](std::size_t budget, TimePoint until) {
-    if (until > now && until > longest.until) longest = {&budgets_[budget], model.name, until};
+    if (until > now && until > longest.until) longest = {&budgets_[budget], until, model.name};
   };
   for (const ModelApart::Pause& pause : model.pauses)
     if (pause.account == kOwnLimits &&
@@ -224,7 +224,7 @@ Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
 }
 
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
-  if (const ModelPause pause = model_pause(set, now); pause.budget != nullptr)
+  if (const UpstreamPause pause = model_pause(set, now); pause.budget != nullptr)
     return {.budget = pause.budget, .paused = true, .model = pause.model};
   if (const Obstacle own = own_obstacle(set, claim, now)) return own;
   return pool_of(set) == nullptr ? Obstacle{} : key_shortage(set, claim, now).obstacle;
@@ -463,7 +463,7 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
 }
 
 /// Whether the upstream's word is about all models: it says so, those that it would be about are not known,
-/// or another one was refused as well.
+/// or another one was refused as well, and none was answered of late.
 bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
   return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
          (quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now) &&
@@ -546,8 +546,7 @@ Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) con
         soonest = std::min(soonest, pool->accounts[key.account].quota.open_from());
     if (soonest != kNever) look_at(*pool, soonest);
   }
-  if (const ModelPause pause = model_pause(set, now); pause.until > longest.until)
-    longest = {pause.budget, pause.until, pause.model};
+  if (const UpstreamPause pause = model_pause(set, now); pause.until > longest.until) longest = pause;
   return longest;
 }
 

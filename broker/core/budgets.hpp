@@ -150,13 +150,15 @@ class Budgets {
   /// Whose place among the models that are apart a set is for; kNoModel: it is for the others.
   std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
   const std::string& model_name(std::size_t model) const { return apart_[model].name; }
-  /// What keeps all jobs of the set's model waiting, and until when; none where nothing does.
-  struct ModelPause {
+  /// That an upstream asked to be left alone.
+  struct UpstreamPause {
     const Budget* budget = nullptr;
-    std::string_view model;
     TimePoint until{};
+    std::string_view model{};  ///< it is about that one alone; empty: about all
+    std::string name() const { return Obstacle{.budget = budget, .paused = true, .model = model}.name(); }
   };
-  ModelPause model_pause(BudgetSet set, TimePoint now) const;
+  /// What keeps all jobs of the set's model waiting, and until when; no budget where nothing does.
+  UpstreamPause model_pause(BudgetSet set, TimePoint now) const;
   /// The model pauses of a budget, of its keys' accounts too, that are not over: the model, and until when.
   std::vector<std::pair<std::string_view, TimePoint>> paused_models(std::size_t budget, TimePoint now) const;
 
@@ -215,12 +217,6 @@ class Budgets {
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
   /// Until when the upstreams of a set's budgets asked to be left alone, of a budget with keys those of all
   /// keys that are active; null where none did. The one that asked for longest.
-  struct UpstreamPause {
-    const Budget* budget = nullptr;
-    TimePoint until{};
-    std::string_view model{};  ///< it is about that one alone; empty: about all
-    std::string name() const { return Obstacle{.budget = budget, .paused = true, .model = model}.name(); }
-  };
   UpstreamPause upstream_pause(BudgetSet set, TimePoint now) const;
   /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
   /// and the job was to find out whether it holds. Requires: it has one.
