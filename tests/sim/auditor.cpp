@@ -312,6 +312,7 @@ void Auditor::check_kept() {
     });
     kept_.sort([](const ModelJob* a, const ModelJob* b) { return a->ended_at < b->ended_at; });
   }
+  settle_guesses(went);
   make_way(Kept::result, broker_.kept_results(), went);
   make_way(Kept::dead, broker_.dead_jobs(), went);
   for (ModelJob* job : went) {
@@ -369,6 +370,26 @@ void Auditor::make_way(Kept which, std::size_t left, std::vector<ModelJob*>& wen
   if (surplus > 0) violated(std::to_string(surplus) + what + " are forgotten before older ones");
 }
 
+/// The time of some that seemed to have made way is over. Those that were there until now went now, and
+/// others of which nobody knows the ids made way in their place.
+void Auditor::settle_guesses(std::vector<ModelJob*>& went) {
+  if (!advancing_) return;
+  std::size_t due = std::erase_if(guessed_, [&](const Guessed& guess) { return is_due(guess.over_at); });
+  if (due == 0) return;
+  const auto remain = static_cast<std::size_t>(std::count_if(kept_.begin(), kept_.end(), [&](ModelJob* job) {
+    return !job->dead && (job->id.empty() || choice_about(*job) != nullptr);
+  }));
+  for (std::size_t left = remain; due > 0 && left > broker_.kept_results(); --due, --left) {
+    const auto other = std::find_if(kept_.begin(), kept_.end(),
+                                    [](const ModelJob* job) { return !job->dead && job->id.empty(); });
+    if (other == kept_.end()) return;
+    (*other)->made_way = true;
+    guessed_.push_back({.client = (*other)->client, .over_at = (*other)->ended_at + (*other)->retain});
+    went.push_back(*other);
+    kept_.erase(other);
+  }
+}
+
 /// From how many results on a client is to make way before others; 0: never. Of a few nothing is kept for
 /// others, and of bytes there are always few here.
 std::size_t Auditor::share_of_results() const {
@@ -379,14 +400,16 @@ std::size_t Auditor::share_of_results() const {
 
 /// The same where clients share what is kept. Who holds his share or more makes way before those who hold
 /// less, and everybody's own oldest go first. What went is seen by the ids; where nobody knows an id, it may
-/// be either. Jobs that name nobody are those of connections, which may be forgotten: their share is not
-/// known.
+/// be either, and its client may hold one more. Jobs that name nobody are those of connections, which may be
+/// forgotten: their share is not known.
 void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
                                 std::vector<ModelJob*>& went) {
   std::map<std::string, std::size_t> before, stay;
   std::map<std::string, TimePoint> oldest;
   std::optional<TimePoint> oldest_of_all;
   std::vector<ModelJob*> gone, unseen;
+  for (const Guessed& guess : guessed_)
+    ++before[guess.client];
   for (ModelJob* job : all) {
     ++before[job->client];
     if (job->id.empty()) {
@@ -418,8 +441,11 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
     if (oldest_of_all && *oldest_of_all < ended)
       violated(job->name() + " is forgotten before older ones; its client holds less than its share");
   }
-  for (ModelJob* job : unseen)
-    if (gone.size() < surplus) gone.push_back(job);
+  for (ModelJob* job : unseen) {
+    if (gone.size() == surplus) break;
+    gone.push_back(job);
+    guessed_.push_back({.client = job->client, .over_at = job->ended_at + job->retain});
+  }
   if (gone.size() != surplus)
     violated(std::to_string(gone.size()) + " results made way, and not " + std::to_string(surplus));
   for (ModelJob* job : gone) {

@@ -205,6 +205,7 @@ class Auditor final : public Watcher {
   void check_kept();
   enum class Kept { result, dead };
   void make_way(Kept which, std::size_t left, std::vector<ModelJob*>& went);
+  void settle_guesses(std::vector<ModelJob*>& went);
   std::size_t share_of_results() const;
   void make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
                          std::vector<ModelJob*>& went);
@@ -347,6 +348,13 @@ class Auditor final : public Watcher {
   std::size_t incoming_ = 0;     // bytes that came in, which may be there for a moment only
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;
+  /// Results that made way, as it seemed: nobody knows their ids, and others like them may have gone in their
+  /// place, while these are kept for their time.
+  struct Guessed {
+    std::string client;
+    TimePoint over_at{};
+  };
+  std::vector<Guessed> guessed_;
   std::vector<Cancel> cancels_due_, cancels_optional_, cancels_heard_;
   std::vector<std::string> gone_;   // workers lost or left
   std::string breaker_may_change_;  // the service whose breaker may have changed by what was heard last

@@ -48,6 +48,18 @@ bool Witness::may_have_made_way(const Followed& job) const {
   return full != full_at_.end() && *full <= decided_at_;
 }
 
+/// Its model is left alone until after its deadline: it ended when it came next, which perhaps nobody heard
+/// of, for those who asked before a crash are not known any more.
+bool Witness::may_have_been_refused(const Followed& job) const {
+  const auto model = pauses_.find(std::get<2>(job.stream));
+  if (model == pauses_.end()) return false;
+  return std::any_of(model->second.begin(), model->second.end(), [&](const Pause& pause) {
+    const TimePoint ended_at = std::max(pause.said_at, job.promised_at);
+    return pause.until > job.deadline &&
+           decided_at_ >= ended_at + (crashes_.keeps ? job.retain : Duration(0));
+  });
+}
+
 void Witness::may_end(Followed& job, TimePoint at) {
   job.causes.push_back(at);
   job.ends_at = std::min(job.ends_at, at);
@@ -148,6 +160,7 @@ void Witness::on(const wire::Submit& submit, std::string_view body, TimePoint no
     job.first_asked_at = std::min(job.first_asked_at, now);
     job.ends_at = std::min(job.ends_at, asked.ends_at);
     job.over_at = std::min(job.over_at, asked.ends_at);
+    job.deadline = std::min(job.deadline, asked.ends_at);
     job.retain = std::min(job.retain, asked.retain);
     job.attempts_top = std::max(job.attempts_top, asked.attempts_max);
     job.attempts_max =
@@ -219,7 +232,7 @@ void Witness::heard(const wire::Accepted& accepted) {
     if (is_known(job)) violated(quoted(id) + " was accepted anew, though it is known");
     // A life of its own, which what was said before it was submitted does not end.
     std::erase_if(job.causes, [&](TimePoint at) { return at < asked.at; });
-    job.ends_at = asked.ends_at;
+    job.ends_at = job.deadline = asked.ends_at;
     for (const TimePoint at : job.causes)
       job.ends_at = std::min(job.ends_at, at);
     job.over_at = job.ends_at;
@@ -376,6 +389,7 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
   ++job.offers;
   number_of_[id] = offer.job;
+  model_of_[offer.job] = offer.model;
   last_[offer.job] = {.attempt = offer.attempt, .at = now_};
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
@@ -467,9 +481,11 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
     alive(address, now);
     may_end(failure->job, now);
     const bool sent = failure->error_class == "retry" || failure->error_class == "permanent";
-    if (failure->error_class == "limited")
-      paused_until_ =
-          std::max(paused_until_, now + std::chrono::milliseconds(failure->retry_after_ms.value_or(1000)));
+    if (failure->error_class == "limited") {
+      const TimePoint until = now + std::chrono::milliseconds(failure->retry_after_ms.value_or(1000));
+      paused_until_ = std::max(paused_until_, until);
+      pauses_[model_of_[failure->job]].push_back({.said_at = now, .until = until});
+    }
     if (!sent || (failure->usage && failure->usage->requests))
       settled_.insert({failure->job, failure->attempt});
     if (workers_.contains(address) && last_[failure->job].attempt == failure->attempt &&

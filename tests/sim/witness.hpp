@@ -76,7 +76,8 @@ class Witness final : public Watcher {
     bool promised = false;  ///< somebody heard that it is durable, or its end
     bool always_durable = true;
     TimePoint first_asked_at = core::kNever, promised_at{};
-    TimePoint ends_at = core::kNever;  ///< when it may have ended at the earliest
+    TimePoint ends_at = core::kNever;   ///< when it may have ended at the earliest
+    TimePoint deadline = core::kNever;  ///< at the earliest
     Duration retain = Duration::max();
     std::int64_t attempts_max = 0;  ///< the least of all submits of its id
     std::int64_t attempts_top = 0;  ///< the most
@@ -101,8 +102,10 @@ class Witness final : public Watcher {
   Followed& followed(const std::string& id) { return jobs_[id]; }
   TimePoint may_be_gone_at(const Followed& job) const;
   bool may_have_made_way(const Followed& job) const;
+  bool may_have_been_refused(const Followed& job) const;
   bool is_known(const Followed& job) const {
-    return job.promised && decided_at_ < may_be_gone_at(job) && !may_have_made_way(job);
+    return job.promised && decided_at_ < may_be_gone_at(job) && !may_have_made_way(job) &&
+           !may_have_been_refused(job);
   }
   void limits_change(TimePoint now);
   void may_end(Followed& job, TimePoint at);
@@ -142,6 +145,11 @@ class Witness final : public Watcher {
   std::map<std::string, core::TimePoint> here_since_;   // workers, in this life of the broker
   std::map<std::string, std::string> service_of_;       // of workers, by address: their first
   core::TimePoint paused_until_{};                      // what upstreams asked for last that is longest
+  struct Pause {
+    TimePoint said_at{}, until{};
+  };
+  std::map<std::string, std::vector<Pause>> pauses_;  // that upstreams asked for, by the model of the call
+  std::map<std::uint64_t, std::string> model_of_;     // of jobs that were handed over
   std::map<std::uint64_t, std::string> job_of_number_;
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;
