@@ -10,15 +10,14 @@
 namespace lanemq::cli {
 
 std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
-                                        std::size_t rows_max, int& code) {
+                                        std::size_t rows_max, bool json, int& code) {
   std::string document;
   for (std::optional<std::int64_t> from = 0; from;) {
     request.from = *from;
     std::future<Reply<AdminDocument>> pending = client.admin(request);
     const std::optional<Reply<AdminDocument>> reply = wait_for(pending, client, common);
     if (!reply || !*reply) {
-      if (reply) say_error(reply->error());
-      code = reply ? kExitFailed : kExitUnreachable;
+      code = reply ? end_refused(reply->error(), json) : end_unreached(common, json);
       return std::nullopt;
     }
     if (rows_max == kNoList) return (*reply)->json;
@@ -35,12 +34,12 @@ bool names_any(const AdminRequest& request) {
 }
 
 /// Dead jobs run again, or are forgotten, so many in one answer.
-std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request,
+std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request, bool json,
                                        int& code) {
   std::string document;
   for (std::optional<std::int64_t> from = 0; from;) {
     request.from = *from;
-    const std::optional<std::string> answer = ask_operator(client, common, request, kNoList, code);
+    const std::optional<std::string> answer = ask_operator(client, common, request, kNoList, json, code);
     if (!answer) return std::nullopt;
     from = add_dead_change(document, *answer);
   }
@@ -63,8 +62,8 @@ int admin(const Common& common, const AdminOptions& options) {
     request.limit = static_cast<std::int64_t>(options.rows_max);
   int code = kExitDone;
   const std::optional<std::string> answer =
-      changes_dead ? change_dead(client, common, request, code)
-                   : ask_operator(client, common, request, options.rows_max, code);
+      changes_dead ? change_dead(client, common, request, options.json, code)
+                   : ask_operator(client, common, request, options.rows_max, options.json, code);
   if (!answer) return code;
   const std::optional<std::string> text =
       options.json ? *answer + "\n" : admin_text(request.verb, *answer, output_takes_colour());

@@ -145,7 +145,7 @@ int bench(const Common& common, const BenchOptions& options) {
   with.pending_max = options.window + 16;
   with.pending_bytes_max = (options.window + 1) * std::max<std::size_t>(options.body_bytes, 1);
   Client client(with);
-  if (!reaches(client, common)) return kExitUnreachable;
+  if (!reaches(client, common)) return end_unreached(common, options.json);
   auto bench = std::make_shared<Bench>(client, options);
   bench->run();
   if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;

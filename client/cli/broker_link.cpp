@@ -45,6 +45,12 @@ int end_unreached(const Common& common, bool json) {
   return kExitUnreachable;
 }
 
+int end_refused(const ClientError& error, bool json) {
+  say_error(error);
+  if (json) put(output_is_terminal() ? harmless(error_json(error)) : error_json(error));
+  return kExitFailed;
+}
+
 void say_error(const ClientError& error) {
   std::string sentence = printable(error.code) + ": " + printable(error.message, limits::text_bytes_max);
   if (!error.id.empty()) sentence += " (job " + printable(error.id) + ")";

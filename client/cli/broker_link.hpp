@@ -35,14 +35,19 @@ void say_unreachable(const Common& common);
 /// Returns the exit code.
 int end_unreached(const Common& common, bool json);
 
+/// What is left to do when the broker refused: says it, and gives a program that asked for JSON its line.
+/// Returns the exit code.
+int end_refused(const ClientError& error, bool json);
+
 /// Says an error with its code, where it failed, and when to try again; the upstream's body goes to the
 /// standard error as it is.
 void say_error(const ClientError& error);
 
 /// What an operator is answered: the document, or of a list (`rows_max` is not kNoList) as many pages of it
-/// as hold so many rows. Empty: there is no answer, why was said, and `code` is the exit code.
+/// as hold so many rows. Empty: there is no answer, why was said (with `json` to a program as well), and
+/// `code` is the exit code.
 std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
-                                        std::size_t rows_max, int& code);
+                                        std::size_t rows_max, bool json, int& code);
 
 /// A job's request from what was given on the command line.
 JobRequest request_of(const JobOptions& options);

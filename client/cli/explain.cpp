@@ -10,11 +10,8 @@ int explain(const Common& common, const JobQuery& query) {
   Client client(client_options(common));
   std::future<Reply<JobStatus>> pending = client.status(query.id);
   const auto reply = wait_for(pending, client, common);
-  if (!reply) return kExitUnreachable;
-  if (!*reply) {
-    say_error(reply->error());
-    return kExitFailed;
-  }
+  if (!reply) return end_unreached(common, query.json);
+  if (!*reply) return end_refused(reply->error(), query.json);
   const JobStatus& status = **reply;
   const Explanation explanation = explain_status(status);
   const std::string text =

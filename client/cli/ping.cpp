@@ -30,10 +30,7 @@ int ping(const Common& common, const PingOptions& options) {
       return end_unreached(common, options.json);
     }
     const Reply<BrokerPong> pong = pending.get();
-    if (!pong) {
-      say_error(pong.error());
-      return kExitFailed;
-    }
+    if (!pong) return end_refused(pong.error(), options.json);
     char ms[32];
     std::snprintf(ms, sizeof ms, "%.3f", static_cast<double>(pong->round_trip.count()) / 1e6);
     if (!put(options.json ? "{\"broker\":" + json_text(common.broker) + ",\"version\":" +

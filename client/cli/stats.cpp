@@ -13,19 +13,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 
-/// One look at the broker, written out as `show` makes it of the document; an exit code.
+/// One look at the broker, written out as `show` makes it of the document; an exit code. `json`: for a
+/// program.
 template <class Show>
-int show_once(Client& client, const Common& common, Show show) {
+int show_once(Client& client, const Common& common, bool json, Show show) {
   std::string document;
   // A broker with many budgets says them in several answers.
   for (std::optional<std::int64_t> from = 0; from;) {
     std::future<Reply<BrokerStats>> pending = client.stats(*from);
     const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
-    if (!reply) return kExitUnreachable;
-    if (!*reply) {
-      say_error(reply->error());
-      return kExitFailed;
-    }
+    if (!reply) return end_unreached(common, json);
+    if (!*reply) return end_refused(reply->error(), json);
     from = add_stats_page(document, (*reply)->json, *from);
   }
   const std::optional<std::string> text = show(document);
@@ -39,7 +37,8 @@ int show_once(Client& client, const Common& common, Show show) {
 /// The limits that a filter of operators lets through, in the shape that they have in the statistics.
 int filtered_limits(Client& client, const Common& common, const LimitsOptions& options) {
   int code = kExitDone;
-  const std::optional<std::string> rows = ask_operator(client, common, *options.filter, 0, code);
+  const std::optional<std::string> rows =
+      ask_operator(client, common, *options.filter, 0, options.json, code);
   if (!rows) return code;
   const std::optional<std::string> document = limits_of_rows(*rows);
   if (!document) {
@@ -67,7 +66,7 @@ int stats(const Common& common, const StatsOptions& options) {
   Client client(client_options(common));
   const auto show = [&](const std::string& json) { return stats_text(json, options); };
   if (!options.watch_seconds) {
-    const int code = show_once(client, common, show);
+    const int code = show_once(client, common, options.json, show);
     return interrupted() == 0 ? code : kExitSignal + interrupted();
   }
   const std::chrono::duration<double> pause(*options.watch_seconds);
@@ -77,7 +76,7 @@ int stats(const Common& common, const StatsOptions& options) {
       std::this_thread::sleep_for(kLookForSignalsEvery);
       continue;
     }
-    const int code = show_once(client, common, show);
+    const int code = show_once(client, common, options.json, show);
     if (code != kExitDone && interrupted() == 0) return code;
     next += std::chrono::duration_cast<Clock::duration>(pause);
   }
@@ -87,7 +86,7 @@ int stats(const Common& common, const StatsOptions& options) {
 int limits(const Common& common, const LimitsOptions& options) {
   Client client(client_options(common));
   if (options.filter) return filtered_limits(client, common, options);
-  return show_once(client, common, [&](const std::string& json) {
+  return show_once(client, common, options.json, [&](const std::string& json) {
     return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
   });
 }

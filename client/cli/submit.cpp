@@ -77,11 +77,8 @@ std::string status_text(const JobStatus& status) {
 int put_status(const Common& common, Client& client, const JobQuery& query,
                std::future<Reply<JobStatus>> pending) {
   const auto reply = wait_for(pending, client, common);
-  if (!reply) return kExitUnreachable;
-  if (!*reply) {
-    say_error(reply->error());
-    return kExitFailed;
-  }
+  if (!reply) return end_unreached(common, query.json);
+  if (!*reply) return end_refused(reply->error(), query.json);
   if (!put(query.json ? status_json(**reply) : status_text(**reply))) return kExitFailed;
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
@@ -148,19 +145,12 @@ class Printing {
   bool ends_line_ = true;
 };
 
-/// Why there is no answer, for a person and, where that was asked for, for a program.
-int put_error(const ClientError& error, bool json) {
-  say_error(error);
-  if (json) put_body(error_json(error));
-  return kExitFailed;
-}
-
 /// Says the id by which the answer can be fetched.
 int leave(const Common& common, Client& client, JobRequest request, std::string body, bool json) {
   std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
   const auto accepted = wait_for(pending, client, common);
   if (!accepted) return end_unreached(common, json);
-  if (!*accepted) return put_error(accepted->error(), json);
+  if (!*accepted) return end_refused(accepted->error(), json);
   if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
   return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
 }
@@ -191,7 +181,7 @@ int submit(const Common& common, const SubmitOptions& options) {
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer = wait_for(pending, client, common);
   if (!answer) return end_unreached(common, options.json);
-  if (!*answer) return put_error(answer->error(), options.json);
+  if (!*answer) return end_refused(answer->error(), options.json);
   return put_done(**answer, options.json);
 }
 
@@ -215,7 +205,7 @@ int fetch(const Common& common, const JobQuery& query) {
   std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
   const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
   if (!answer) return end_unreached(common, query.json);
-  if (!*answer) return put_error(answer->error(), query.json);
+  if (!*answer) return end_refused(answer->error(), query.json);
   if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);
   if (query.json) put(status_json(running));

@@ -94,7 +94,8 @@ std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
     from = add_stats_page(facts.stats, (*reply)->json, *from);
   }
   for (const auto& [verb, document] : {std::pair{"workers", &facts.workers}, {"clients", &facts.clients}}) {
-    std::optional<std::string> list = ask_operator(client, common, {.verb = verb}, kRowsLookedAt, code);
+    std::optional<std::string> list =
+        ask_operator(client, common, {.verb = verb}, kRowsLookedAt, false, code);
     if (!list) return std::nullopt;
     *document = std::move(*list);
   }

@@ -254,13 +254,19 @@ class Json(harness.Case):
         submitted = self.asked("submit", "--json", "--service", "echo", "--id", "a", '{"x": 1}')
         self.assertEqual((submitted["id"], submitted["state"], submitted["result"]), ("a", "succeeded", {"x": 1}))
         self.assertEqual(self.asked("fetch", "--json", "a"), submitted)
-        self.assertEqual(self.asked("submit", "--json", "--no-wait", "--service", "echo", "--id", "b")["id"], "b")
+        left = self.asked("submit", "--json", "--no-wait", "--service", "echo", "--id", "b")
+        self.assertEqual((left["id"], "lane" in left), ("b", False), "the default lane is said by leaving it out")
+        self.assertEqual(self.asked("submit", "--json", "--no-wait", "--service", "echo", "--lane", "high")["lane"], "high")
+        refused = self.asked("submit", "--json", "--no-wait", "--service", "echo", "--lane", "nowhere", code=1)
+        self.assertEqual(refused["error"]["code"], "bad_request")
         self.assertEqual(self.asked("fetch", "--json", "none", code=1)["error"]["code"], "not_found")
 
     def test_that_no_broker_answers(self):
         body = '{"a": 1}'
         for words in (("ping",), ("submit", "--service", "echo", body), ("submit", "--no-wait", "--service", "echo", body),
-                      ("fetch", "a"), ("run", "-", "--service", "echo", "--out", "/dev/null")):
+                      ("fetch", "a"), ("run", "-", "--service", "echo", "--out", "/dev/null"), ("status", "a"), ("cancel", "a"),
+                      ("explain", "a"), ("limits",), ("stats",), ("bench", "--service", "echo", "-n", "1"),
+                      ("--admin", "tcp://127.0.0.1:9", "lanes"), ("--admin", "tcp://127.0.0.1:9", "limits", "--model", "gpt")):
             gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "100", *words, "--json", input=body + "\n")
             self.assertEqual((gone.returncode, gone.stdout.count("\n")), (3, 1), gone.stdout + gone.stderr)
             error = json.loads(gone.stdout)["error"]
