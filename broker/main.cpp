@@ -20,6 +20,7 @@
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_place.hpp"
 #include "log/log.hpp"
+#include "settings/blank_file.hpp"
 
 namespace {
 
@@ -151,7 +152,7 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
-int serve(Config config, const std::function<Config()>& read) {
+int serve(Config config, const std::function<Config()>& read_again) {
   if (!lanemq::log::set_level(config.log_level))
     throw ConfigError("log_level \"" + config.log_level +
                       "\" is not known; write debug, info, warn, error or off");
@@ -180,8 +181,8 @@ int serve(Config config, const std::function<Config()>& read) {
                      std::chrono::system_clock::now().time_since_epoch())
                      .count();
   lanemq::io::Server server(
-      config.server, core, std::move(*store), signals, [&] { return reload(config, read); }, lanemq::edited,
-      entropy());
+      config.server, core, std::move(*store), signals, [&] { return reload(config, read_again); },
+      lanemq::edited, entropy());
   const std::string admin = server.admin_endpoint();
   std::printf("ready clients=%s workers=%s%s%s\n", server.clients_endpoint().c_str(),
               server.workers_endpoint().c_str(), admin.empty() ? "" : " admin=", admin.c_str());
@@ -255,7 +256,11 @@ int main(int argc, char** argv) {
     if (print) std::cout << lanemq::print_config(config);
     if (print || check) return 0;
     if (check_the_store) return check_store(config), 0;
-    return serve(config, read);
+    const auto read_again = [&] {
+      if (const auto why_not = lanemq::settings::why_not_read_again(config_path)) throw ConfigError(*why_not);
+      return read();
+    };
+    return serve(config, read_again);
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;

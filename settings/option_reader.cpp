@@ -83,7 +83,7 @@ void OptionReader::read_file(const std::string& path, std::string_view besides,
 
 std::optional<std::string> OptionReader::read(int argc, const char* const* argv,
                                               const Environment& environment, std::string_view besides,
-                                              const ReadNode& read_node) const {
+                                              const ReadNode& read_node, std::string* file) const {
   CLI::App app{std::string(program_.sentence), std::string(program_.name)};
   app.set_version_flag("--version", std::string(program_.name) + " " + kVersion);
   app.get_formatter()->column_width(46);
@@ -110,6 +110,7 @@ std::optional<std::string> OptionReader::read(int argc, const char* const* argv,
   } catch (const CLI::ParseError& error) {
     throw UsageError(printable(error.what()) + "; see --help");
   }
+  if (file != nullptr) *file = path;
   if (!path.empty()) read_file(path, besides, read_node);
   for (std::size_t i = 0; i < rows_.size(); ++i)
     if (const char* value = environment(variable_of(rows_[i]))) apply(i, variable_of(rows_[i]), {value});

@@ -91,9 +91,10 @@ class OptionReader {
 
   /// Reads and applies everything. Returns a text that is to be printed instead, the help or the version.
   /// `besides` names the keys that `read_node` knows, for a complaint. Throws UsageError, which names the
-  /// flag, the variable, or the file's line.
+  /// flag, the variable, or the file's line. `file`: is told the file that was named.
   std::optional<std::string> read(int argc, const char* const* argv, const Environment& environment,
-                                  std::string_view besides, const ReadNode& read_node) const;
+                                  std::string_view besides, const ReadNode& read_node,
+                                  std::string* file = nullptr) const;
 
  private:
   struct Row {

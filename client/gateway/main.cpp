@@ -20,6 +20,7 @@
 #include "client/gateway/not_served.hpp"
 #include "client/gateway/settings.hpp"
 #include "log/log.hpp"
+#include "settings/blank_file.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -241,7 +242,10 @@ int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
   const Request request = parse(argc, argv, environment);
   if (request.kind == Request::Kind::run)
-    return run(request.settings, [&] { return parse(argc, argv, environment).settings; });
+    return run(request.settings, [&] {
+      if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);
+      return parse(argc, argv, environment).settings;
+    });
   std::fputs(request.text.c_str(), stdout);
   return kExitDone;
 } catch (const lanemq::gateway::UsageError& error) {

@@ -495,11 +495,13 @@ void check(const Settings& settings) {
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   Request request;
   request.settings.server.port = 8080;
-  const auto printed = OptionReader(kProgram, kOptions, request.settings)
-                           .read(argc, argv, environment, "[[key]], [[model]]",
-                                 [&](const std::string& path, std::string_view key, const toml::node& node) {
-                                   return read_node(path, key, node, environment, request.settings);
-                                 });
+  const OptionReader reader(kProgram, kOptions, request.settings);
+  const auto printed = reader.read(
+      argc, argv, environment, "[[key]], [[model]]",
+      [&](const std::string& path, std::string_view key, const toml::node& node) {
+        return read_node(path, key, node, environment, request.settings);
+      },
+      &request.file);
   if (printed) return {.kind = Request::Kind::print, .text = *printed};
   BatchSettings& batches = request.settings.batches;
   if (!batches.folder_named) batches.folder = usual_state_folder(environment, request.settings.broker);

@@ -64,6 +64,7 @@ struct Request {
   Kind kind = Kind::run;
   Settings settings{};
   std::string text{};  ///< to print: the help or the version
+  std::string file{};  ///< that was read; empty: none was named
 };
 
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,

@@ -729,7 +729,8 @@ class ReadAgain(GatewayCase):
                 (KEYS + "commit_ms = \n", "gateway.toml:"),
                 ('commit_ms = "soon"\n' + KEYS, "gateway.toml:1: commit_ms"),
                 (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere"),
-                ("", "callers need a key since the start"),
+                ("", "gateway.toml is empty"),
+                ("# nothing\n", "callers need a key since the start"),
                 ('auth = "none"\n', "callers need a key since the start"),
                 ('auth = "keys"\n', "auth is \"keys\" and there is none".replace('"', '\\"'))):
             with self.subTest(reason=reason):

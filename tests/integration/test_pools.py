@@ -181,6 +181,9 @@ class Pools(harness.Case):
             out.write("[[budget]]\nname = \"up\"\nlimits = { requests_per_minute = 0 }\n")
         self.reload("config.reload_failed")
         self.assertIn("broker.toml:3", self.broker.stderr())
+        with open(self.path, "w") as out:
+            out.write("\n")
+        self.reload("broker.toml is empty")
         self.submit(5)
         self.answers(5)
         self.configure(self.key("k1"), concurrency=9)
