@@ -55,13 +55,18 @@ CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in,
   if (state_ == State::open || called_in != period_) return Finding::nothing;
   if (state_ == State::half_open) return judge_trial(verdict, caller, now, random);
   if (verdict == Verdict::unknown) return Finding::nothing;
-  unreachable_ = verdict == Verdict::unreachable ? unreachable_ + 1 : 0;
+  if (verdict == Verdict::unreachable) {
+    const bool same = unreachable_ == 0 || unreachable_for_ == caller.client;
+    unreachable_for_ = same ? caller.client : kNoMark;
+    ++unreachable_;
+  } else {
+    unreachable_ = 0;
+  }
   if (verdict == Verdict::refusal) return Finding::nothing;
   const bool failed = verdict != Verdict::success;
   record(failed, caller, now);
   if (!failed) return Finding::nothing;
-  // Where there is no connection it is nobody's request that fails.
-  const Finding finding = unreachable_ >= kUnreachableMax ? Finding::all_fail : look(caller);
+  const Finding finding = nobody_reaches_it() ? Finding::all_fail : look(caller);
   if (finding == Finding::all_fail) open(kNoMark, now, random);
   return finding;
 }
@@ -108,6 +113,14 @@ void CircuitBreaker::make_room(const Caller& caller, TimePoint now) {
   if (end == calls_.end()) end = std::move(begin + 1, end, begin);
   calls_made_ = next_call_ = static_cast<std::size_t>(end - begin);
   failed_ = static_cast<std::size_t>(std::count_if(begin, end, [](const Call& call) { return call.failed; }));
+}
+
+/// There was no connection several times in a row. One client may name a target of its own that cannot be
+/// reached: its calls alone say nothing while others are answered.
+bool CircuitBreaker::nobody_reaches_it() const {
+  if (unreachable_ < kUnreachableMax) return false;
+  return unreachable_for_ == kNoMark ||
+         count([&](const Caller& caller) { return caller.client != unreachable_for_; }).all();
 }
 
 /// What the calls say, of which the caller's was the last and failed.

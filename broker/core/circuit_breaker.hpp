@@ -115,6 +115,7 @@ class CircuitBreaker {
   Count count(Counts counts) const;
   void record(bool failed, const Caller& caller, TimePoint now);
   void make_room(const Caller& caller, TimePoint now);
+  bool nobody_reaches_it() const;
   Finding look(const Caller& caller) const;
   bool fails_without_any_client() const;
   bool fails_without_any_model() const;
@@ -127,8 +128,9 @@ class CircuitBreaker {
   Period period_;                         // of state_
   std::array<Call, kWindowCalls> calls_;  // a ring
   std::size_t next_call_ = 0, calls_made_ = 0;
-  int unreachable_ = 0;     // in a row
-  std::size_t failed_ = 0;  // of these calls
+  int unreachable_ = 0;                      // in a row
+  std::uint64_t unreachable_for_ = kNoMark;  // of these calls, whose they all are; kNoMark: several clients'
+  std::size_t failed_ = 0;                   // of these calls
   // While it is not closed: for whom alone, whose trial failed last, and which one passed last in this
   // period.
   std::uint64_t only_client_ = kNoMark, failed_last_ = kNoMark;

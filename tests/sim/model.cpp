@@ -167,7 +167,10 @@ ModelUpstream::Due ModelUpstream::over(Said said, const ModelJob& job, TimePoint
     return ++trials_passed < 4 ? vague ? Due::may : Due::nothing : vague ? Due::may : Due::close;
   }
   if (said == Said::nothing || job.dispatched_at < closed_at) return Due::nothing;
-  unreachable = said == Said::unreachable ? unreachable + 1 : 0;
+  if (said != Said::unreachable)
+    unreachable.clear();
+  else if (unreachable.size() < 100)
+    unreachable.push_back(job.caller);
   if (said == Said::refusal) return Due::nothing;
   calls.push_back({now, failed, job.caller});
   // Once one of them failed it counts whose they are: of each client the last five, where there are several.
@@ -185,7 +188,14 @@ ModelUpstream::Due ModelUpstream::over(Said said, const ModelJob& job, TimePoint
   if (!failed) return Due::nothing;
   only.clear();
   failed_last.clear();
-  if (unreachable >= 5) return Due::open;
+  // That one client reaches nothing is its own affair while another one of them is answered.
+  if (unreachable.size() >= 5) {
+    const std::set<std::string> whose(unreachable.begin(), unreachable.end());
+    const bool others_are_answered = std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
+      return !call.failed && call.client != *whose.begin();
+    });
+    if (whose.size() > 1 || !others_are_answered) return Due::open;
+  }
   std::size_t failures = 0, of_others = 0, failures_of_others = 0;
   for (const Call& call : calls) {
     failures += call.failed ? 1 : 0;
@@ -253,7 +263,8 @@ void ModelUpstream::open(Duration wait, TimePoint now) {
 void ModelUpstream::close(TimePoint now) {
   closed = true;
   closed_at = now;
-  unreachable = openings = 0;
+  unreachable.clear();
+  openings = 0;
   calls.clear();
   only.clear();
   failed_last.clear();

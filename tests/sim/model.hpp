@@ -106,7 +106,7 @@ struct ModelUpstream {
   bool vague = false;
   std::uint64_t times_barred = 0;
   std::map<std::string, TimePoint> bars;  ///< until when a client may have to leave it to others
-  int unreachable = 0;                    ///< in a row
+  std::vector<std::string> unreachable;   ///< in a row, by client
   int openings = 0;                       ///< since it was closed
   std::uint64_t opening = 0;              ///< which one, of all
   int trials_out = 0, trials_passed = 0;

@@ -155,6 +155,17 @@ TEST(CircuitBreaker, opens_at_once_when_nothing_can_be_reached) {
   EXPECT_FALSE(upstream.breaker.closed());
 }
 
+TEST(CircuitBreaker, what_one_client_alone_cannot_reach_opens_it_for_nobody_else) {
+  Upstream upstream;
+  upstream.call_of(kBob, Verdict::success);
+  for (int i = 0; i < 30; ++i)
+    upstream.call_of(kAlice, Verdict::unreachable);
+  EXPECT_TRUE(upstream.breaker.closed()) << "the other one was answered";
+
+  upstream.call_of(kBob, Verdict::unreachable);
+  EXPECT_FALSE(upstream.breaker.closed()) << "now it fails for both";
+}
+
 TEST(CircuitBreaker, refusals_and_calls_nobody_knows_of_do_not_count) {
   Upstream upstream;
   upstream.calls(9, Verdict::failure);
