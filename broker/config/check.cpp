@@ -5,6 +5,7 @@
 
 #include "broker/config/settings.hpp"
 #include "broker/config/values.hpp"
+#include "broker/core/gone_ids.hpp"
 
 namespace lanemq {
 namespace config {
@@ -119,6 +120,8 @@ void check_config(const Config& config) {
     }
   }
   if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
+  if (config.core.gone_max > core::GoneIds::kIdsMax)
+    throw ConfigError("gone_max is over " + std::to_string(core::GoneIds::kIdsMax));
   if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
 }
 

@@ -58,6 +58,11 @@ std::string set_error(const std::string& assignment) {
   return "no error";
 }
 
+TEST(Config, no_more_ids_are_remembered_than_there_can_be) {
+  EXPECT_EQ(error_of("gone_max = 16777216"), "no error");
+  EXPECT_EQ(error_of("gone_max = 16777217"), "gone_max is over 16777216");
+}
+
 TEST(Config, defaults_survive_being_printed_and_read_back) {
   const Config config;
 
