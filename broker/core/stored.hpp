@@ -19,8 +19,9 @@
 namespace lanemq::core {
 
 // What a store is given of jobs, results and budgets, as bytes that it does not look into: msgpack arrays, to
-// whose ends later versions may append. A job's record is the submit that it came by, in the words of the
-// protocol. Times are Unix time in microseconds, so that they outlive the process.
+// whose ends later versions may append; anything else needs a new version of the store's schema. A job's
+// record is the submit that it came by, in the words of the protocol. Times are Unix time in microseconds, so
+// that they outlive the process.
 
 /// What of a job changes while it waits and runs.
 struct StoredState {

@@ -25,6 +25,9 @@ constexpr const char* kSteps[] = {
     // Results are kept for long: their bodies are read when somebody asks. body_bytes: of one that is apart.
     R"(ALTER TABLE result ADD COLUMN body_bytes INTEGER NOT NULL DEFAULT 0;
        CREATE TABLE result_body (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;)",
+    // The records of results say of which client they are, in front of how they ended: who does not know of
+    // that reads them wrongly. Older records stay as they are.
+    "",
 };
 
 /// Files up to this size are checked page by page at the start; larger ones as far as the start reads them,

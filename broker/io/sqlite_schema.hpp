@@ -25,6 +25,8 @@ inline constexpr std::size_t kBodyInRowBytesMax = 1024;
 inline constexpr std::int64_t kApplicationId = 0x4C4D5131;
 
 /// The steps from an empty file to this version's, and from each older version: step i makes version i + 1.
+/// What an older version would read wrongly needs a step as well, an empty one where no table changes: a
+/// record with something new anywhere but at its end.
 std::span<const char* const> schema_steps();
 
 enum class OpenFor : std::uint8_t {

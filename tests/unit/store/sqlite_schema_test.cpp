@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "broker/core/stored.hpp"
 #include "broker/io/store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -30,6 +31,15 @@ std::string read_file(const std::string& path) {
 }
 void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string hex(const Buffer& bytes) {
+  std::string text;
+  for (const char byte : bytes.view()) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += {kDigits[static_cast<unsigned char>(byte) >> 4], kDigits[byte & 15]};
+  }
+  return text;
 }
 
 class StoreFile : public testing::Test {
@@ -173,6 +183,68 @@ TEST_F(StoreFile, of_an_older_version_is_brought_to_this_one_step_by_step) {
   }
 
   EXPECT_THAT(refusal(), HasSubstr("newer version"));
+}
+
+TEST_F(StoreFile, is_refused_by_a_version_that_would_read_the_clients_of_results_wrongly) {
+  fill();
+  constexpr std::size_t kBeforeClients = 2;
+
+  const auto database =
+      open_store_file(path_, OpenFor::serving, {}, io::schema_steps().first(kBeforeClients));
+
+  ASSERT_FALSE(database.has_value());
+  EXPECT_THAT(database.error().message, AllOf(HasSubstr("schema 3"), HasSubstr("this one knows 2")));
+}
+
+/// An older version reads what it knows of a record, and what is behind that is nothing to it. Where this
+/// fails for anything but a value at the end of a list, schema_steps() needs another step.
+TEST_F(StoreFile, has_records_in_the_form_of_its_version) {
+  Buffer state, result;
+  core::write(core::StoredState{.arrival = 1,
+                                .accepted_us = 2,
+                                .deadline_us = 3,
+                                .due_us = 4,
+                                .delay = core::Duration(5),
+                                .attempt = 6,
+                                .attempts = 7,
+                                .attempts_max = 8,
+                                .crashes = 9,
+                                .input_tokens = 10,
+                                .output_tokens = 11,
+                                .raw_input = 12,
+                                .retain_ms = 13,
+                                .body_hash = 14,
+                                .lane = "l",
+                                .key = "k",
+                                .chunks = 15},
+              core::History(), 0, state);
+  core::Ending ending;
+  ending.code = ErrorCode::deadline;
+  ending.message = "m";
+  ending.chunks = 9;
+  core::write(core::StoredResult{.id = "i",
+                                 .model = "m",
+                                 .service = "s",
+                                 .lane = "l",
+                                 .submitted_lane = "u",
+                                 .state = core::JobState::expired,
+                                 .attempt = 1,
+                                 .attempts = 2,
+                                 .queued_ms = 3,
+                                 .ran_ms = 4,
+                                 .body_hash = 5,
+                                 .client_named_it = true,
+                                 .due_us = 6,
+                                 .ended_us = 7,
+                                 .client = 8},
+              &ending, result);
+
+  EXPECT_EQ(io::schema_steps().size(), 3u);
+  EXPECT_EQ(hex(state), "dc0013000102030405060708090a0b0c0d0ea16ca16b900f");
+  EXPECT_EQ(hex(result),
+            "dc0019a169a16da173a16ca175060102030405090607"
+            "08"
+            "a8646561646c696e65a16dffffffffffffff09");
 }
 
 TEST_F(StoreFile, keeps_its_version_when_a_step_fails) {
