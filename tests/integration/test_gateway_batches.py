@@ -159,6 +159,9 @@ class Batches(BatchCase):
         self.assertEqual(self.ask("GET", f"/v1/files/{other['id']}/content").body, b"x" * 1_000_000)
         self.assertTrue(self.ask("DELETE", f"/v1/files/{file['id']}").json()["deleted"])
         self.assertEqual(self.ask("GET", f"/v1/files/{file['id']}").status, 404)
+        listed = self.ask("GET", f"/v1/files?order=asc&after={file['id']}").json()
+        self.assertEqual([item["id"] for item in listed["data"]], [other["id"]], "a list goes on behind what is gone")
+        self.assertEqual(self.ask("GET", "/v1/files?after=file-1").json()["error"]["param"], "after")
 
         self.assertIn("purpose", self.upload("x", purpose="vision").json()["error"]["message"])
         self.assertEqual(self.ask("POST", "/v1/files", "no form", {"content-type": "multipart/form-data; boundary=XX"}).status, 400)

@@ -58,12 +58,24 @@ tl::expected<std::size_t, ApiError> read_limit(const ListRequest& list, PageBoun
   return std::min(static_cast<std::size_t>(*number), bounds.most);
 }
 
+/// Whether a list can go on at `id`, or begins at an end. The item may have been deleted: whoever deletes
+/// what a page showed goes on from there.
+tl::expected<void, ApiError> place_in_list(std::string_view id, std::string_view prefix, std::string param) {
+  if (id.empty() || is_made_id(id, prefix)) return {};
+  const std::string message = "`" + param + "` must be an id of this list, as an earlier page had it";
+  return bad_request(message, std::move(param));
+}
+
+std::string_view batch_id_prefix(Api api) {
+  return api == Api::openai ? "batch_" : "msgbatch_";
+}
+
 /// Asks for one item more than the page holds, so that it is known whether there are more.
 template <class Items>
 bool cut_to_page(Items& items, const ListPage& page, std::size_t limit) {
   if (items.size() <= limit) return false;
   // Of a page that ends in front of an item the surplus is at the start.
-  items.erase(page.before != 0 ? items.begin() : items.end() - 1);
+  items.erase(!page.before.empty() ? items.begin() : items.end() - 1);
   return true;
 }
 
@@ -123,7 +135,7 @@ tl::expected<void, ApiError> BatchDesk::room_for_batch(const BatchCaller& caller
 }
 
 StoredBatch BatchDesk::new_batch(const BatchCaller& caller, Api api, WallTime now) {
-  return {.id = store_.make_id(api == Api::openai ? "batch_" : "msgbatch_"),
+  return {.id = store_.make_id(batch_id_prefix(api)),
           .owner = caller.owner,
           .api = api,
           .client = caller.client,
@@ -141,7 +153,7 @@ tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller
   if (api == Api::anthropic)
     if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
   if (const auto room = room_for(caller, bytes); !room) return tl::unexpected(room.error());
-  Upload upload{.id = store_.make_id("file-")};
+  Upload upload{.id = store_.make_id(kFileIdPrefix)};
   upload.writing = std::make_unique<BatchStore::Writing>(store_, upload.id);
   return upload;
 }
@@ -197,12 +209,9 @@ BatchDesk::Reply BatchDesk::files(const BatchCaller& caller, const ListRequest& 
   if (!limit) return tl::unexpected(limit.error());
   if (!list.order.empty() && list.order != "asc" && list.order != "desc")
     return bad_request("`order` is asc or desc", "order");
-  ListPage page{.limit = *limit + 1, .newest_first = list.order != "asc"};
-  if (!list.after.empty()) {
-    const auto cursor = own_file(caller, list.after);
-    if (!cursor) return tl::unexpected(cursor.error());
-    page.after = cursor->number;
-  }
+  const ListPage page{.after = list.after, .limit = *limit + 1, .newest_first = list.order != "asc"};
+  if (auto place = place_in_list(list.after, kFileIdPrefix, "after"); !place)
+    return tl::unexpected(place.error());
   std::vector<StoredFile> items = store_.files(caller.owner, list.purpose, page);
   const bool more = cut_to_page(items, page, *limit);
   std::vector<std::string> documents;
@@ -333,14 +342,12 @@ BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, Api api, const Li
   if (!limit) return tl::unexpected(limit.error());
   if (!list.after.empty() && !list.before.empty())
     return bad_request("a list goes on behind an item or in front of one, not both");
-  ListPage page{.limit = *limit + 1};
-  for (const auto& [id, number] :
-       {std::pair(&list.after, &page.after), std::pair(&list.before, &page.before)}) {
-    if (id->empty()) continue;
-    const auto cursor = own_batch(caller, api, *id);
-    if (!cursor) return tl::unexpected(cursor.error());
-    *number = cursor->number;
-  }
+  const bool openai = api == Api::openai;
+  if (auto place = place_in_list(list.after, batch_id_prefix(api), openai ? "after" : "after_id"); !place)
+    return tl::unexpected(place.error());
+  if (auto place = place_in_list(list.before, batch_id_prefix(api), "before_id"); !place)
+    return tl::unexpected(place.error());
+  const ListPage page{.after = list.after, .before = list.before, .limit = *limit + 1};
   std::vector<StoredBatch> items = store_.batches(caller.owner, api, page);
   const bool more = cut_to_page(items, page, *limit);
   std::vector<std::string> documents;

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <system_error>
 #include <type_traits>
@@ -33,7 +32,6 @@ CREATE TABLE files(
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, purpose TEXT NOT NULL,
   filename TEXT NOT NULL, bytes INTEGER NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
   hidden INTEGER NOT NULL);
-CREATE INDEX files_by_owner ON files(owner, number);
 CREATE TABLE batches(
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, api INTEGER NOT NULL,
   state INTEGER NOT NULL, endpoint TEXT NOT NULL, client TEXT NOT NULL, lane TEXT NOT NULL, models TEXT NOT NULL,
@@ -44,7 +42,6 @@ CREATE TABLE batches(
   succeeded INTEGER NOT NULL, failed INTEGER NOT NULL, given_up INTEGER NOT NULL, started_to INTEGER NOT NULL,
   input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
   reasoning_tokens INTEGER NOT NULL);
-CREATE INDEX batches_by_owner ON batches(owner, api, number);
 CREATE INDEX batches_by_state ON batches(state);
 CREATE TABLE answers(place INTEGER PRIMARY KEY, outcome INTEGER NOT NULL, text BLOB NOT NULL);
 PRAGMA user_version = 1;
@@ -54,6 +51,10 @@ PRAGMA user_version = 1;
 constexpr const char* kLaterSchema = R"(
 CREATE TABLE IF NOT EXISTS responses(
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS files_of_owner ON files(owner, id);
+CREATE INDEX IF NOT EXISTS batches_of_owner ON batches(owner, api, id);
+DROP INDEX IF EXISTS files_by_owner;
+DROP INDEX IF EXISTS batches_by_owner;
 )";
 
 constexpr std::string_view kFileColumns =
@@ -156,15 +157,7 @@ void bind_batch(Parameters& parameters, const StoredBatch& b) {
              << b.usage.cached_tokens << b.usage.reasoning_tokens;
 }
 
-constexpr std::string_view kFilePrefix = "file-";
 constexpr std::size_t kIdDigits = 26;  ///< of JobIds
-
-/// Whether a file in `files/` has a name that is made here.
-bool is_file_name(std::string_view name) {
-  return name.size() == kFilePrefix.size() + kIdDigits && name.starts_with(kFilePrefix) &&
-         std::all_of(name.begin() + kFilePrefix.size(), name.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
-}
 
 /// What callers send is nobody else's business. What was there before keeps its mode.
 void make_folder(const std::string& path) {
@@ -201,27 +194,32 @@ std::size_t columns(std::string_view names) {
   return 1 + static_cast<std::size_t>(std::count(names.begin(), names.end(), ','));
 }
 
-/// The condition and order of a page, for `number`.
+/// The condition and order of a page, for `id`.
 std::string page_clause(const ListPage& page) {
   // A page that ends in front of an item is read away from it, and turned round afterwards.
-  const bool descending = page.newest_first == (page.before == 0);
-  return " AND number > ? AND number < ? ORDER BY number " + std::string(descending ? "DESC" : "ASC") +
-         " LIMIT ?";
+  const bool descending = page.newest_first == page.before.empty();
+  return " AND id > ? AND id < ? ORDER BY id " + std::string(descending ? "DESC" : "ASC") + " LIMIT ?";
 }
 
 void bind_page(Parameters& parameters, const ListPage& page) {
-  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t above = page.newest_first ? page.before : page.after;
-  const std::int64_t below = page.newest_first ? page.after : page.before;
-  parameters << above << (below == 0 ? kEnd : below) << static_cast<std::int64_t>(page.limit);
+  constexpr std::string_view kEnd = "~";  // behind all that an id begins with
+  const std::string_view above = page.newest_first ? page.before : page.after;
+  const std::string_view below = page.newest_first ? page.after : page.before;
+  parameters << above << (below.empty() ? kEnd : below) << static_cast<std::int64_t>(page.limit);
 }
 
 template <class T>
 void put_in_order(std::vector<T>& items, const ListPage& page) {
-  if (page.before != 0) std::reverse(items.begin(), items.end());
+  if (!page.before.empty()) std::reverse(items.begin(), items.end());
 }
 
 }  // namespace
+
+bool is_made_id(std::string_view text, std::string_view prefix) {
+  return text.size() == prefix.size() + kIdDigits && text.starts_with(prefix) &&
+         std::all_of(text.begin() + prefix.size(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
+}
 
 bool is_over(BatchState state) {
   return state >= BatchState::completed;
@@ -275,7 +273,7 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
     // Bytes that no row names: of an upload or an output that was not finished.
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_ + "/files")) {
       const std::string id = entry.path().filename();
-      if (is_file_name(id) && !file(id)) fs::remove(entry.path());
+      if (is_made_id(id, kFileIdPrefix) && !file(id)) fs::remove(entry.path());
     }
   } catch (const std::exception& error) {
     throw std::runtime_error("the folder of files and batches \"" + folder_ + "\" cannot be used: " +

@@ -24,6 +24,12 @@ struct StoreFault : std::runtime_error {
   bool full;  ///< the disk has no room
 };
 
+/// What ids of files begin with.
+inline constexpr std::string_view kFileIdPrefix = "file-";
+
+/// Whether `text` may have come from BatchStore::make_id(): the prefix and a ULID.
+bool is_made_id(std::string_view text, std::string_view prefix);
+
 // Times are in milliseconds since 1970; 0: not yet, or never.
 
 /// A file that a caller sent or may fetch.
@@ -81,8 +87,9 @@ struct StoredBatch {
 
 /// Which part of a list is asked for.
 struct ListPage {
-  std::int64_t after = 0;   ///< the number of the item that the page begins behind; 0: from the first on
-  std::int64_t before = 0;  ///< the number of the item that the page ends in front of; 0: no such
+  // By ids, as these are in order: an item that was deleted still has its place.
+  std::string after{};   ///< the id that the page begins behind; empty: from the first on
+  std::string before{};  ///< the id that the page ends in front of; empty: no such
   std::size_t limit = 20;
   bool newest_first = true;
 };
@@ -105,7 +112,8 @@ class BatchStore {
   /// `work` throws.
   void transaction(const std::function<void()>& work);
 
-  /// A new id: the prefix and a ULID.
+  /// A new id, as is_made_id() has it. Those of one prefix are in the order in which they were made, to the
+  /// millisecond.
   std::string make_id(std::string_view prefix);
 
   // ---- files ----

@@ -608,6 +608,61 @@ TEST_F(Batches, are_listed_in_pages) {
   EXPECT_EQ(desk_->batches(acme_, Api::openai, {.limit = "0"}).error().param, "limit");
 }
 
+TEST_F(Batches, files_are_paged_through_while_what_was_shown_is_deleted) {
+  for (const std::string order : {"asc", "desc"}) {
+    std::vector<std::string> ids;
+    for (int i = 0; i < 5; ++i)
+      ids.push_back(upload(lines(1)));
+    if (order == "desc") std::reverse(ids.begin(), ids.end());
+
+    ListRequest list{.limit = "2", .order = order};
+    std::vector<std::string> found;
+    for (bool more = true; more;) {
+      const json page = json::parse(desk_->files(acme_, list).value());
+      for (const json& file : page["data"]) {
+        found.push_back(file["id"]);
+        ASSERT_TRUE(desk_->delete_file(acme_, found.back()));
+      }
+      more = page["has_more"];
+      list.after = page["last_id"];
+    }
+
+    EXPECT_EQ(found, ids) << order;
+  }
+}
+
+TEST_F(Batches, of_messages_are_paged_through_while_what_was_shown_is_deleted) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) {
+    const std::string body = R"({"requests":[{"custom_id":"a","params":{"model":"claude-x"}}]})";
+    ids.push_back(json::parse(create_message_batch(body).value())["id"]);
+    turns();
+    answer(1);
+    turns();
+  }
+  ASSERT_TRUE(desk_->delete_message_batch(acme_, ids[1]));
+
+  const auto behind = [&](const ListRequest& list) {
+    std::string found;
+    const json page = json::parse(desk_->batches(acme_, Api::anthropic, list).value());
+    for (const json& item : page["data"])
+      found += item["id"];
+    return found;
+  };
+  EXPECT_EQ(behind({.after = ids[1]}), ids[0]);
+  EXPECT_EQ(behind({.before = ids[1]}), ids[2]);
+}
+
+TEST_F(Batches, and_files_have_no_place_in_a_list_that_is_no_id_of_it) {
+  const std::string batch = create(lines(1));
+  for (const std::string& wrong :
+       {std::string("file-"), std::string("3"), batch, std::string("file-" + std::string(26, '~'))}) {
+    EXPECT_EQ(desk_->files(acme_, {.after = wrong}).error().name, "bad_request") << wrong;
+    EXPECT_EQ(desk_->files(acme_, {.after = wrong}).error().param, "after");
+    EXPECT_EQ(desk_->batches(acme_, Api::anthropic, {.before = wrong}).error().param, "before_id");
+  }
+}
+
 TEST_F(Batches, files_are_listed_a_thousand_at_a_time_whatever_is_asked_for) {
   constexpr int kCount = 2'001;
   store_->transaction([&] {
