@@ -255,7 +255,7 @@ LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNam
           field<&Submit::cost>("cost"),
           field<&Submit::timeout_ms>("timeout_ms", {.min = 1, .max = limits::duration_ms_max}),
           field<&Submit::delay_ms>("delay_ms", kMilliseconds),
-          field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = 1000}),
+          field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = limits::attempts_max}),
           field<&Submit::retain_ms>("retain_ms", kMilliseconds), field<&Submit::reply>("reply", kName),
           field<&Submit::orphan>("orphan", kName), field<&Submit::limited>("limited", kName),
           field<&Submit::stream>("stream"), field<&Submit::durable>("durable"),

@@ -36,7 +36,8 @@ inline constexpr std::size_t list_entries_max = 256;  ///< services, lanes, ids
 inline constexpr std::size_t reason_bytes_max = 256;  ///< why an operator paused something
 inline constexpr std::size_t path_bytes_max = 4096;   ///< of a file that an operator names
 inline constexpr std::size_t page_rows_max = 256;     ///< rows of a list in one answer to an operator
-inline constexpr std::size_t capacity_max = 1024;  ///< jobs one worker may hold: its inventory fits a header
+inline constexpr std::size_t capacity_max = 1024;   ///< jobs one worker may hold: its inventory fits a header
+inline constexpr std::int64_t attempts_max = 1000;  ///< what a submit may say: hand-overs of one job
 inline constexpr std::int64_t duration_ms_max = 365LL * 24 * 3600 * 1000;  ///< any *_ms field: one year
 
 }  // namespace lanemq::limits
