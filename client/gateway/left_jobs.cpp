@@ -27,7 +27,6 @@ using Kind = JsonMember::Kind;
 
 constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
 constexpr std::size_t kOwnerDigits = 16;
-constexpr std::uint64_t kAttemptsMax = 1'000;  ///< of the protocol
 /// A longer body, or result, is read beside the loop: ten milliseconds a megabyte.
 constexpr std::size_t kLeftAsideFrom = std::size_t{64} * 1024;
 constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
@@ -53,11 +52,18 @@ tl::unexpected<ApiError> wrong(std::string message, std::string param) {
       ApiError{.name = "bad_request", .message = std::move(message), .param = std::move(param)});
 }
 
+/// What stands in a path as it is. A client takes `.` and `..` out of a path before it asks.
 bool is_job_id(std::string_view text) {
+  if (text == "." || text == "..") return false;
   return !text.empty() && text.size() <= kJobIdBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
+}
+
+ApiError no_such_job(std::string_view id, std::string name = "not_found") {
+  return {.name = std::move(name),
+          .message = "there is no job \"" + printable(id, 64) + "\", or not any more"};
 }
 
 std::string new_left_job_id() {
@@ -307,9 +313,7 @@ void refuse(const LeftWaiting::One& waiting, const std::string& id, const Client
   // The broker knows the job by another id than the caller.
   const std::optional<ErrorCode> code = error.known_code();
   if (code == ErrorCode::not_found || code == ErrorCode::gone)
-    return waiting.responder->answer(error_for(
-        waiting.request,
-        {.name = error.code, .message = "there is no job \"" + printable(id, 64) + "\", or not any more"}));
+    return waiting.responder->answer(error_for(waiting.request, no_such_job(id, error.code)));
   waiting.responder->answer(error_for(waiting.request, api_error_of(error, {})));
 }
 
@@ -329,7 +333,8 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     if (posted[key].present() && posted[key].kind != Kind::text && posted[key].kind != Kind::null)
       return wrong("`" + std::string(key) + "` must be a text", std::string(key));
   if (posted["id"].kind == Kind::text && !is_job_id(posted["id"].text))
-    return wrong("`id` is 1 to 64 of the characters a-z, A-Z, 0-9, _, - and .", "id");
+    return wrong("`id` is 1 to 64 of the characters a-z, A-Z, 0-9, _, - and ., and neither \".\" nor \"..\"",
+                 "id");
   if (posted["request"].present() == posted["body"].present())
     return wrong("say either `request`, with an endpoint and a body, or `service` and `body`", "request");
 
@@ -382,8 +387,10 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
   }
   if (const JsonMember& attempts = posted["attempts_max"];
       attempts.present() && attempts.kind != Kind::null) {
-    if (attempts.kind != Kind::number || attempts.number < 1 || attempts.number > kAttemptsMax)
-      return wrong("`attempts_max` is a number from 1 to " + std::to_string(kAttemptsMax), "attempts_max");
+    if (attempts.kind != Kind::number || attempts.number < 1 ||
+        attempts.number > std::uint64_t{limits::attempts_max})
+      return wrong("`attempts_max` is a number from 1 to " + std::to_string(limits::attempts_max),
+                   "attempts_max");
     job.request.attempts_max = static_cast<int>(attempts.number);
   }
   return job;
@@ -577,6 +584,7 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
     wait = milliseconds(ms);
   }
   const std::string& id = request.param("id");
+  if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
   gateway_.broker.fetch(
       broker_id(*caller, id), wait,
       answering<FetchAnswer>(waiting_, request, responder,
@@ -594,6 +602,7 @@ void LeftJobRoutes::events(const HttpRequest& request, const ResponderPtr& respo
   if (!caller) return;
   if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   const std::string& id = request.param("id");
+  if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
   const std::string at_broker = broker_id(*caller, id);
   gateway_.broker.fetch(
       at_broker, milliseconds(0),
@@ -615,18 +624,17 @@ void LeftJobRoutes::cancel(const HttpRequest& request, const ResponderPtr& respo
   if (!caller) return;
   if (gateway_.broker_is_away()) return responder->answer(refusal(gateway_, request, unavailable()));
   const std::string& id = request.param("id");
-  gateway_.broker.cancel(broker_id(*caller, id),
-                         answering<Reply<JobStatus>>(
-                             waiting_, request, responder,
-                             [id](const LeftWaiting::One& waiting, const Reply<JobStatus>& status) {
-                               if (!status) return refuse(waiting, id, status.error());
-                               if (status->state == "unknown")
-                                 return waiting.responder->answer(error_for(
-                                     waiting.request, {.name = "not_found",
-                                                       .message = "there is no job \"" + printable(id, 64) +
-                                                                  "\", or not any more"}));
-                               answer_with(waiting, 200, job_document(id, *status));
-                             }));
+  if (!is_job_id(id)) return responder->answer(refusal(gateway_, request, no_such_job(id)));
+  gateway_.broker.cancel(
+      broker_id(*caller, id),
+      answering<Reply<JobStatus>>(waiting_, request, responder,
+                                  [id](const LeftWaiting::One& waiting, const Reply<JobStatus>& status) {
+                                    if (!status) return refuse(waiting, id, status.error());
+                                    if (status->state == "unknown")
+                                      return waiting.responder->answer(
+                                          error_for(waiting.request, no_such_job(id)));
+                                    answer_with(waiting, 200, job_document(id, *status));
+                                  }));
 }
 
 }  // namespace lanemq::gateway

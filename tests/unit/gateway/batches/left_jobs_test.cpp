@@ -52,7 +52,10 @@ TEST_F(ReadLeftJob, says_what_is_wrong) {
   EXPECT_EQ(refusal_of("{"), "bad_request ");
   EXPECT_EQ(refusal_of("{}"), "bad_request request");
   EXPECT_EQ(refusal_of(R"({"body":1})"), "bad_request service");
-  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"id":"a b"})"), "bad_request id");
+  for (const char* id : {"a b", "", ".", "..", "a/b", "a\\u0000"})
+    EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"id":")" + std::string(id) + "\"}"), "bad_request id")
+        << id;
+  EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"id":"..."})"), "");
   EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"timeout_ms":-1})"), "bad_request timeout_ms");
   EXPECT_EQ(refusal_of(R"({"service":"echo","body":1,"lane":"nowhere"})"), "bad_request x-lanemq-lane");
   EXPECT_EQ(refusal_of(R"({"request":{"endpoint":"/v1/models","body":{"model":"x"}}})"),
