@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 
+#include <lanemq/words.hpp>
+
 namespace lanemq::http {
 namespace {
 
@@ -82,21 +84,6 @@ bool is_authority(std::string_view text) {
   }
   if (!port.empty()) port.remove_prefix(1);
   return port.size() <= 5 && std::all_of(port.begin(), port.end(), is_digit);
-}
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back()))
-    text.remove_suffix(1);
-  return text;
 }
 
 /// What came, for a message: printable, and not all of it.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
 #include "json/cursor.hpp"
 
@@ -152,7 +153,7 @@ bool reads_as(std::string_view key, std::string_view name) {
   for (const char expected : name) {
     if (key.empty()) return false;
     const char c = key.front();
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) == expected)
+    if (lower(c) == expected)
       key.remove_prefix(1);
     else if (expected == 's' && key.starts_with(kLongS))
       key.remove_prefix(kLongS.size());
@@ -206,19 +207,13 @@ std::string_view JsonElements::next() {
   return is_array_ && cursor_.element() ? cursor_.value() : std::string_view();
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 std::string json_text(std::string_view text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::string in_one_line(std::string_view json_value) {
   // Line ends inside texts are escaped in JSON, so those that stand there are mere space.
-  std::string value(trimmed(json_value));
+  std::string value(trimmed(json_value, kSpacesAndLineEnds));
   std::replace_if(
       value.begin(), value.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return value;

@@ -71,9 +71,6 @@ struct JsonEdit {
 /// Members that it has not are not added.
 std::string edited_object(std::string_view object, std::span<const JsonEdit> edits);
 
-/// Without the space around it.
-std::string_view trimmed(std::string_view text);
-
 /// A text as JSON, quotes and all; bytes that are not UTF-8 become the replacement character.
 std::string json_text(std::string_view text);
 

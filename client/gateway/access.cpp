@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
 #include "client/gateway/secret.hpp"
 
@@ -17,10 +18,7 @@ constexpr std::size_t kNameDigits = 12;
 
 std::string_view secret_of(const HttpRequest& request) {
   const std::string_view value = request.headers.get("authorization");
-  const bool bearer = value.size() > kBearer.size() &&
-                      std::equal(kBearer.begin(), kBearer.end(), value.begin(), [](char expected, char c) {
-                        return expected == (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-                      });
+  const bool bearer = value.size() > kBearer.size() && begins_with_word(value, kBearer);
   return bearer ? value.substr(kBearer.size()) : request.headers.get("x-api-key");
 }
 

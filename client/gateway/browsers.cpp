@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
 namespace lanemq::gateway {
 namespace {
@@ -12,10 +13,10 @@ constexpr std::string_view kUploadType = "multipart/form-data";
 /// What a form, and so any page, can have a browser send without asking the server first.
 constexpr std::string_view kFormTypes[] = {"text/plain", "application/x-www-form-urlencoded", kUploadType};
 
-std::string lower(std::string_view text) {
+std::string lower_text(std::string_view text) {
   std::string result(text);
   for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    c = lower(c);
   return result;
 }
 
@@ -34,7 +35,7 @@ bool is_safe(std::string_view host) {
 
 bool is_named(std::string_view host, const std::vector<std::string>& hosts) {
   return std::any_of(hosts.begin(), hosts.end(),
-                     [&](const std::string& pattern) { return glob_match(lower(pattern), host); });
+                     [&](const std::string& pattern) { return glob_match(lower_text(pattern), host); });
 }
 
 ApiError forbidden(std::string message, std::string param) {
@@ -44,14 +45,14 @@ ApiError forbidden(std::string message, std::string param) {
 }  // namespace
 
 std::optional<ApiError> why_not_without_keys(const HttpRequest& head, const std::vector<std::string>& hosts) {
-  const std::string authority = lower(head.authority);
+  const std::string authority = lower_text(head.authority);
   const std::string_view host = host_of(authority);
   if (!is_safe(host) && !is_named(host, hosts))
     return forbidden("without keys this gateway answers to this machine's own names, not to \"" +
                          printable(host, 64) + "\"; add keys, or say --hosts",
                      "host");
   if (const std::string* const said = head.headers.find("origin")) {
-    const std::string origin = lower(*said);
+    const std::string origin = lower_text(*said);
     const std::size_t scheme = origin.find("://");
     const std::string_view from =
         scheme == std::string::npos ? std::string_view() : std::string_view(origin).substr(scheme + 3);
@@ -64,7 +65,7 @@ std::optional<ApiError> why_not_without_keys(const HttpRequest& head, const std:
     return forbidden("without keys this gateway serves no page of another site; add keys, or say --hosts",
                      "sec-fetch-site");
   }
-  const std::string said = lower(head.headers.get("content-type"));
+  const std::string said = lower_text(head.headers.get("content-type"));
   const std::string_view type = std::string_view(said).substr(0, said.find_first_of("; \t"));
   const bool is_upload = type == kUploadType && head.path.ends_with("/v1/files");
   if (!is_upload && std::find(std::begin(kFormTypes), std::end(kFormTypes), type) != std::end(kFormTypes))

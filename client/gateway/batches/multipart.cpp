@@ -5,35 +5,20 @@
 #include <optional>
 #include <utility>
 
+#include <lanemq/words.hpp>
+
 namespace lanemq::gateway {
 namespace {
 
 constexpr std::size_t kBoundaryBytesMax = 70;  // RFC 2046
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
-}
-
-std::string_view without_space(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
-    text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t'))
-    text.remove_suffix(1);
-  return text;
-}
-
 /// Takes `value` or `"value"` off the front of `rest`, up to the next semicolon.
 std::string take_value(std::string_view& rest) {
-  rest = without_space(rest);
+  rest = trimmed(rest);
   std::string value;
   if (rest.empty() || rest.front() != '"') {
     const std::size_t end = std::min(rest.find(';'), rest.size());
-    value = without_space(rest.substr(0, end));
+    value = trimmed(rest.substr(0, end));
     rest.remove_prefix(end);
     return value;
   }
@@ -59,7 +44,7 @@ struct HeaderValue {
       text.remove_prefix(1);  // the semicolon
       const std::size_t equals = text.find_first_of("=;");
       if (equals == text.npos) return;
-      std::string name(without_space(text.substr(0, equals)));
+      std::string name(trimmed(text.substr(0, equals)));
       text.remove_prefix(equals);
       if (text.front() == ';') continue;
       text.remove_prefix(1);
@@ -80,8 +65,7 @@ std::optional<FormPart> read_part_header(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     lines.remove_prefix(std::min(end + 2, lines.size()));
     const std::size_t colon = line.find(':');
-    if (colon == line.npos || !same_word(without_space(line.substr(0, colon)), "content-disposition"))
-      continue;
+    if (colon == line.npos || !same_word(trimmed(line.substr(0, colon)), "content-disposition")) continue;
     const HeaderValue value(line.substr(colon + 1));
     const std::string* const name = value.find("name");
     if (!same_word(value.first, "form-data") || name == nullptr || name->empty()) return std::nullopt;
@@ -126,7 +110,7 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
   std::vector<FormPart> parts;
   while (!body.substr(at).starts_with("--")) {
     const std::size_t line_end = body.find("\r\n", at);
-    if (line_end == body.npos || !without_space(body.substr(at, line_end - at)).empty())
+    if (line_end == body.npos || !trimmed(body.substr(at, line_end - at)).empty())
       return wrong("something stands behind a boundary");
     if (parts.size() == FormPart::kPartsMax)
       return wrong("it has more than " + std::to_string(FormPart::kPartsMax) + " parts");

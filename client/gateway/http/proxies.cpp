@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
 namespace lanemq::gateway {
 namespace {
@@ -48,14 +49,9 @@ std::string whose(Address address) {
   return text_of(address) + "/64";
 }
 
-std::string_view without_space(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
-}
-
 /// `1.2.3.4`, `2001:db8::1`, and with a port, as some proxies write it: `1.2.3.4:80`, `[2001:db8::1]:80`.
 std::optional<Address> read_hop(std::string_view text) {
-  text = without_space(text);
+  text = trimmed(text);
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
     return end == std::string_view::npos ? std::nullopt : read_address(text.substr(1, end - 1));

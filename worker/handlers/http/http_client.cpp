@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <lanemq/version.hpp>
+#include <lanemq/words.hpp>
 
 #include "json/members.hpp"
 #include "worker/handlers/http/upstream_body.hpp"
@@ -57,11 +58,7 @@ struct CloseEasy {
 
 /// Whether a URL's scheme, in any case, is https.
 bool is_secure(std::string_view url) {
-  static constexpr std::string_view kScheme = "https:";
-  return url.size() >= kScheme.size() &&
-         std::equal(kScheme.begin(), kScheme.end(), url.begin(), [](char a, char b) {
-           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
-         });
+  return begins_with_word(url, "https:");
 }
 
 }  // namespace

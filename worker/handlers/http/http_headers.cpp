@@ -11,17 +11,16 @@
 
 #include <curl/curl.h>
 
+#include <lanemq/words.hpp>
+
 namespace lanemq::worker {
 namespace {
 
 constexpr std::string_view kInsteadOfSecret = "[secret]";
 
-/// Whether a line is of the header `name`, which is in lower case.
+/// Whether a line is of the header `name`.
 bool is_header(std::string_view line, std::string_view name) {
-  return line.size() > name.size() && line[name.size()] == ':' &&
-         std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
-           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
-         });
+  return line.size() > name.size() && line[name.size()] == ':' && begins_with_word(line, name);
 }
 
 /// What a text says behind JSON's escapes, and where each of its bytes stands in the text; the last one is

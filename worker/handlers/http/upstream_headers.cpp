@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <lanemq/limits.hpp>
+#include <lanemq/words.hpp>
 
 namespace lanemq::worker {
 namespace {
@@ -16,18 +17,6 @@ using std::chrono::milliseconds;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
-}
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-  while (!text.empty() && blank(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && blank(text.back()))
-    text.remove_suffix(1);
-  return text;
 }
 
 /// Takes a prefix off, or leaves the text alone.
@@ -195,7 +184,7 @@ std::optional<milliseconds> parse_reset(std::string_view value, WallTime now) {
 }  // namespace
 
 std::optional<milliseconds> parse_duration(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kSpacesAndLineEnds);
   std::string_view rest = text;
   if (const auto ms = take_go_duration(rest); ms && rest.empty()) return bounded(*ms);
   rest = text;
@@ -204,7 +193,7 @@ std::optional<milliseconds> parse_duration(std::string_view text) {
 }
 
 std::optional<WallTime> parse_http_date(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kSpacesAndLineEnds);
   const std::size_t weekday_end = text.find_first_of(", ");
   if (weekday_end == std::string_view::npos || weekday_end < 3) return std::nullopt;
   const bool day_first = text[weekday_end] == ',';
@@ -215,7 +204,7 @@ std::optional<WallTime> parse_http_date(std::string_view text) {
 }
 
 std::optional<WallTime> parse_rfc3339(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, kSpacesAndLineEnds);
   const auto year = take_number(text, 4);
   if (!year || !take(text, "-")) return std::nullopt;
   const auto month = take_number(text, 2);
@@ -273,7 +262,7 @@ void UpstreamHeaders::add_line(std::string_view line, WallTime now) {
   std::array<char, 64> buffer;
   if (colon == 0 || colon > buffer.size()) return;  // none of ours is this long
   std::transform(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(colon), buffer.begin(), lower);
-  add({buffer.data(), colon}, trimmed(line.substr(colon + 1)), now);
+  add({buffer.data(), colon}, trimmed(line.substr(colon + 1), kSpacesAndLineEnds), now);
 }
 
 void UpstreamHeaders::add(std::string_view name, std::string_view value, WallTime now) {
