@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
 #include "settings/secret_source.hpp"
 
@@ -46,7 +50,7 @@ std::string read_secret_of(const std::string& use, const std::string& source,
 std::string name_of_header(const std::string& line) {
   std::string name = line.substr(0, line.find(':'));
   for (char& c : name)
-    c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    c = lower(c);
   return name;
 }
 
@@ -86,9 +90,16 @@ bool goes_in_clear(std::string_view url) {
   url.remove_prefix(kScheme.size());
   std::string_view host = url.substr(0, url.find_first_of("/?#"));
   host.remove_prefix(host.rfind('@') + 1);
-  if (host.starts_with('[')) return !host.starts_with("[::1]");
-  host = host.substr(0, host.find(':'));
-  return host != "localhost" && !host.ends_with(".localhost") && !host.starts_with("127.");
+  const std::size_t end = host.starts_with('[') ? host.find(']') + 1 : host.find(':');
+  const std::string name(host.substr(0, end));
+  if (name == "localhost" || name.ends_with(".localhost")) return false;
+  // What only begins as an address of this machine is a name, and may stand for any other.
+  in_addr v4{};
+  if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET;
+  in6_addr v6{};
+  if (!name.starts_with('[') || ::inet_pton(AF_INET6, name.substr(1, name.size() - 2).c_str(), &v6) != 1)
+    return true;
+  return !IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 ServiceSecrets::ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
