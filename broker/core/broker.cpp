@@ -17,6 +17,9 @@ constexpr std::size_t kResultLines = 2;
 /// How much that has come due one turn takes: some 2 ms of work. The rest is for the next turns, which come
 /// at once, so that whoever else wants something is served in between.
 constexpr std::size_t kDueInATurn = 1000;
+/// Bytes of kept results that move in a turn, so that others can make way: some thousand of them, or a large
+/// one.
+constexpr std::size_t kPassedOverInATurn = std::size_t{2} << 20;
 /// What an upstream would have answered that asked for a pause.
 constexpr int kTooManyRequests = 429;
 /// What a body that is on disk alone is taken for at least: small ones are never left there.
@@ -127,6 +130,10 @@ void Broker::advance(TimePoint now) {
     if (oldest == nullptr || oldest->due > now) break;
     forget(*oldest);
   }
+  passing_left_ = kPassedOverInATurn;
+  if (making_way_)
+    if (KeptResult* const next = kept_.next_to_go(); next == nullptr || pass_over_for(*next))
+      evict_results(now);
   dispatch(now);
 }
 
@@ -135,7 +142,7 @@ std::optional<TimePoint> Broker::next_wakeup() const {
   // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
   if (parking_.next_wakeup() != kNever)
     wakeup = std::min(wakeup, std::max(parking_.next_wakeup(), dispatched_at_ + TimerWheel::kTick));
-  if (moves_left_ == 0) wakeup = std::min(wakeup, dispatched_at_ + TimerWheel::kTick);
+  if (moves_left_ == 0 || making_way_) wakeup = std::min(wakeup, dispatched_at_ + TimerWheel::kTick);
   if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
@@ -463,13 +470,20 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   }
 }
 
-/// The oldest result makes way: of those who hold more than their share, or else of all.
+/// Whether the result may go: what stands before it has moved. Much of that takes several turns.
+bool Broker::pass_over_for(const KeptResult& result) {
+  making_way_ =
+      !kept_.pass_over_for(result, passing_left_, [this](KeptResult& moved) { jobs_.moved(moved); });
+  return !making_way_;
+}
+
+/// The oldest result makes way: of those who hold more than their share, or else of all. False where there is
+/// none, or none in this turn.
 bool Broker::evict_result(TimePoint now) {
   KeptResult* const oldest = kept_.next_to_go();
-  if (oldest == nullptr) return false;
+  if (oldest == nullptr || !pass_over_for(*oldest)) return false;
   ++stats_.results_evicted;
   evicted_at_ = now;
-  kept_.pass_over_for(*oldest, [this](KeptResult& result) { jobs_.moved(result); });
   forget(*oldest, Forgotten::before_its_time);
   return true;
 }

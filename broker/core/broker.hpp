@@ -442,6 +442,7 @@ class Broker {
   void remove(KeptResult& result);
   bool evict_result(TimePoint now);
   void evict_results(TimePoint now);
+  bool pass_over_for(const KeptResult& result);
   std::size_t loose_bytes_max() const { return options_.results_bytes_max / kLooseShare; }
   void expire(Job& job, TimePoint now);
   void fire(Timer& timer, TimePoint now);
@@ -506,6 +507,8 @@ class Broker {
   std::optional<TimePoint> evicted_at_;  // the last time that a result made way
   GoneIds gone_;
   Pauses pauses_;
+  std::size_t passing_left_ = 0;  // bytes of results that may still move in this turn, so that one makes way
+  bool making_way_ = false;       // and more have to
   std::size_t bytes_ = 0;  // of jobs
   std::size_t waiters_bytes_ = 0, lent_bytes_ = 0;
   bool bodies_held_ = false;    // as much is lent as may be

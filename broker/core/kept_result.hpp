@@ -195,12 +195,18 @@ class KeptResults {
   /// oldest of all. Null when there is none.
   KeptResult* next_to_go() const;
   /// Those that stay, and stand before it in memory that is freed in its order, move elsewhere; `tell` is
-  /// called with each where it is now. Each moves once at most.
+  /// called with each where it is now. Each moves once at most. What they count for is taken from
+  /// `bytes_left`: false where that is used up and some are left to move.
   template <class Tell>
-  void pass_over_for(const KeptResult& result, Tell tell) {
-    if (result.alone) return;
-    while (usual_.front() != &result)
-      tell(move_out(*usual_.front()));
+  bool pass_over_for(const KeptResult& result, std::size_t& bytes_left, Tell tell) {
+    if (result.alone) return true;
+    while (usual_.front() != &result) {
+      if (bytes_left == 0) return false;
+      KeptResult& moved = move_out(*usual_.front());
+      bytes_left -= std::min(bytes_left, moved.bytes());
+      tell(moved);
+    }
+    return true;
   }
   /// Destroys a result. Requires: it is apart, or the oldest of the others, or those before it were passed
   /// over.

@@ -145,7 +145,9 @@ struct ShareBench {
     KeptResult* const next = results.next_to_go();
     if (next == nullptr) return "";
     std::string told(next->id());
-    results.pass_over_for(*next, [&](const KeptResult& moved) { told += " " + std::string(moved.id()); });
+    std::size_t bytes_left = 1 << 20;
+    EXPECT_TRUE(results.pass_over_for(
+        *next, bytes_left, [&](const KeptResult& moved) { told += " " + std::string(moved.id()); }));
     results.remove(*next);
     return told;
   }
@@ -187,6 +189,33 @@ TEST(KeptResults, of_several_who_hold_more_than_their_share_the_oldest_goes_firs
   EXPECT_EQ(bench.evict(), "b2");
 }
 
+TEST(KeptResults, those_that_stay_move_a_bounded_part_at_a_time) {
+  ShareBench bench;
+  for (int i = 0; i < 10; ++i)
+    bench.add(10 + static_cast<std::uint64_t>(i), "quiet-" + std::to_string(i));
+  for (const char* id : {"1", "2", "3"})
+    bench.add(2, id);
+  KeptResult* const next = bench.results.next_to_go();
+  ASSERT_EQ(next->id(), "1");
+  const std::size_t bytes_of_one = bench.results.oldest()->bytes();
+  std::vector<std::string> moved;
+  const auto pass_over = [&](std::size_t bytes_left) {
+    return bench.results.pass_over_for(*next, bytes_left,
+                                       [&](const KeptResult& one) { moved.emplace_back(one.id()); });
+  };
+
+  EXPECT_FALSE(pass_over(0));
+  EXPECT_EQ(moved.size(), 0u);
+  EXPECT_FALSE(pass_over(1));
+  EXPECT_EQ(moved.size(), 1u) << "a large one moves, too";
+  EXPECT_FALSE(pass_over(4 * bytes_of_one));
+  EXPECT_EQ(moved.size(), 5u);
+  EXPECT_TRUE(pass_over(5 * bytes_of_one)) << "none is left";
+  EXPECT_EQ(moved.size(), 10u);
+  EXPECT_EQ(moved.back(), "quiet-9");
+  EXPECT_EQ(bench.evict(), "1") << "nobody moves twice";
+}
+
 TEST(KeptResults, what_moved_is_what_it_was) {
   ShareBench bench;
   const std::string large(1000, 'x');
@@ -197,7 +226,8 @@ TEST(KeptResults, what_moved_is_what_it_was) {
     bench.add(2, id, false, large);
   const std::size_t loose = bench.results.loose_bytes();
   KeptResult* quiet = nullptr;
-  bench.results.pass_over_for(*bench.results.next_to_go(), [&](KeptResult& moved) {
+  std::size_t bytes_left = 1 << 20;
+  bench.results.pass_over_for(*bench.results.next_to_go(), bytes_left, [&](KeptResult& moved) {
     if (moved.id() == "left") quiet = &moved;
   });
   ASSERT_NE(quiet, nullptr);
