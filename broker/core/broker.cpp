@@ -458,7 +458,8 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
   if (job.worker() == nullptr) {
     erase(job, bytes);
   } else {
-    job.text.clear();
+    // How its call ends still says something of its model and its client.
+    job.text.keep_names();
     job.extra.reset();
     bytes_ -= bytes - job.bytes();
   }

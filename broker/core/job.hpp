@@ -244,7 +244,7 @@ struct Job final : Record {
   std::uint8_t crashes() const { return extra ? extra->crashes : std::uint8_t{0}; }
   /// What it counts for in the byte bounds.
   std::size_t bytes() const {
-    if (ended()) return kRecordBytes;
+    if (ended()) return kRecordBytes + text.size();
     return kRecordBytes + text.size() + (streams ? kStreamBytes : 0) +
            (extra ? extra->body.size() + extra->history.bytes() : 0);
   }

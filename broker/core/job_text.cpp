@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/job_text.hpp"
 
+#include <lanemq/limits.hpp>
+
 #include "broker/core/check.hpp"
 
 namespace lanemq::core {
@@ -58,6 +60,29 @@ void JobText::clear() {
   if (apart_) delete[] block();
   parts_ = 0;
   apart_ = has_hash_ = has_expected_ = false;
+}
+
+void JobText::keep_names() {
+  std::array<char, 2 * limits::name_bytes_max> names;
+  Parts kept{};
+  std::size_t end = 0;
+  for (const Part part : {model, client}) {
+    const std::string_view text = get(part);
+    LANEMQ_CHECK(end + text.size() <= names.size());
+    if (!text.empty()) std::memcpy(names.data() + end, text.data(), text.size());
+    kept[part] = {names.data() + end, text.size()};
+    end += text.size();
+  }
+  const bool was_apart = apart_;
+  clear();
+  if (end == 0) return;
+  parts_ = mask_of(kept) & ((1U << kParts) - 1);
+  apart_ = was_apart;
+  if (!apart_) return write(kept, tail());
+  // Behind the record is no room for more than where they are.
+  char* const block = std::make_unique_for_overwrite<char[]>(bytes_of(kept)).release();
+  std::memcpy(tail(), &block, sizeof block);
+  write(kept, block);
 }
 
 JobText::Parts JobText::parts() const {

@@ -56,6 +56,8 @@ class JobText {
   void fill(const Contents& contents);
   /// Forgets everything.
   void clear();
+  /// Forgets all but its model and its client.
+  void keep_names();
 
   std::string_view get(Part part) const { return find(parts_, texts(), part); }
   Parts parts() const;
