@@ -168,6 +168,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
   switch (timer.owner) {
     case TimerOwner::worker:
       return tick(*static_cast<Worker*>(timer.object()), now);
+    case TimerOwner::rest:
+      return workers_.update(*static_cast<Worker*>(timer.object()));
     case TimerOwner::service:  // who may call now is found by dispatch()
       return look_after(*static_cast<Service*>(timer.object()), now);
     case TimerOwner::connection:

@@ -308,6 +308,8 @@ class Broker {
     TimePoint until{};
   };
   void take_key(const Job& job, bool answered);
+  void rest(Worker& worker, TimePoint now);
+  void end_rest(Worker& worker);
   Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
   bool has_jobs_apart(std::size_t model) const;
   bool waits_apart(std::size_t model) const;
@@ -440,9 +442,9 @@ class Broker {
   enum class Forgotten : std::uint8_t { in_its_time, before_its_time };
   void forget(KeptResult& result, Forgotten why = Forgotten::in_its_time);
   void remove(KeptResult& result);
+  bool pass_over_for(const KeptResult& result);
   bool evict_result(TimePoint now);
   void evict_results(TimePoint now);
-  bool pass_over_for(const KeptResult& result);
   std::size_t loose_bytes_max() const { return options_.results_bytes_max / kLooseShare; }
   void expire(Job& job, TimePoint now);
   void fire(Timer& timer, TimePoint now);
@@ -505,10 +507,10 @@ class Broker {
   IntrusiveList<Away, &Away::hook> delayed_;  // jobs that wait for a retry
   KeptResults kept_;
   std::optional<TimePoint> evicted_at_;  // the last time that a result made way
-  GoneIds gone_;
-  Pauses pauses_;
   std::size_t passing_left_ = 0;  // bytes of results that may still move in this turn, so that one makes way
   bool making_way_ = false;       // and more have to
+  GoneIds gone_;
+  Pauses pauses_;
   std::size_t bytes_ = 0;  // of jobs
   std::size_t waiters_bytes_ = 0, lent_bytes_ = 0;
   bool bodies_held_ = false;    // as much is lent as may be

@@ -23,6 +23,9 @@ constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
 constexpr std::size_t kToldUnknownMax = 1024;
 /// What a worker hands back untouched stays away so long, so that two of them cannot play ball with it.
 constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
+/// Who hands back one job after the other is given none for as long, and for twice as long each time that it
+/// goes on, up to this.
+constexpr Duration kRestMax = std::chrono::seconds(1);
 /// How long an upstream that is limited and says no time is left alone.
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
 /// What an outcome may say that was used, of each resource.
@@ -153,6 +156,7 @@ void Broker::on(const WorkerReady& event, TimePoint now) {
     if (told != told_unknown_.end()) told_unknown_.erase(told);
   }
   mend(*worker);
+  end_rest(*worker);
   worker->heard_at = now;
   worker->resumes = fields.resumes || !fields.session.empty();
   worker->name = fields.name;
@@ -247,6 +251,7 @@ void Broker::on(const WorkerLeaving& event, TimePoint now) {
     if (!ended) requeue(*job, Requeue::free, now, now);
   }
   timers_.clear(worker->timer);
+  timers_.clear(worker->rest);
   workers_.remove(*worker);
 }
 
@@ -287,6 +292,7 @@ void Broker::lose(Worker& worker, TimePoint now) {
     requeue(*job, Requeue::costs_attempt, now, now);
   }
   timers_.clear(worker.timer);
+  timers_.clear(worker.rest);
   workers_.remove(worker);
 }
 
@@ -449,6 +455,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   Job* const job = leased(*worker, event.fields->job, event.fields->attempt, now);
   if (job == nullptr) return;
   ack(*worker, {event.fields->job, event.fields->attempt});
+  end_rest(*worker);
   settle(*job, event.fields->usage, now);
   if (event.fields->limits) budgets_.learn(job->at_away().reservation, *event.fields->limits, now);
   budgets_.succeeded(job->at_away().reservation, job->text.get(JobText::model), now);
@@ -487,6 +494,10 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   // A class that a newer worker knows is taken for the most careful one.
   const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
   if (error_class == ErrorClass::released)
+    rest(*worker, now);
+  else
+    end_rest(*worker);
+  if (error_class == ErrorClass::released)
     budgets_.release(job->at_away().reservation, now);
   else
     settle(*job, fields.usage, now);
@@ -498,6 +509,24 @@ void Broker::on(const FailureReported& event, TimePoint now) {
   const Refused refused = take_refusal(*job, error_class, fields, now);
   leave_place(*job, verdict_of(error_class, fields.code), now);
   if (!ended) take_failure(*job, error_class, refused, event, now);
+}
+
+/// A worker that takes nothing is not asked again and again, for nothing: the first job that it hands back is
+/// a chance, and each further one a rest.
+void Broker::rest(Worker& worker, TimePoint now) {
+  if (worker.rest.is_set() || ++worker.handed_back == 1) return;
+  Duration rest = kReleasedPause;
+  for (std::uint32_t i = 2; i < worker.handed_back && rest < kRestMax; ++i)
+    rest *= 2;
+  timers_.set(worker.rest, now + std::min(rest, kRestMax));
+  workers_.update(worker);
+}
+
+void Broker::end_rest(Worker& worker) {
+  worker.handed_back = 0;
+  if (!worker.rest.is_set()) return;
+  timers_.clear(worker.rest);
+  workers_.update(worker);
 }
 
 /// The upstream has looked at what was asked, so it has taken the job's key.

@@ -10,7 +10,7 @@
 namespace lanemq::core {
 
 /// What a timer belongs to, so that whoever it fires for can be told apart without a virtual call.
-enum class TimerOwner : std::uint8_t { connection, job, reader, result, service, waiter, worker };
+enum class TimerOwner : std::uint8_t { connection, job, reader, rest, result, service, waiter, worker };
 
 /// A timer inside the object that waits. Set in at most one wheel.
 struct Timer {

@@ -114,6 +114,9 @@ struct Worker {
   std::uint32_t capacity = 0, running = 0;
   IntrusiveList<Away, &Away::hook> leases;
   Timer timer{TimerOwner::worker, this};
+  Timer rest{TimerOwner::rest,
+             this};               ///< set while it rests: it handed back one job after the other untouched
+  std::uint32_t handed_back = 0;  ///< how often it did, without an outcome of another kind
   TimePoint heard_at{};
   Grouping grouping;              ///< its max: the `batch` of its ready
   std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
@@ -130,7 +133,9 @@ struct Worker {
 
   bool reserved() const { return lanes != 0; }
   std::size_t occupied() const { return running + strays.size(); }
-  bool available() const { return occupied() < capacity && !draining && !awaits_inventory && !cut; }
+  bool available() const {
+    return occupied() < capacity && !draining && !awaits_inventory && !cut && !rest.is_set();
+  }
 };
 
 /// All workers and what they offer. A job's place is found in O(1) for general workers.

@@ -37,6 +37,8 @@ Auditor::Auditor(const core::Options& options, core::OptionEditor edit, const co
 void Auditor::advancing(TimePoint now) {
   now_ = now;
   advancing_ = true;
+  for (auto& [address, worker] : workers_)
+    if (now >= worker.rests_until) worker.rests = false;
 }
 
 void Auditor::drain_asked(TimePoint now) {

@@ -116,7 +116,7 @@ void Auditor::check_trial(const ModelJob& handed_over) {
 /// The worker may take the job, and no better place was free.
 void Auditor::check_place(const ModelJob& job, const ModelWorker& worker) const {
   if (worker.free() == 0)
-    violated(job.name() + " was handed to worker " + worker.address + ", which holds " +
+    violated(job.name() + " was handed to worker " + worker.address + ", which rests, or holds " +
              std::to_string(worker.held.size()) + " of " + std::to_string(worker.capacity));
   if (!worker.serves(job.service, job.lane))
     violated(job.name() + " was handed to a worker that does not serve it");

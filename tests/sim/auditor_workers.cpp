@@ -71,6 +71,7 @@ void Auditor::on(const std::string& address, const wire::Ready& ready) {
   }
   ModelWorker& worker = workers_[address];
   mend(worker);
+  worker.takes_jobs();
   worker.resumes = ready.resumes || !ready.session.empty();
   worker.address = address;
   worker.heard_at = now_;
@@ -150,6 +151,7 @@ bool Auditor::others_wait(const ModelJob& job) const {
 void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_view body) {
   ModelJob* const job = held(worker, {outcome.job, outcome.attempt});
   if (job == nullptr) return;
+  worker.takes_jobs();
   settle(*job, outcome.usage);
   learn(*job, outcome.limits);
   for (std::size_t i = 0; i < budgets_.size(); ++i)
@@ -165,6 +167,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
 void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_view body) {
   ModelJob* const job = held(worker, {failure.job, failure.attempt});
   if (job == nullptr) return;
+  failure.error_class == "released" ? worker.hands_back(now_) : worker.takes_jobs();
   const Duration stated = milliseconds(failure.retry_after_ms.value_or(0));
   if (failure.error_class == "released")
     give_back(*job);

@@ -282,13 +282,29 @@ struct ModelWorker {
   bool cut = false;                  ///< its connection is lost
   TimePoint lost_at = core::kNever;  ///< cut: when it is given up at the latest
   TimePoint returned_at{};           ///< by another connection
-  std::vector<wire::Lease> strays;   ///< that it was told to cancel, and holds until it says otherwise
+  int handed_back = 0;               ///< jobs one after the other, untouched; those of a rest not counted
+  Duration rest{};                   ///< the last one
+  TimePoint rests_until{};           ///< it is given no job
+  bool rests = false;
+  std::vector<wire::Lease> strays;  ///< that it was told to cancel, and holds until it says otherwise
   std::vector<std::pair<wire::Lease, TimePoint>> acks_owed;
 
   bool reserved() const { return !lanes.empty(); }
   std::size_t free() const {
     const std::size_t taken = held.size() + strays.size();
-    return awaits_inventory || draining || cut || taken >= capacity ? 0 : capacity - taken;
+    return awaits_inventory || draining || cut || rests || taken >= capacity ? 0 : capacity - taken;
+  }
+  /// Of one after the other that it hands back, the first is nothing to speak of.
+  void hands_back(TimePoint now) {
+    if (rests || ++handed_back == 1) return;
+    rest = handed_back == 2 ? std::chrono::milliseconds(10)
+                            : std::min<Duration>(rest * 2, std::chrono::seconds(1));
+    rests = true;
+    rests_until = std::chrono::ceil<std::chrono::milliseconds>(now + rest);
+  }
+  void takes_jobs() {
+    rests = false;
+    handed_back = 0;
   }
   bool serves(const std::string& service, std::size_t lane) const {
     return services.count(service) != 0 && (lanes.empty() || lanes.count(lane) != 0);
