@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "broker/core/mark.hpp"
+
 namespace lanemq::core {
 
 /// How often jobs of one service may still be tried again: at most kRetriesMax and a tenth of what succeeded
@@ -27,7 +29,7 @@ class RetryBudget {
     --taken_;
   }
   /// Takes one retry for a client, by its mark. False, and nothing is taken, when there is none.
-  bool take(std::uint64_t client = 0) {
+  bool take(std::uint64_t client = kNoMark) {
     const auto its = std::count(takers_.begin(), takers_.begin() + taken_, client);
     const int least = its < kForOthers ? 1 - kForOthers : 1;
     if (parts_ < kSuccessesPerRetry * least) return false;
