@@ -63,8 +63,8 @@ int put_done(const JobDone& done, bool json) {
 }
 
 std::string status_text(const JobStatus& status) {
-  std::string text = status.id + " " + status.state;
-  if (!status.lane.empty()) text += " lane=" + status.lane;
+  std::string text = printable(status.id) + " " + status.state;
+  if (!status.lane.empty()) text += " lane=" + printable(status.lane);
   if (status.attempts > 0) text += " attempts=" + std::to_string(status.attempts);
   if (status.position) text += " position=" + std::to_string(*status.position);
   if (status.eta) text += " eta=" + short_duration(*status.eta);

@@ -203,7 +203,7 @@ class Status(harness.Case):
         return run.returncode, run.stdout
 
     def facts(self, *arguments):
-        code, text = self.does(*arguments, "--json")
+        code, text = self.does(arguments[0], "--json", *arguments[1:])
         self.assertEqual(text.count("\n"), 1, text)
         document = json.loads(text)
         self.queued_ms = document.pop("queued_ms", 0)
@@ -233,6 +233,15 @@ class Status(harness.Case):
         self.assertEqual(told("waits")["error"]["code"], "cancelled")
         self.assertEqual(self.facts("status", "ghost"), (1, {"id": "ghost", "state": "unknown", "attempts": 0}))
         self.assertEqual(self.facts("cancel", "ghost"), (1, {"id": "ghost", "state": "unknown", "attempts": 0}))
+
+    def test_takes_any_id_and_writes_it_in_one_line(self):
+        client = self.room.client()
+        for job, shown in ((".", "."), ("..", ".."), ("a/b", "a/b"), ("-a", "-a"), ("a\nb \x1b[31m", "a\\x0ab \\x1b[31m")):
+            client.submit(service="nobody", id=job)
+            client.settled()
+            self.assertEqual(self.facts("status", "--", job)[1]["id"], job)
+            self.assertEqual(self.does("status", "--", job), (0, shown + ' queued blocked_by="no worker nobody"\n'))
+            self.assertTrue(self.does("cancel", "--", job)[1].startswith(shown + " cancelled "))
 
 
 class Json(harness.Case):
