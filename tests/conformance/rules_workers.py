@@ -329,6 +329,20 @@ def released_costs_no_attempt_and_keeps_its_place(room):
     expect(client.get("result").fields.get("attempts", 1), 1, "attempts of the released job")
 
 
+@rule("Worker to broker: error")
+def a_worker_that_takes_nothing_rests(room):
+    """released, one job after the other: no job for 10 ms, then for twice as long each time, up to 1 s."""
+    client, worker = room.client(), room.worker()
+    for _ in range(20):
+        client.accepted()
+    began = monotonic()
+    for _ in range(8):
+        worker.hand_in(worker.get("job"), "error", **{"class": "released"})
+    # Before the second none, before the others 10 + 20 + 40 + 80 + 160 + 320 ms.
+    expect_that(monotonic() - began >= 0.6, "eight jobs came and went within 600 ms")
+    worker.get("job")
+
+
 @rule("Failing upstreams")
 def retries_of_a_service_are_bounded(room):
     """Of a service's jobs 10 may be tried again; a job that would be the next ends with upstream_failed."""
