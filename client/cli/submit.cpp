@@ -114,8 +114,7 @@ class Printing {
     if (*end_ && !print((*end_)->body.bytes())) return kExitFailed;
     if (!ends_line_ && output_is_terminal()) put("\n");
     if (*end_) return kExitDone;
-    say_error(end_->error());
-    return kExitFailed;
+    return end_refused(end_->error(), false);
   }
 
  private:

@@ -87,8 +87,7 @@ std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
     std::future<Reply<BrokerStats>> pending = client.stats(*from);
     const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
     if (!reply || !*reply) {
-      if (reply) say_error(reply->error());
-      code = reply ? kExitFailed : kExitUnreachable;
+      code = reply ? end_refused(reply->error(), false) : end_unreached(common, false);
       return std::nullopt;
     }
     from = add_stats_page(facts.stats, (*reply)->json, *from);
