@@ -5,6 +5,7 @@
 #include <new>
 
 #include "broker/core/check.hpp"
+#include "broker/core/clients.hpp"
 #include "broker/core/lanes.hpp"
 
 namespace lanemq::core {
