@@ -15,8 +15,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr std::array<const char*, kNuisances> kNuisanceNames = {
-    "floods",  "delays",  "cancels",  "deadlines",  "costs", "uses",  "waits",   "asks", "keeps",
-    "streams", "rubbish", "releases", "crowds_out", "lanes", "fails", "limited", "lies"};
+    "floods",  "delays",  "cancels",  "deadlines",  "costs", "uses",   "waits", "asks",    "keeps",
+    "streams", "rubbish", "releases", "crowds_out", "fails", "models", "lanes", "limited", "lies"};
 
 constexpr const char* kNoisy = "noisy";
 /// The upstream's limits: ten times what the three others want.
@@ -26,11 +26,17 @@ constexpr std::size_t kLaneDepth = 400;
 constexpr std::int64_t kCost = 50;
 constexpr Duration kEvery = milliseconds(100), kCall = milliseconds(100);
 
+/// Its models are refused from then on: where nobody was answered yet, two of them speak for all.
+constexpr core::TimePoint kModelsFailFrom{seconds(1)};
+
 // The bounds of docs/testing.md, "A noisy neighbour".
 
 /// From a submit to its hand-over, in runs in which the neighbour's jobs are as large as the budget's burst,
 /// a tenth of a minute, or use more than they said: one of them, or what those under way use, may come first.
 constexpr Duration kWaitMax = seconds(8);
+/// Likewise where its calls fail, too: such a one keeps all that it was expected to use. The next large one
+/// may come before a job that has waited for what the last one left.
+constexpr Duration kFailingWaitMax = seconds(15);
 /// In all others.
 constexpr Duration kUsualWaitMax = seconds(1);
 /// What the broker holds, in memory_max.
@@ -110,8 +116,12 @@ class NeighbourWorld::Host final : public BrokerHost {
 /// Submits a job now and then, and wants its answer, and wants it again later.
 class NeighbourWorld::Guest {
  public:
-  Guest(Scheduler& scheduler, Host& host, int number)
-      : scheduler_(scheduler), host_(host), name_("guest-" + std::to_string(number)), number_(number) {
+  Guest(Scheduler& scheduler, Host& host, int number, bool names_models)
+      : scheduler_(scheduler),
+        host_(host),
+        name_("guest-" + std::to_string(number)),
+        number_(number),
+        names_models_(names_models) {
     link_ = host.connect(core::Peer::client, {},
                          [this](const std::string& header, const std::string& body) { heard(header, body); });
     scheduler_.after(kEvery * number / 3, [this] { submit(); });
@@ -130,6 +140,7 @@ class NeighbourWorld::Guest {
     const std::string lane = number_ == 0 ? "critical" : "normal";
     message.lane = lane;
     message.client = name_;
+    if (names_models_) message.model = "usual";
     message.cost = wire::Cost{.input_tokens = kCost / 2, .output_tokens = kCost / 2};
     ask(id, message, "question " + id);
   }
@@ -172,6 +183,7 @@ class NeighbourWorld::Guest {
   Host& host_;
   const std::string name_;
   const int number_;
+  const bool names_models_;
   Link link_;
   Decoder decoder_;
   std::map<std::uint64_t, std::string> asked_;
@@ -266,6 +278,11 @@ class NeighbourWorld::Hand {
     usage.input_tokens = usage.output_tokens = kCost / 2;
     if (!call.noisy) return worker::JobOutcome::success(Blob::copy("answer to " + call.body), usage, {});
     JobFailure failure{.code = "failed", .message = std::string(1000, '!')};
+    if (does(Nuisance::models) && scheduler_.now() >= kModelsFailFrom && random_.percent(90)) {
+      failure.error_class = random_.percent(50) ? ErrorClass::limited : ErrorClass::retry;
+      failure.retry_after = std::chrono::hours(24);
+      return worker::JobOutcome::failure(std::move(failure));
+    }
     const bool bad = random_.percent(70);
     if (bad && does(Nuisance::fails) && random_.percent(50)) {
       failure.error_class = ErrorClass::retry;
@@ -394,6 +411,8 @@ class NeighbourWorld::Noise {
                                                      : random_.one_of<const char*>({"normal", "batch"});
     message.lane = lane;
     message.client = kNoisy;
+    const std::string model = does(Nuisance::models) ? "own-" + std::to_string(random_.below(100)) : "";
+    if (!model.empty()) message.model = model;
     const std::string reply = random_.one_of<const char*>({"", "both", "accepted"});
     if (!reply.empty()) message.reply = reply;
     message.cost = wire::Cost{.input_tokens = kCost / 2, .output_tokens = kCost / 2};
@@ -461,7 +480,9 @@ void NeighbourWorld::draw_options(bool open) {
 NeighbourWorld::NeighbourWorld(std::uint64_t seed, std::size_t events_max, bool open, Trace* trace)
     : random_(seed), events_max_(events_max) {
   draw_options(open);
-  judge_ = std::make_unique<Judge>(swarm_, nuisances_.contains(Nuisance::costs) ? kWaitMax : kUsualWaitMax);
+  const bool fails = nuisances_.contains(Nuisance::fails) || nuisances_.contains(Nuisance::models);
+  const Duration large = fails ? kFailingWaitMax : kWaitMax;
+  judge_ = std::make_unique<Judge>(swarm_, nuisances_.contains(Nuisance::costs) ? large : kUsualWaitMax);
   host_ = std::make_unique<Host>(swarm_, scheduler_, random_, trace, *judge_);
 }
 
@@ -471,14 +492,14 @@ RunReport NeighbourWorld::run() {
   for (int i = 0; i < 3; ++i)
     hands_.push_back(std::make_unique<Hand>(scheduler_, random_, *host_, nuisances_, i));
   for (int i = 0; i < 3; ++i)
-    guests_.push_back(std::make_unique<Guest>(scheduler_, *host_, i));
+    guests_.push_back(std::make_unique<Guest>(scheduler_, *host_, i, nuisances_.contains(Nuisance::models)));
   noise_ = std::make_unique<Noise>(scheduler_, random_, *host_, nuisances_);
   while (scheduler_.events() < events_max_ && scheduler_.step(core::TimePoint(minutes(30)))) {
   }
   for (const auto& guest : guests_)
     guest->stop();
   noise_->stop();
-  const core::TimePoint end = scheduler_.now() + kLookAgainAfter + kWaitMax;
+  const core::TimePoint end = scheduler_.now() + kLookAgainAfter + kFailingWaitMax;
   while (scheduler_.step(end)) {
   }
   for (const auto& guest : guests_)
