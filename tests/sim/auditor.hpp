@@ -345,6 +345,7 @@ class Auditor final : public Watcher {
   // Of the step under way.
   std::list<ModelJob> pending_;  // submitted and not yet refused
   std::uint64_t pending_ref_ = 0;
+  bool large_envelopes_ = false;
   std::size_t incoming_ = 0;     // bytes that came in, which may be there for a moment only
   std::uint64_t immediate_ = 0;  // the request that this step must answer
   std::vector<ModelJob*> ending_, ended_;

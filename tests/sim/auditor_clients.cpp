@@ -14,12 +14,16 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
+/// More than those that are always there.
+constexpr std::size_t kLargeEnvelope = 100;
+
 }  // namespace
 
 void Auditor::client_says(const std::string& address, const wire::ClientRequest& said, std::string_view body,
                           std::size_t envelope, TimePoint now) {
   now_ = now;
   incoming_ = body.size();
+  large_envelopes_ = large_envelopes_ || envelope > kLargeEnvelope;
   addresses_.insert(address);
   if (const auto* submit = std::get_if<wire::Submit>(&said)) return on(address, *submit, body, envelope);
   if (const auto* cancel = std::get_if<wire::Cancel>(&said)) return on(address, *cancel);
