@@ -55,6 +55,7 @@ void encode_submit(const JobRequest& job, const Blob& body, std::size_t batch_ma
   if (job.attempts_max) submit.attempts_max = *job.attempts_max;
   if (job.cancel_when_gone) submit.orphan = "cancel";
   if (job.end_when_limited) submit.limited = "end";
+  if (job.end_when_spent) submit.spent = "end";
   submit.stream = request.kind == RequestKind::stream || (request.kind == RequestKind::leave && job.stream);
   submit.meta = {job.meta};
   if (request.kind == RequestKind::leave) submit.reply = "accepted";

@@ -20,8 +20,6 @@ constexpr std::size_t kDueInATurn = 1000;
 /// Bytes of kept results that move in a turn, so that others can make way: some thousand of them, or a large
 /// one.
 constexpr std::size_t kPassedOverInATurn = std::size_t{2} << 20;
-/// What an upstream would have answered that asked for a pause.
-constexpr int kTooManyRequests = 429;
 /// What a body that is on disk alone is taken for at least: small ones are never left there.
 constexpr std::uint32_t kStoredTokensLeast = 256;
 
@@ -89,6 +87,7 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   apply_guards();
   options_.clients = changed.clients;
   clients_.configure(options_.clients);
+  sweep_is_due_ = true;
 }
 
 /// A job is estimated when it comes, if a budget of it counts tokens then. It may be another one that does
@@ -125,6 +124,7 @@ void Broker::advance(TimePoint now) {
   for (Timer* timer = nullptr; due < kDueInATurn && (timer = timers_.pop_due(now)) != nullptr; ++due)
     fire(*timer, now);
   behind_ = due == kDueInATurn;
+  end_shut_out(now);
   for (due = 0; due < kDueInATurn; ++due) {
     KeptResult* const oldest = kept_.oldest();
     if (oldest == nullptr || oldest->due > now) break;
@@ -142,7 +142,10 @@ std::optional<TimePoint> Broker::next_wakeup() const {
   // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
   if (parking_.next_wakeup() != kNever)
     wakeup = std::min(wakeup, std::max(parking_.next_wakeup(), dispatched_at_ + TimerWheel::kTick));
-  if (moves_left_ == 0 || making_way_) wakeup = std::min(wakeup, dispatched_at_ + TimerWheel::kTick);
+  if (moves_left_ == 0 || making_way_ || sweep_from_ > 0)
+    wakeup = std::min(wakeup, dispatched_at_ + TimerWheel::kTick);
+  if (sweep_is_due_)
+    wakeup = std::min(wakeup, std::max(sweep_not_before_, dispatched_at_ + TimerWheel::kTick));
   if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
   return wakeup == kNever ? std::nullopt : std::optional(wakeup);
 }
@@ -218,6 +221,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
   comes(job, now);
   set_timer(job);
   write_changed(job);
+  end_if_shut_out(job, now);
 }
 
 void Broker::set_timer(Job& job) {
@@ -719,6 +723,7 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
     short_of = budget;
   }
   if (stalls_.empty()) return {&head, claim};
+  if (end_if_shut_out(head, now)) return {};
   // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
   if (const Obstacle limit = budgets_.unsatisfiable(stream.budgets(), claim.amounts)) {
     end_with(head, JobState::failed, ErrorCode::unsatisfiable, limit.too_large(claim.amounts), now);
@@ -780,29 +785,13 @@ bool Broker::waits_for_model(Stream& stream, TimePoint now) {
   const TimePoint until = model_open_from(stream, now);
   if (until <= now) return false;
   Job& head = *stream.head();
-  if (head.deadline <= budgets_.model_pause(stream.budgets(), now).until) {
-    end_limited(head, now);
-    return true;
-  }
+  if (end_if_shut_out(head, now)) return true;
   const std::size_t line = budgets_.line_of(budgets_.model_of(stream.budgets()));
   stalls_.assign(1, {.budget = line});
   const std::optional<std::size_t> short_of =
       options_.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
   parking_.park(stream, parking_.rank_of(stream, rank_of(head, now)), stalls_, short_of, until);
   return true;
-}
-
-/// The upstream's pause lasts longer than the job may wait: it hears so now, as if it had been refused
-/// itself.
-void Broker::end_limited(Job& job, TimePoint now) {
-  const Budgets::UpstreamPause pause = budgets_.upstream_pause(job.stream().budgets(), now);
-  auto ending = std::make_unique<Ending>();
-  ending->code = ErrorCode::limited;
-  ending->message =
-      "the upstream asked for a pause that is longer than the job's time (budget " + pause.name() + ")";
-  ending->retry_after = pause.until - now;
-  ending->upstream_status = kTooManyRequests;
-  end(job, JobState::failed, std::move(ending), {}, now);
 }
 
 /// Whether the lane of a head is owed as much as the head counts for.

@@ -187,8 +187,8 @@ class Broker {
     std::optional<std::size_t> body_bytes{};   ///< likewise, where that is in the store alone
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to, TimePoint now);
-  std::optional<Refusal> limited(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
-                                 TimePoint now) const;
+  std::optional<Refusal> shut_out(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
+                                  TimePoint now) const;
   bool room_for_services(std::size_t count);
   void make_room_in_store(TimePoint now);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
@@ -416,6 +416,14 @@ class Broker {
   void take_place(Job& job, Worker& worker);
   void leave_place(Job& job, Verdict verdict, TimePoint now);
   void erase(Job& job, std::size_t bytes);
+  /// What a job does not wait for because its client has somewhere else to go.
+  struct Elsewhere {
+    bool when_limited = false, when_spent = false;
+  };
+  Budgets::UpstreamPause shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
+                                    TimePoint now) const;
+  bool end_if_shut_out(Job& job, TimePoint now);
+  void end_shut_out(TimePoint now);
   static Caller caller_of(const Job& job);
   void judge(const Job& job, Verdict verdict, TimePoint now);
   void judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict, TimePoint now);
@@ -466,7 +474,6 @@ class Broker {
   void go_home(Job& job, TimePoint now);
   TimePoint model_open_from(const Stream& stream, TimePoint now) const;
   bool waits_for_model(Stream& stream, TimePoint now);
-  void end_limited(Job& job, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const;
   LaneIndex level_of(const Job& job, TimePoint now) const { return level_of(job.lane, job.accepted_at, now); }
@@ -521,7 +528,11 @@ class Broker {
   std::size_t told_unknown_next_ = 0;
   bool behind_ = false;           // more has come due than this turn has done
   std::size_t overdue_left_ = 0;  // jobs past their deadline that dispatch() may still expire in this turn
-  std::size_t moves_left_ = 1;    // jobs that it may still bring to where those of their model stand
+  // Upstreams are shut for longer than they were: all jobs are to be looked at.
+  bool sweep_is_due_ = false;
+  std::size_t sweep_from_ = 0;  // the place from which on it goes on
+  TimePoint sweep_not_before_{};
+  std::size_t moves_left_ = 1;  // jobs that it may still bring to where those of their model stand
   bool draining_ = false;
   bool store_full_ = false, store_behind_ = false, store_stalled_ = false;
   TimePoint make_room_at_{};             // on a full disk: when results may make way again

@@ -65,7 +65,8 @@ Refusal bad_request(std::string message) {
 constexpr Duration kOrphanPause = std::chrono::seconds(5);
 /// What a submit says whose job is to be cancelled then.
 constexpr std::string_view kOrphanCancel = "cancel";
-constexpr std::string_view kLimitedEnd = "end";
+/// What a submit says of what it is not to wait for.
+constexpr std::string_view kElsewhere = "end";
 
 /// The state of a job that nobody knows.
 constexpr std::string_view kUnknown = "unknown";
@@ -131,8 +132,10 @@ std::optional<Refusal> Broker::invalid(const Submitted& event) const {
     return bad_request("field \"stream\" is true, but a REQ socket takes one answer; use a DEALER");
   if (!fields.orphan.empty() && fields.orphan != "keep" && fields.orphan != kOrphanCancel)
     return bad_request("field \"orphan\" must be keep or cancel");
-  if (!fields.limited.empty() && fields.limited != "wait" && fields.limited != kLimitedEnd)
+  if (!fields.limited.empty() && fields.limited != "wait" && fields.limited != kElsewhere)
     return bad_request("field \"limited\" must be wait or end");
+  if (!fields.spent.empty() && fields.spent != "wait" && fields.spent != kElsewhere)
+    return bad_request("field \"spent\" must be wait or end");
   if (event.body.size() > options_.body_bytes_max)
     return Refusal{ErrorCode::too_large,
                    "the body has " + std::to_string(event.body.size()) +
@@ -274,7 +277,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
     return why;
   if (to.spilled && !budgets_.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
-  if (auto why = limited(fields, budgets, *to.lane, now)) return why;
+  if (auto why = shut_out(fields, budgets, *to.lane, now)) return why;
   // The last: what is refused leaves no name behind.
   if (workers_.find_service(fields.service) == nullptr && !room_for_services(1))
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -284,22 +287,29 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
   return std::nullopt;
 }
 
-/// That the job's upstream asked for a pause, and it does not wait for that, or its model is paused for
-/// longer than its time, whoever stands before it.
-std::optional<Refusal> Broker::limited(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
-                                       TimePoint now) const {
-  if (fields.delay_ms) return std::nullopt;
-  const bool waits = fields.limited != kLimitedEnd;
-  const Budgets::UpstreamPause pause =
-      waits ? budgets_.model_pause(budgets, now) : budgets_.upstream_pause(budgets, now);
-  if (pause.until <= now) return std::nullopt;
+/// That the job's upstream takes nobody before its time is over, or that it does not wait for it.
+std::optional<Refusal> Broker::shut_out(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
+                                        TimePoint now) const {
+  if (fields.delay_ms.value_or(0) > 0) return std::nullopt;
+  const Elsewhere elsewhere{.when_limited = fields.limited == kElsewhere,
+                            .when_spent = fields.spent == kElsewhere};
   const Duration timeout = fields.timeout_ms ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
                                              : Duration(lane.options().timeout);
-  if (waits && pause.until < now + timeout) return std::nullopt;
+  const Budgets::UpstreamPause shut = shut_until(budgets, now + timeout, elsewhere, now);
+  if (shut.budget == nullptr) return std::nullopt;
+  const std::string limiter = "budget " + shut.name();
+  if (shut.no_key)
+    return Refusal{ErrorCode::upstream_quota,
+                   elsewhere.when_spent
+                       ? "all keys of the upstream rest, and the job is not to wait for one (spent: end)"
+                       : "all keys of the upstream rest for longer than the job's time",
+                   {},
+                   limiter};
   return Refusal{ErrorCode::limited,
-                 waits ? "the upstream asked for a pause that is longer than the job's time"
-                       : "the upstream asked for a pause, and the job is not to wait for that (limited: end)",
-                 pause.until - now, "budget " + pause.name()};
+                 elsewhere.when_limited
+                     ? "the upstream asked for a pause, and the job is not to wait for that (limited: end)"
+                     : "the upstream asked for a pause that is longer than the job's time",
+                 shut.until - now, limiter};
 }
 
 /// The disk is full, and new work is refused for that: an eighth of what results take there makes way, once
@@ -553,7 +563,7 @@ JobText::Parts Broker::texts_of(const wire::Submit& fields, std::string_view id,
 /// What of a job never changes besides its texts; then it counts.
 void Broker::fill(Job& job, const wire::Submit& fields, const Blob& body) {
   if (fields.cost) job.need_extra().cost = fields.cost;
-  job.ends_limited = fields.limited == kLimitedEnd;
+  job.ends_limited = fields.limited == kElsewhere;
   job.streams = fields.stream;
   if (job.streams) job.need_extra().answer = std::make_unique<AnswerStream>();
   if (!packed(body)) job.need_extra().body = body.owned();

@@ -402,6 +402,7 @@ Result<Broker::Restored> Broker::restored(TimePoint now) {
   for (const auto& [name, entries] : all.budgets)
     if (Budget* const budget = budget_named(name)) budgets_.restore(*budget, entries, epoch_us(), now);
   budgets_.save_all();  // as this version does, whichever wrote it
+  sweep_is_due_ = true;
   write_numbers();
   if (!all.seeded) {
     StoredNumbers seed;

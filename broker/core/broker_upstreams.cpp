@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::size_t kAllModels = Budgets::kNoModel;
 
+/// What an upstream would have answered that asked for a pause.
+constexpr int kTooManyRequests = 429;
+/// Places of jobs that one turn looks at for jobs that wait in vain, and how many of these it ends.
+constexpr std::size_t kSweptInATurn = 4096, kShutOutInATurn = 1000;
+/// How often all of them are looked at, at most.
+constexpr Duration kSweepPause = std::chrono::seconds(1);
+
 bool is_for(const Service::Bar& bar, const Client& client, std::size_t model) {
   return bar.client == client.name && (bar.model == kAllModels || bar.model == model);
 }
@@ -230,6 +237,57 @@ void Broker::set_timer(Service& service, TimePoint now) {
     timers_.clear(service.timer);
   else
     timers_.set(service.timer, std::max(when, now + TimerWheel::kTick));
+}
+
+/// What keeps all jobs of the set from running before that deadline, whoever stands before them, or is not
+/// waited for; no budget where nothing does.
+Budgets::UpstreamPause Broker::shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
+                                          TimePoint now) const {
+  const Budgets::UpstreamPause pause = budgets_.upstream_pause(set, now);
+  if (pause.until > now && (elsewhere.when_limited || pause.until >= deadline)) return pause;
+  const Budgets::UpstreamPause rest = budgets_.keys_rest(set, now);
+  if (rest.budget == nullptr) return {};
+  if (elsewhere.when_spent && (rest.tried || rest.until > now)) return rest;
+  return !rest.tried && rest.until > now && rest.until >= deadline ? rest : Budgets::UpstreamPause{};
+}
+
+/// The job is queued, and its upstream takes nobody before its time is over: it hears so now, as if it had
+/// been refused itself.
+bool Broker::end_if_shut_out(Job& job, TimePoint now) {
+  BudgetSet set = job.stream().budgets();
+  if (budgets_.any_apart()) set = budgets_.apart(set, job.text.get(JobText::model));
+  const Budgets::UpstreamPause shut = shut_until(set, job.deadline, {}, now);
+  if (shut.budget == nullptr) return false;
+  auto ending = std::make_unique<Ending>();
+  if (shut.no_key) {
+    ending->code = ErrorCode::upstream_quota;
+    ending->message =
+        "all keys of the upstream rest for longer than the job's time (budget " + shut.name() + ")";
+  } else {
+    ending->code = ErrorCode::limited;
+    ending->message =
+        "the upstream asked for a pause that is longer than the job's time (budget " + shut.name() + ")";
+    ending->retry_after = shut.until - now;
+    ending->upstream_status = kTooManyRequests;
+  }
+  end(job, JobState::failed, std::move(ending), {}, now);
+  return true;
+}
+
+/// Those that wait in vain end wherever they stand: a part of all jobs is looked at each turn.
+void Broker::end_shut_out(TimePoint now) {
+  if (sweep_from_ == 0) {
+    if (!sweep_is_due_ || now < sweep_not_before_) return;
+    sweep_is_due_ = false;
+    sweep_not_before_ = now + kSweepPause;
+  }
+  const std::size_t end = std::min(jobs_.places(), sweep_from_ + kSweptInATurn);
+  for (std::size_t ended = 0; sweep_from_ < end && ended < kShutOutInATurn; ++sweep_from_) {
+    Record* const record = jobs_.at(sweep_from_);
+    Job* const job = record != nullptr ? record->job() : nullptr;
+    if (job != nullptr && job->state == JobState::queued && end_if_shut_out(*job, now)) ++ended;
+  }
+  if (sweep_from_ == jobs_.places()) sweep_from_ = 0;
 }
 
 }  // namespace lanemq::core

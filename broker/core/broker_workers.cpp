@@ -28,6 +28,8 @@ constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
 constexpr Duration kRestMax = std::chrono::seconds(1);
 /// How long an upstream that is limited and says no time is left alone.
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
+/// Jobs that a shorter pause outlives are left to their deadlines: they have not long to wait.
+constexpr Duration kVainMax = std::chrono::seconds(5);
 /// What an outcome may say that was used, of each resource.
 constexpr std::int64_t kUsageMax = 1'000'000'000;
 /// Tokens of one attempt that move its client's turn back: as many as models take.
@@ -551,6 +553,7 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
     const Budgets::Spending spending = budgets_.spend_key(reservation, !job.key_refused, now);
     refused.key_left = spending.key_left && !job.key_refused;
     job.key_refused = true;
+    sweep_is_due_ = sweep_is_due_ || spending.news;
     if (spending.news)
       outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
                                  .service = job.stream().service().name,
@@ -574,6 +577,7 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
                                    .told = limits.has_value()};
     refused.paused =
         budgets_.pause(reservation, limited, now, [this](std::size_t model) { return waits_apart(model); });
+    if (refused.paused && refused.until - now > kVainMax) sweep_is_due_ = true;
   }
   return refused;
 }

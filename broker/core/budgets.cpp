@@ -542,12 +542,25 @@ Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) con
   if (const Budget* const pool = pool_of(set)) {
     TimePoint soonest = kNever;
     for (const Key& key : pool->keys)
-      if (key.state == Key::State::active)
-        soonest = std::min(soonest, pool->accounts[key.account].quota.open_from());
-    if (soonest != kNever) look_at(*pool, soonest);
+      if (key.open_from() != kNever)
+        soonest = std::min(soonest, std::max(key.open_from(), pool->accounts[key.account].quota.open_from()));
+    if (soonest != kNever && keys_rest(set, now).budget == nullptr) look_at(*pool, soonest);
   }
   if (const UpstreamPause pause = model_pause(set, now); pause.until > longest.until) longest = pause;
   return longest;
+}
+
+Budgets::UpstreamPause Budgets::keys_rest(BudgetSet set, TimePoint now) const {
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return {};
+  UpstreamPause rest{.budget = pool, .until = kNever, .no_key = true};
+  for (const Key& key : pool->keys) {
+    if (key.state == Key::State::active) return {};
+    rest.tried = rest.tried || key.tried;
+    rest.until = std::min(rest.until, key.open_from());
+  }
+  if (rest.until == kNever && rest.tried) rest.until = now;
+  return rest.until == kNever ? UpstreamPause{} : rest;
 }
 
 Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_spend, TimePoint now) {

@@ -150,12 +150,16 @@ class Budgets {
   /// Whose place among the models that are apart a set is for; kNoModel: it is for the others.
   std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
   const std::string& model_name(std::size_t model) const { return apart_[model].name; }
-  /// That an upstream asked to be left alone.
+  /// That an upstream asked to be left alone, or that it refuses every key.
   struct UpstreamPause {
     const Budget* budget = nullptr;
     TimePoint until{};
     std::string_view model{};  ///< it is about that one alone; empty: about all
-    std::string name() const { return Obstacle{.budget = budget, .paused = true, .model = model}.name(); }
+    bool no_key = false;       ///< all keys of the budget rest
+    bool tried = false;        ///< and a job finds out at present whether one of them is taken again
+    std::string name() const {
+      return Obstacle{.budget = budget, .paused = !no_key, .model = model, .no_key = no_key}.name();
+    }
   };
   /// What keeps all jobs of the set's model waiting, and until when; no budget where nothing does.
   UpstreamPause model_pause(BudgetSet set, TimePoint now) const;
@@ -215,9 +219,13 @@ class Budgets {
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
-  /// Until when the upstreams of a set's budgets asked to be left alone, of a budget with keys those of all
-  /// keys that are active; null where none did. The one that asked for longest.
+  /// Until when the upstreams of a set's budgets asked to be left alone, or may be asked whether that still
+  /// holds; of a budget with keys those of all keys, unless all rest; null where none did. The one that asked
+  /// for longest.
   UpstreamPause upstream_pause(BudgetSet set, TimePoint now) const;
+  /// Until when every key that the set's jobs could get rests; no budget where one is active, or all are
+  /// draining.
+  UpstreamPause keys_rest(BudgetSet set, TimePoint now) const;
   /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
   /// and the job was to find out whether it holds. Requires: it has one.
   struct Spending {

@@ -142,8 +142,9 @@ void Flight::submit_step() {
   }
   if (!plan_.idempotency_key.empty()) job.retain = gateway.settings.idempotency_retain;
   job.cancel_when_gone = gateway.settings.detach == milliseconds(0);
-  job.end_when_limited =
-      plan_.route && step_ + 1 < plan_.steps.size() && falls_back(*plan_.route, {.code = "limited"});
+  const bool has_next = plan_.route && step_ + 1 < plan_.steps.size();
+  job.end_when_limited = has_next && falls_back(*plan_.route, {.code = "limited"});
+  job.end_when_spent = has_next && falls_back(*plan_.route, {.code = "upstream_quota"});
   job.meta = plan_.meta;
   job.cost = plan_.cost;
   ++gateway.metrics.jobs;

@@ -258,9 +258,9 @@ LANEMQ_OP(Submit, "submit", true, false, field<&Submit::service>("service", kNam
           field<&Submit::attempts_max>("attempts_max", {.min = 1, .max = limits::attempts_max}),
           field<&Submit::retain_ms>("retain_ms", kMilliseconds), field<&Submit::reply>("reply", kName),
           field<&Submit::orphan>("orphan", kName), field<&Submit::limited>("limited", kName),
-          field<&Submit::stream>("stream"), field<&Submit::durable>("durable"),
-          field<&Submit::batch>("batch"), field<&Submit::meta>("meta"), field<&Submit::trace>("trace"),
-          ref_field<&Submit::ref>())
+          field<&Submit::spent>("spent", kName), field<&Submit::stream>("stream"),
+          field<&Submit::durable>("durable"), field<&Submit::batch>("batch"), field<&Submit::meta>("meta"),
+          field<&Submit::trace>("trace"), ref_field<&Submit::ref>())
 LANEMQ_OP(Cancel, "cancel", false, false, field<&Cancel::id>("id", kIdRequired), ref_field<&Cancel::ref>())
 LANEMQ_OP(StatusQuery, "status", false, false, field<&StatusQuery::id>("id", kId),
           field<&StatusQuery::ids>("ids", kList), ref_field<&StatusQuery::ref>())

@@ -105,6 +105,7 @@ wire::Submit full_submit() {
   submit.reply = "both";
   submit.orphan = "cancel";
   submit.limited = "end";
+  submit.spent = "end";
   submit.stream = true;
   submit.durable = false;
   submit.batch = 64;

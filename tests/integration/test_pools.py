@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import tempfile
+import time
+import urllib.error
 import urllib.request
 
 import harness
@@ -192,6 +194,108 @@ class Pools(harness.Case):
         self.reload()
         self.assertIn("budget.another (it is new)", self.broker.stderr())
         self.assertEqual(self.room.stats()["budgets"]["up"]["concurrency"]["limit"], 9)
+
+
+FALL_BACKS = """
+[[budget]]
+name = "first"
+match = { service = "openai", model = "gpt-first*" }
+keys = [ { name = "k1" }, { name = "k2" } ]
+limits = { requests_per_minute = 60000 }
+[[budget]]
+name = "second"
+match = { service = "openai", model = "gpt-second*" }
+keys = [ { name = "k3" } ]
+limits = { requests_per_minute = 60000 }
+"""
+DAY_IS_OVER = "+status=429+retry=7200"
+ROUTES = f"""
+[[model]]
+name = "smart"
+model = "gpt-first"
+on = ["quota"]
+[[model.fallback]]
+model = "gpt-second"
+[[model]]
+name = "patient"
+model = "gpt-first"
+on = ["rate"]
+[[model.fallback]]
+model = "gpt-second"
+[[model]]
+name = "worn-out"
+model = "gpt-first{DAY_IS_OVER}"
+[[model.fallback]]
+model = "gpt-second{DAY_IS_OVER}"
+"""
+
+
+class FallBacks(harness.Case):
+    """A gateway's list of models, whose upstreams refuse all keys or all models."""
+
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        paths = {name: os.path.join(folder.name, name) for name in ("broker.toml", "gateway.toml")}
+        for name, text in (("broker.toml", FALL_BACKS), ("gateway.toml", ROUTES)):
+            with open(paths[name], "w") as out:
+                out.write(text)
+        broker = self.room.start_broker("--config", paths["broker.toml"])
+        keys = ",".join(f"{name}={secret}" for name, secret in SECRETS.items())
+        upstream = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--keys", keys, "--latency-ms", "1"))
+        self.upstream = upstream.line().removeprefix("ready ").strip()
+        words = [word for name in SECRETS for word in ("--key", f"openai/{name}=env:{name.upper()}")]
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", broker.workers, "--capacity", "16", "--service",
+            f"openai=openai:{self.upstream}/v1", *words,
+            env={**os.environ, **{name.upper(): secret for name, secret in SECRETS.items()}}))
+        self.assertTrue(worker.line().startswith("ready"))
+        gateway = self.room.start(harness.Process(
+            harness.program("lanemq-gateway"), "--broker", broker.clients, "--listen", "127.0.0.1:0", "--hosts", "*",
+            "--config", paths["gateway.toml"]))
+        self.gateway = gateway.line().removeprefix("ready ").strip()
+
+    def post(self, url, document, headers=None):
+        request = urllib.request.Request(url, json.dumps(document).encode(), {"content-type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=harness.PATIENCE) as answer:
+                return answer.status, answer.headers, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, json.load(error)
+
+    def chat(self, model, timeout_ms=30000):
+        """Status, code of the error or who answered, and how many calls the upstream had of it. At once."""
+        before, began = self.calls(), time.monotonic()
+        status, headers, body = self.post(self.gateway + "/v1/chat/completions", {**json.loads(BODY), "model": model},
+                                          {"x-lanemq-timeout-ms": str(timeout_ms)})
+        self.assertLess(time.monotonic() - began, timeout_ms / 2000, body)
+        return status, body["error"]["code"] if status != 200 else headers["x-lanemq-served-by"], self.calls() - before
+
+    def calls(self):
+        with urllib.request.urlopen(self.upstream + "/stats", timeout=harness.PATIENCE) as answer:
+            return json.load(answer)["calls"]
+
+    def test_the_next_model_is_taken_while_all_keys_of_one_rest(self):
+        self.post(self.upstream + "/admin/keys/k1", {"dead": True})
+        self.post(self.upstream + "/admin/keys/k2", {"dead": "quota"})
+        # One job takes one key out of use: the second is gone with the next one.
+        self.assertEqual(self.chat("smart"), (200, "gpt-second", 3))
+        self.assertEqual(self.chat("smart"), (200, "gpt-second", 2))
+        self.assertEqual({key["state"] for key in self.room.stats()["keys"]["first"].values()}, {"spent"})
+        # From now on nothing is asked in vain, whatever time there is.
+        for timeout_ms in (30000, 600000):
+            self.assertEqual(self.chat("smart", timeout_ms), (200, "gpt-second", 1))
+        # Who has nowhere else to go, or not for this, hears it at once where its time is over before a key has rested.
+        for model in ("gpt-first", "patient"):
+            self.assertEqual(self.chat(model), (503, "upstream_quota", 0))
+
+    def test_a_list_of_models_that_are_all_limited_ends_at_once(self):
+        self.assertEqual(self.chat("worn-out"), (429, "upstream_limited", 3))
+        self.assertEqual(self.chat("worn-out"), (429, "upstream_limited", 0))
 
 
 if __name__ == "__main__":

@@ -329,6 +329,7 @@ std::string client_frame(Words words, const Names& names) {
     message.delay_ms = fields.number("delay_ms");
     message.orphan = fields.text("orphan");
     message.limited = fields.text("limited");
+    message.spent = fields.text("spent");
     if (const std::string_view durable = fields.text("durable"); !durable.empty())
       message.durable = durable == "true";
     message.attempts_max = fields.number("attempts_max");

@@ -94,7 +94,8 @@ void Auditor::end(ModelJob& job, const std::string& code, std::string_view answe
   const bool in_time = code == "deadline" && advancing_ && expires(job) != Expires::no;
   const bool orphaned = code == "cancelled" && may_be_orphaned(job);
   const bool too_large = code == "unsatisfiable" && advancing_ && unsatisfiable(job);
-  if (!demanded && !in_time && !orphaned && !too_large)
+  const bool in_vain = code == "limited" && advancing_ && job.waits() && waits_in_vain(job);
+  if (!demanded && !in_time && !orphaned && !too_large && !in_vain)
     violated(job.name() + " ended with " + code + " for no reason");
   if (code == "result" && answer != job.answer)
     violated(job.name() + ": the answer is not what its worker said");
@@ -204,6 +205,34 @@ void Auditor::end_silently() {
         end(*job, "unsatisfiable", {});
 }
 
+/// Jobs that wait in vain for their upstreams end at some time, even if nobody waits to hear of it.
+void Auditor::end_shut_out_silently() {
+  if (std::none_of(budgets_.begin(), budgets_.end(),
+                   [&](const ModelBudget& budget) { return now_ < budget.paused_until; }))
+    return;
+  for (ModelStream& stream : streams_)
+    for (ModelJob* job : std::vector<ModelJob*>(stream.waiting.begin(), stream.waiting.end()))
+      if (!job->somebody_waits() && waits_in_vain(*job) && ended_limited(*job)) end(*job, "limited", {});
+}
+
+/// When it looks at a job that waits in vain is the broker's choice, and seen by what it has of it. A job
+/// whose id nobody knows is known by its body.
+bool Auditor::ended_limited(const ModelJob& job) const {
+  if (!job.id.empty()) {
+    const core::Record* const record = choice_about(job);
+    if (record == nullptr) return expires(job) == Expires::no && !unsatisfiable(job);
+    const core::KeptResult* const result = record->result();
+    const core::Ending* const ending = result != nullptr ? result->terminal().ending : nullptr;
+    return ending != nullptr && ending->code == ErrorCode::limited;
+  }
+  for (std::size_t place = 0; place < broker_.jobs().places(); ++place) {
+    const core::Record* const record = broker_.jobs().at(place);
+    const core::Job* const live = record != nullptr ? record->job() : nullptr;
+    if (live != nullptr && !live->ended() && live->body().bytes() == job.body) return false;
+  }
+  return true;
+}
+
 /// Jobs whose time is over end even if nobody waits to hear of it; where somebody does, silence is a fault.
 void Auditor::expire_silently() {
   for (auto place = deadlines_.begin(); place != deadlines_.end() && place->first <= now_;) {
@@ -222,6 +251,7 @@ void Auditor::step_over() {
   if (advancing_) {
     queue_delayed();
     end_silently();
+    end_shut_out_silently();
     expire_silently();
   }
   for (ModelJob* job : ending_) {

@@ -195,6 +195,8 @@ class Auditor final : public Watcher {
   void end(ModelJob& job, const std::string& code, std::string_view answer);
   void queue_delayed();
   void end_silently();
+  void end_shut_out_silently();
+  bool ended_limited(const ModelJob& job) const;
   void expire_silently();
   bool is_due(TimePoint when) const { return acts_at(when) <= now_; }
   const core::Record* choice_about(const ModelJob& job) const;
@@ -242,7 +244,9 @@ class Auditor final : public Watcher {
   // ---- budgets (auditor_budgets.cpp)
   void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
   bool unsatisfiable(const ModelJob& job) const;
-  TimePoint pause_of(const ModelJob& job) const;
+  /// Until when its upstreams are not even asked whether they take somebody again.
+  TimePoint shut_until(const ModelJob& job) const;
+  bool waits_in_vain(const ModelJob& job) const;
   void settle(ModelJob& job, const std::optional<wire::Usage>& usage);
   void learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said);
   void give_back(const ModelJob& job);

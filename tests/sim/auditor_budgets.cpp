@@ -54,11 +54,17 @@ bool Auditor::unsatisfiable(const ModelJob& job) const {
 }
 
 /// Until when its upstream asked to be left alone.
-TimePoint Auditor::pause_of(const ModelJob& job) const {
+TimePoint Auditor::shut_until(const ModelJob& job) const {
   TimePoint until{};
   for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((job.budgets >> i & 1) != 0) until = std::max(until, budgets_[i].paused_until);
+    if ((job.budgets >> i & 1) != 0)
+      until = std::max(until, std::min(budgets_[i].paused_until, budgets_[i].probe_at));
   return until;
+}
+
+bool Auditor::waits_in_vain(const ModelJob& job) const {
+  const TimePoint until = shut_until(job);
+  return until > now_ && until >= job.deadline;
 }
 
 /// The attempt is over and was sent; what is not known of its usage is what was expected.

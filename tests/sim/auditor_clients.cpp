@@ -155,6 +155,10 @@ void Auditor::on(const std::string& address, const wire::Submit& submit, std::st
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
   }
+  if (!asked.must_refuse && delay.count() == 0 && waits_in_vain(job)) {
+    asked.refusals.emplace_back("limited");
+    asked.must_refuse = true;
+  }
 }
 
 /// Whether no worker could be told of the job, whose texts have to fit into a header beside what else it is

@@ -11,6 +11,7 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   if (advancing_) {
     queue_delayed();
     end_silently();
+    end_shut_out_silently();
   }
   const auto found = by_body_.find(std::string(body));
   if (found == by_body_.end()) violated("a job was handed over that nobody submitted");

@@ -367,6 +367,12 @@ bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
     asked.refusals.emplace_back("unsatisfiable");
     asked.must_refuse = true;
   }
+  const Duration timeout = dead.timeout_stated ? dead.timeout : options_.lanes[dead.lane].timeout;
+  if (const TimePoint until = shut_until(dead);
+      !asked.must_refuse && until > now_ && until >= now_ + timeout) {
+    asked.refusals.emplace_back("limited");
+    asked.must_refuse = true;
+  }
   if (dead.place != nullptr) {
     asked.refusals = {"conflict"};
     asked.must_refuse = true;

@@ -215,7 +215,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     return must_end(*job, {"upstream_failed"});
   }
   // It would wait for longer than it may.
-  if (const TimePoint open = paused ? pause_of(*job) : until; open > now_ && open >= job->deadline) {
+  if (const TimePoint open = paused ? shut_until(*job) : until; open > now_ && open >= job->deadline) {
     job->answer = answer;
     return must_end(*job, {"limited"});
   }

@@ -16,10 +16,11 @@ constexpr int kAdoptHeartbeats = 4, kSilentHeartbeats = 3;
 /// Results that ended within this of each other go in any order.
 constexpr Duration kOfOneAge = std::chrono::milliseconds(2);
 
-/// Of `limited` it is one that names a limiter: the job is not taken. kEnds has the one of a job that was.
-constexpr std::string_view kLimitedRefusal = "limited, and not taken";
-const std::set<std::string_view> kRefusals = {"lane_full", "client_full",   "bytes_full",   "store_full",
-                                              "draining",  "unsatisfiable", kLimitedRefusal};
+/// Of `limited` and `upstream_quota` it is one that names a limiter: the job is not taken. kEnds has those of
+/// a job that was.
+constexpr std::string_view kShutRefusal = "shut out, and not taken";
+const std::set<std::string_view> kRefusals = {"lane_full", "client_full",   "bytes_full", "store_full",
+                                              "draining",  "unsatisfiable", kShutRefusal};
 const std::set<std::string_view> kEnds = {"deadline",        "cancelled",      "upstream_rejected",
                                           "upstream_failed", "upstream_quota", "worker_lost",
                                           "limited"};
@@ -48,12 +49,10 @@ bool Witness::may_have_made_way(const Followed& job) const {
   return full != full_at_.end() && *full <= decided_at_;
 }
 
-/// Its model is left alone until after its deadline: it ended when it came next, which perhaps nobody heard
-/// of, for those who asked before a crash are not known any more.
+/// Its upstream is left alone until after its deadline, or refuses its keys: it ended then, which perhaps
+/// nobody heard of, for those who asked before a crash are not known any more.
 bool Witness::may_have_been_refused(const Followed& job) const {
-  const auto model = pauses_.find(std::get<2>(job.stream));
-  if (model == pauses_.end()) return false;
-  return std::any_of(model->second.begin(), model->second.end(), [&](const Pause& pause) {
+  return std::any_of(pauses_.begin(), pauses_.end(), [&](const Pause& pause) {
     const TimePoint ended_at = std::max(pause.said_at, job.promised_at);
     return pause.until > job.deadline &&
            decided_at_ >= ended_at + (crashes_.keeps ? job.retain : Duration(0));
@@ -259,8 +258,9 @@ void Witness::heard(const wire::Accepted& accepted) {
 void Witness::heard(const wire::ErrorReply& error, std::string_view body) {
   if (error.code == "store_full" && error.limiter == "store_reserve")
     full_at_.insert(std::upper_bound(full_at_.begin(), full_at_.end(), decided_at_), decided_at_);
-  const bool not_taken = error.code == "limited" && !error.limiter.empty();
-  heard_end(error.ref, not_taken ? kLimitedRefusal : error.code, body);
+  const bool not_taken =
+      (error.code == "limited" || error.code == "upstream_quota") && !error.limiter.empty();
+  heard_end(error.ref, not_taken ? kShutRefusal : error.code, body);
 }
 
 void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view body) {
@@ -289,6 +289,7 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
     violated(quoted(asked.id) + " is kept, though a younger result made way");
   // It would wait for longer than it may, as its upstream said of it or of another.
   if (code == "limited" && decided_at_ < paused_until_) may_end(job, decided_at_);
+  if (code == "upstream_quota" && decided_at_ < keys_rest_until_) may_end(job, decided_at_);
   if (job.promised && decided_at_ < job.ends_at && decided_at_ < may_be_gone_at(job))
     violated(quoted(asked.id) + " ended for no reason: " + std::string(code));
   const std::string answer = code.empty() ? "result " + std::string(body) : std::string(code);
@@ -389,7 +390,6 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   if (const auto line = first_in_line_.find(job.stream); line != first_in_line_.end()) line->second.erase(id);
   ++job.offers;
   number_of_[id] = offer.job;
-  model_of_[offer.job] = offer.model;
   last_[offer.job] = {.attempt = offer.attempt, .at = now_};
   // Its worker may be lost with it.
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
@@ -484,7 +484,12 @@ void Witness::worker_says(const std::string& address, const wire::WorkerReport& 
     if (failure->error_class == "limited") {
       const TimePoint until = now + std::chrono::milliseconds(failure->retry_after_ms.value_or(1000));
       paused_until_ = std::max(paused_until_, until);
-      pauses_[model_of_[failure->job]].push_back({.said_at = now, .until = until});
+      pauses_.push_back({.said_at = now, .until = until});
+    }
+    if (failure->error_class == "quota") {
+      key_rest_ = std::min<Duration>(key_rest_ * 2, std::chrono::hours(1));
+      keys_rest_until_ = std::max(keys_rest_until_, now + key_rest_);
+      pauses_.push_back({.said_at = now, .until = keys_rest_until_});
     }
     if (!sent || (failure->usage && failure->usage->requests))
       settled_.insert({failure->job, failure->attempt});

@@ -148,8 +148,10 @@ class Witness final : public Watcher {
   struct Pause {
     TimePoint said_at{}, until{};
   };
-  std::map<std::string, std::vector<Pause>> pauses_;  // that upstreams asked for, by the model of the call
-  std::map<std::uint64_t, std::string> model_of_;     // of jobs that were handed over
+  std::vector<Pause> pauses_;  // that upstreams asked for, of one model or of all; and rests of keys
+  // A key rests for a minute, and twice as long each time: of all that were refused, this is the longest.
+  Duration key_rest_ = std::chrono::seconds(30);
+  core::TimePoint keys_rest_until_{};
   std::map<std::uint64_t, std::string> job_of_number_;
   std::map<std::string, std::string> body_of_unnamed_;
   std::set<Lease> handed_over_, settled_;

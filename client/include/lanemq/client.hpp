@@ -61,7 +61,8 @@ struct JobRequest {
   std::optional<bool> durable{};
   bool cancel_when_gone = false;  ///< cancel the job when this client's connection is gone
   bool end_when_limited =
-      false;  ///< fail with `limited` rather than wait when the upstream's rate is used up
+      false;                    ///< fail with `limited` rather than wait when the upstream's rate is used up
+  bool end_when_spent = false;  ///< fail with `upstream_quota` rather than wait where all keys rest
   /// A msgpack value that goes to the worker as it is; empty: none. docs/handlers.md says what handlers read.
   std::string meta{};
   bool stream = false;  ///< of leave(): the answer is made in pieces, for follow()

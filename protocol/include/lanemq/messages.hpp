@@ -61,6 +61,7 @@ struct Submit {
   std::string_view reply;    ///< result (default), accepted, both
   std::string_view orphan;   ///< keep (default), cancel
   std::string_view limited;  ///< wait (default), end
+  std::string_view spent;    ///< wait (default), end
   bool stream = false;
   std::optional<bool> durable;
   std::int64_t batch = 0;
