@@ -119,7 +119,8 @@ std::optional<std::string> text_of(std::string_view token) {
 class Reader {
  public:
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
-    for (const std::string_view name : {"model", "service_tier", "stream", "previous_response_id"})
+    for (const std::string_view name :
+         {"model", "service_tier", "stream", "previous_response_id", "conversation"})
       if (key != name && reads_as(key, name))
         return bad("the body says `" + printable(key) + "`, which some upstreams take for `" +
                        std::string(name) + "`; write it in lower case, once",
@@ -135,8 +136,13 @@ class Reader {
       return std::nullopt;
     }
     // What they hold is the upstream's to judge; of another kind they are nothing that any API knows.
-    if (key == "conversation" && !begins_with_one_of(value, "\"{n"))
-      return bad("conversation must be a string or an object", std::string(key));
+    if (key == "conversation") {
+      if (std::exchange(seen_conversation_, true)) return twice(key);
+      if (!begins_with_one_of(value, "\"{n"))
+        return bad("conversation must be a string or an object", std::string(key));
+      fields_.in_conversation = value != "null";
+      return std::nullopt;
+    }
     if (key == "prompt" && !begins_with_one_of(value, "\"[{n"))
       return bad("prompt must be a string, an array or an object", std::string(key));
     if (key != "stream") return std::nullopt;
@@ -170,7 +176,8 @@ class Reader {
   }
 
   BodyFields fields_;
-  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false;
+  bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false,
+       seen_conversation_ = false;
 };
 
 ApiError broken(const Steps& steps) {

@@ -15,6 +15,7 @@ struct BodyFields {
   std::string model{};
   std::string service_tier{};
   std::string previous_response_id{};  ///< empty where there is none
+  bool in_conversation = false;        ///< it names a stored conversation
   bool stream = false;
 };
 

@@ -79,6 +79,16 @@ std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& c
                   .param = std::string(param)};
 }
 
+std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param) {
+  if (!caller.key || caller.key->any_stored_response) return std::nullopt;
+  return ApiError{.name = "not_found",
+                  .message =
+                      "there is no conversation of this key: none is made here (/v1/conversations is "
+                      "not served), and another's is not to be reached; go on with "
+                      "previous_response_id, or have stored_responses = \"any\" for the key",
+                  .param = std::string(param)};
+}
+
 std::optional<ApiError> why_not_forwarded(const Headers& headers) {
   for (const std::string_view name : kForwardedHeaders)
     if (headers.get(name).size() > kForwardedHeaderBytesMax)

@@ -47,6 +47,9 @@ struct Gateway {
 std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
                                          std::string_view param);
 
+/// Why the caller may use no stored conversation; nothing where it may.
+std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param);
+
 /// The headers that go on to an upstream.
 inline constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta",
                                                          "openai-beta"};

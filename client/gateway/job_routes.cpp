@@ -288,6 +288,9 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
     if (std::optional<ApiError> error =
             why_not_response(gateway_, caller, fields.previous_response_id, "previous_response_id"))
       return tl::unexpected(std::move(*error));
+  if (fields.in_conversation && request.path == kResponses)
+    if (std::optional<ApiError> error = why_no_conversation(caller, "conversation"))
+      return tl::unexpected(std::move(*error));
   if (!model.empty() && !caller.may_use_model(model))
     return tl::unexpected(
         ApiError{.name = "forbidden",

@@ -11,6 +11,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
+#include "client/gateway/body_fields.hpp"
 #include "client/gateway/job_routes.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
@@ -179,11 +180,12 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
   if (endpoint->path == "/v1/responses") {
-    const std::string_view previous = member_bytes(bytes, "previous_response_id");
-    std::optional<std::string> id = unquoted_json(previous);
-    if (!id && !previous.empty() && previous != "null")
-      return wrong("`request.body.previous_response_id` must be a text", "request.body.previous_response_id");
-    job.previous_response = std::move(id).value_or("");
+    tl::expected<BodyFields, ApiError> fields = read_body_fields(bytes);
+    if (!fields) return wrong(fields.error().message, "request.body." + fields.error().param);
+    job.previous_response = std::move(fields->previous_response_id);
+    if (fields->in_conversation)
+      if (std::optional<ApiError> error = why_no_conversation(caller, "request.body.conversation"))
+        return tl::unexpected(std::move(*error));
   }
   return named.lane.empty() ? std::string_view()
                             : *std::find(settings.lanes.begin(), settings.lanes.end(), named.lane);

@@ -559,6 +559,10 @@ class KeysHold(GatewayCase):
             self.assertEqual(self.ask("POST", "/v1/responses", json.dumps(again), bearer("other")).status, 404)
             left = {"request": {"endpoint": "/v1/responses", "body": again}}
             self.assertEqual(self.ask("POST", "/v1/jobs", json.dumps(left), bearer("other")).status, 404)
+            for conversation in ("conv_1", {"id": "conv_1"}):
+                body = {"model": "gpt-x", "input": "x", "conversation": conversation}
+                refused = self.ask("POST", "/v1/responses", json.dumps(body), bearer("one"))
+                self.assertEqual((refused.status, refused.json()["error"]["param"]), (404, "conversation"))
             self.assertEqual(self.calls_begun(), before)
             # The double keeps none: who asks it is told so in its own words.
             self.assertNotIn(b"stored_responses", self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("one")).body)

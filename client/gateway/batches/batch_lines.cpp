@@ -44,6 +44,9 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
 std::optional<LineFault> goes_on(std::string_view body) {
   const tl::expected<BodyFields, ApiError> fields = read_body_fields(body);
   if (!fields) return LineFault{"invalid_value", fields.error().message, "body." + fields.error().param};
+  if (fields->in_conversation)
+    return LineFault{"invalid_value", "a request of a batch is in no stored conversation",
+                     "body.conversation"};
   if (fields->previous_response_id.empty()) return std::nullopt;
   return LineFault{"invalid_value", "a request of a batch goes on from no stored response",
                    "body.previous_response_id"};

@@ -62,8 +62,12 @@ TEST(BodyFields, of_a_stored_response_may_be_null_or_left_out) {
   EXPECT_EQ(read_body_fields(R"({"previous_response_id":"resp_1"})")->previous_response_id, "resp_1");
   EXPECT_EQ(read_body_fields(R"({"previous_response_id": null, "conversation":null})")->previous_response_id,
             "");
-  EXPECT_TRUE(read_body_fields(R"({"conversation":{"id":"conv_1"},"prompt":{"id":"pmpt_1"}})"));
-  EXPECT_TRUE(read_body_fields(R"({"conversation":"conv_1","prompt":["a","b"]})"));
+  EXPECT_TRUE(
+      read_body_fields(R"({"conversation":{"id":"conv_1"},"prompt":{"id":"pmpt_1"}})")->in_conversation);
+  EXPECT_TRUE(read_body_fields(R"({"conversation":"conv_1","prompt":["a","b"]})")->in_conversation);
+  EXPECT_FALSE(read_body_fields(R"({"conversation": null})")->in_conversation);
+  EXPECT_EQ(read_body_fields(R"({"conversation":null,"conversation":"c"})").error().param, "conversation");
+  EXPECT_EQ(read_body_fields(R"({"Conversation":"conv_1"})").error().param, "conversation");
 }
 
 TEST(BodyFields, broken_bodies_are_refused) {

@@ -59,6 +59,7 @@ TEST(ReadBatchLine, goes_on_from_no_stored_response) {
         << id;
   EXPECT_EQ(of_body(R"({"model":"x","Previous_Response_Id":"resp_1"})"),
             "invalid_value body.previous_response_id");
+  EXPECT_EQ(of_body(R"({"model":"x","conversation":"conv_1"})"), "invalid_value body.conversation");
 }
 
 TEST(ReadBatchLine, reads_requests_of_anthropics_api) {

@@ -97,6 +97,18 @@ TEST_F(ReadLeftJob, goes_on_from_a_response_that_has_a_name) {
   EXPECT_EQ(read(from("\"resp_1\""))->previous_response, "resp_1");
 }
 
+TEST_F(ReadLeftJob, is_in_no_conversation_of_another_key) {
+  const std::string job =
+      R"({"request":{"endpoint":"/v1/responses","body":{"model":"x","conversation":{"id":"conv_1"}}}})";
+  EXPECT_EQ(refusal_of(job), "") << "without keys all is everybody's";
+  const KeySettings own{.name = "own", .services = {"openai"}},
+      any{.name = "any", .services = {"openai"}, .any_stored_response = true};
+  caller_.key = &own;
+  EXPECT_EQ(refusal_of(job), "not_found request.body.conversation");
+  caller_.key = &any;
+  EXPECT_EQ(refusal_of(job), "");
+}
+
 TEST_F(ReadLeftJob, lets_the_tier_of_a_key_go_on) {
   const KeySettings key{.name = "acme", .services = {"anthropic"}, .forward_service_tier = true};
   caller_.key = &key;
