@@ -10,6 +10,7 @@
 #include <lanemq/loop_client.hpp>
 
 #include "client/gateway/access.hpp"
+#include "client/gateway/disk_log.hpp"
 #include "client/gateway/http/loop.hpp"
 #include "client/gateway/http/router.hpp"
 #include "client/gateway/metrics.hpp"
@@ -34,6 +35,7 @@ struct Gateway {
 
   WrongKeys wrong_keys{};
   RefusalLog refusal_log{};
+  DiskLog disk_log{};
   ResponseOwners responses{};  ///< that are stored upstream
   bool leaving = false;        ///< not ready any more: it will soon be draining
   bool draining = false;       ///< new work is refused

@@ -155,8 +155,8 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
   } catch (const std::exception& error) {
     // A folder that nobody named may be another gateway's: everything else works without it.
     if (settings.batches.folder_named) throw;
-    why_not = error.what();
-    log::event(log::Level::warning, "batches.unavailable", {{"reason", why_not}});
+    why_not = "the folder for them cannot be used; the gateway's log says why";
+    log::event(log::Level::warning, "batches.unavailable", {{"reason", error.what()}});
     return nullptr;
   }
 }
@@ -178,6 +178,10 @@ int run(Settings settings, const Reload::Read& read) {
   HttpServer server(
       server_options, router,
       [&served_by, &router](Refusal kind, const HttpRequest& request, std::string_view detail) {
+        if (kind == Refusal::disk_refuses) {
+          served_by->disk_log.note(detail);
+          detail = "the gateway's disk refuses what is uploaded, and its log says why; try again later";
+        }
         return refusal(*served_by, request, error_of(kind, detail, hint_of(kind, router, request)));
       },
       [&served_by, &settings](const HttpRequest& head) -> std::optional<HttpAnswer> {

@@ -251,6 +251,26 @@ class Uploads(BatchCase):
         self.assertEqual(self.upload("x" * (5 * self.MIB)).status, 200)
 
 
+class DiskGone(BatchCase):
+    def test_what_the_disk_refuses_is_told_in_words_without_paths(self):
+        state = os.path.join(self.folder, "state")
+        file = self.upload(line("a")).json()["id"]
+        os.rename(os.path.join(state, "files"), os.path.join(self.folder, "away"))
+        answers = [self.ask("GET", f"/v1/files/{file}/content"), self.upload("y"), self.upload("y" * (3 << 20)),
+                   self.upload("y" * (3 << 20))]
+        for answer in answers:
+            self.assertIn(answer.status, (500, 503), answer.body)
+            self.assertNotIn(self.folder, answer.body.decode())
+            self.assertNotRegex(answer.json()["error"]["message"], r"/|No such file")
+            self.assertIn("log", answer.json()["error"]["message"])
+        self.assertEqual(self.gateway.stderr().count("disk.refuses"), 1)
+        self.assertIn(state, self.gateway.stderr())
+        batch = self.when_over(self.ask("POST", "/v1/batches", json.dumps(
+            {"input_file_id": file, "endpoint": CHAT, "completion_window": "24h"})).json()["id"])
+        self.assertEqual((batch["status"], batch["errors"]["data"][0]["code"]), ("failed", "file_unreadable"))
+        self.assertNotIn(self.folder, json.dumps(batch))
+
+
 class Large(BatchCase):
     """What is large holds up nobody: the longest turn of the loop is that of small things."""
     TURN_MS = 50 * harness.MEMORY_FACTOR  # a busy machine has its say; 29 MB were 300 to 800 ms

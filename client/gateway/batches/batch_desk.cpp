@@ -106,8 +106,9 @@ tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& call
 tl::expected<void, ApiError> BatchDesk::disk_takes() const {
   if (engine_.trouble().empty()) return {};
   ApiError error{.name = "store_full",
-                 .message = "batches that run wait for the gateway's disk, and no new work is taken: " +
-                            engine_.trouble() + "; make room there, and try again later"};
+                 .message =
+                     "batches that run wait for the gateway's disk, and no new work is taken; its log "
+                     "says why; try again later"};
   error.retry_after = kDiskRetryAfter;
   return tl::unexpected(std::move(error));
 }

@@ -424,7 +424,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
     }
     problem += ": " + read.error().message;
   } catch (const std::exception& error) {
-    problem += std::string(": ") + error.what();
+    fault_ = error.what();
   }
   active.at_broker.try_emplace(line.line);
   answered(line, tl::unexpected(ClientError{.code = "internal", .message = std::move(problem)}));
@@ -458,7 +458,10 @@ void BatchEngine::step_input(Active& active, WallTime now) {
     }
     if (active.reader->step(active.lines) == Stage::more) return;
   } catch (const std::exception& error) {
-    batch.errors = faults_document({{.code = "file_unreadable", .message = error.what()}});
+    fault_ = error.what();
+    batch.errors =
+        faults_document({{.code = "file_unreadable",
+                          .message = "the gateway cannot read the input any more; its log says why"}});
     end(active, BatchState::failed, now);
     return;
   }

@@ -88,6 +88,8 @@ class BatchEngine {
   std::optional<WallTime> next_wakeup() const;
   /// Why the disk refused the last turn; empty: it did not.
   const std::string& trouble() const { return trouble_; }
+  /// Why an input could not be read, the last time; empty: all could.
+  const std::string& fault() const { return fault_; }
   /// What the engine knows of `figures`: the lines, and what the disk refused.
   void count(BatchFigures& figures) const;
   /// Lines that are at the broker.
@@ -135,7 +137,7 @@ class BatchEngine {
   std::vector<Unsaved> unsaved_;
   BatchRunner::Actions actions_;  ///< to be done once all is on the disk
   std::string line_;              ///< the last line that was read
-  std::string trouble_;
+  std::string trouble_, fault_;
   std::uint64_t troubles_ = 0;
   WallTime trouble_at_{};
   WallTime not_before_{};  ///< of the next turn, after trouble

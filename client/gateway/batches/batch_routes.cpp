@@ -37,12 +37,14 @@ std::string base_url_of(const Settings& settings, const HttpRequest& request) {
                                      : settings.public_url + (request.anthropic_prefix ? "/anthropic" : "");
 }
 
-/// What the disk or a mistake of ours refused.
-ApiError error_of(const std::exception& error) {
+/// What the disk or a mistake of ours refused. On any thread.
+ApiError error_of(DiskLog& log, const std::exception& error) {
   const auto* const fault = dynamic_cast<const StoreFault*>(&error);
   const bool full = fault != nullptr && fault->full;
+  log.note(error.what());
   ApiError result{.name = full ? "store_full" : "internal",
-                  .message = full ? "the gateway's disk is full; try again later" : error.what()};
+                  .message = full ? "the gateway's disk is full; try again later"
+                                  : "the gateway cannot read or write what it keeps; its log says why"};
   if (full) result.retry_after = std::chrono::seconds(60);
   return result;
 }
@@ -157,7 +159,7 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
         try {
           reply = ask(desk, caller, asked.request, now);
         } catch (const std::exception& error) {
-          reply = tl::unexpected(error_of(error));
+          reply = tl::unexpected(error_of(gateway_.disk_log, error));
         }
         hand_back(gateway_.loop, std::move(asked),
                   [this, api, began, reply = std::move(reply)](const Asked& back) {
@@ -202,7 +204,7 @@ void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api
       else
         made->reply = tl::unexpected(std::move(upload.error()));
     } catch (const std::exception& error) {
-      made->reply = tl::unexpected(error_of(error));
+      made->reply = tl::unexpected(error_of(gateway_.disk_log, error));
     }
     Loop& loop = gateway_.loop;
     loop.post([this, made = std::move(made)] { made->reply ? read_upload(made) : end_upload(*made); });
@@ -213,7 +215,7 @@ void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api
 void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
   gateway_.loop.aside(
       Loop::Side::disk,
-      [under_way, &settings = gateway_.settings.batches] {
+      [this, under_way, &settings = gateway_.settings.batches] {
         try {
           const DiskFaults faults;
           const auto read = under_way->uploads.read(settings, under_way->request, under_way->upload);
@@ -222,7 +224,7 @@ void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
             under_way->reply = tl::unexpected(ApiError{
                 .name = "internal", .message = "the gateway's disk does not give back what was uploaded"});
         } catch (const std::exception& error) {
-          under_way->reply = tl::unexpected(error_of(error));
+          under_way->reply = tl::unexpected(error_of(gateway_.disk_log, error));
         }
         under_way->request.body = {};
         if (!under_way->reply) under_way->upload.writing.reset();
@@ -235,7 +237,7 @@ void BatchRoutes::add_upload(std::shared_ptr<UnderWay> under_way) {
     try {
       under_way->reply = under_way->uploads.add(desk, under_way->caller, under_way->upload, now);
     } catch (const std::exception& error) {
-      under_way->reply = tl::unexpected(error_of(error));
+      under_way->reply = tl::unexpected(error_of(gateway_.disk_log, error));
     }
     under_way->upload.writing.reset();
     Loop& loop = gateway_.loop;
@@ -262,7 +264,7 @@ void BatchRoutes::send_file(HttpRequest request, const ResponderPtr& responder, 
     try {
       file = open(desk, caller, asked.request);
     } catch (const std::exception& error) {
-      file = tl::unexpected(error_of(error));
+      file = tl::unexpected(error_of(gateway_.disk_log, error));
     }
     hand_back(gateway_.loop, std::move(asked), [this, api, type, file](const Asked& back) {
       if (!file) return back.responder->answer(refusal(gateway_, back.request, file.error()));

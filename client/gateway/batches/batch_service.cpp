@@ -157,6 +157,10 @@ class BatchService::Core : private LineBroker {
   }
 
   void tell_trouble() {
+    if (engine_.fault() != fault_told_) {
+      fault_told_ = engine_.fault();
+      log_("batches: an input cannot be read: " + fault_told_);
+    }
     if (engine_.trouble() == told_) return;
     told_ = engine_.trouble();
     log_(told_.empty() ? "batches: the disk takes what is written again"
@@ -231,7 +235,7 @@ class BatchService::Core : private LineBroker {
   BatchStore store_;
   BatchEngine engine_;
   BatchDesk desk_;
-  std::string told_, responses_told_;
+  std::string told_, fault_told_, responses_told_;
   std::vector<OwnedResponse> earlier_responses_ = store_.responses();
   std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last
 
