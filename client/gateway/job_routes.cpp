@@ -246,6 +246,7 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
   if (gateway_.broker_is_away()) return refuse(unavailable());
+  if (responder->has_hung_up()) return;
   if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now(), flights_.resumes(*plan))) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);

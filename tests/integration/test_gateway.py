@@ -421,6 +421,20 @@ class HangUps(GatewayCase):
                 self.when_running(0)
         self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 3)
 
+    def test_a_caller_that_has_left_before_its_turn_has_no_job(self):
+        self.gateway.signal(signal.SIGSTOP)
+        for stream in (False, True):
+            self.send(CHAT, chat(stream=stream)).close()
+        half = self.send("/v1/jobs", json.dumps({"service": "openai", "id": "left", "body": json.loads(chat())}))
+        half.shutdown(socket.SHUT_WR)
+        self.gateway.signal(signal.SIGCONT)
+        # Who has half closed his may have his answer before that is seen.
+        harness.wait_until(lambda: self.metric("lanemq_gateway_hang_ups_total") >= 2, "two who hung up")
+        self.assertEqual(self.metric("lanemq_gateway_cancelled_total"), 0)
+        # What is left at /v1/jobs needs nobody who waits.
+        harness.wait_until(lambda: self.ask("GET", "/v1/jobs/left").json().get("state") == "succeeded", "the job that was left")
+        self.assertEqual(len(self.when_called(1)), 1)
+
     def test_a_caller_that_leaves_while_its_job_waits_costs_no_call(self):
         client = self.room.client()
         fillers = [self.send(CHAT, chat("x" + FOREVER)) for _ in range(64)]

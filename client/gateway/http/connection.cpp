@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 namespace lanemq::gateway {
 namespace {
@@ -24,12 +25,8 @@ constexpr std::size_t kDiscardBytesMax = std::size_t{32} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
 constexpr std::size_t kBytesPerWrite = std::size_t{256} * 1024;  ///< the system copies while others wait
-constexpr int kHungUp = 499;            ///< the status that is counted of a caller who left
-constexpr int kSpoolingMax = 2;         ///< pieces on their way to the disk before no more is read
-constexpr int kProbeAfterSeconds = 60;  ///< of silence, whether a peer's machine is still there
-/// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
-/// that there is room again when a third of them is read.
-constexpr int kUnsentBytesMax = 128 * 1024;
+constexpr int kHungUp = 499;     ///< the status that is counted of a caller who left
+constexpr int kSpoolingMax = 2;  ///< pieces on their way to the disk before no more is read
 
 /// A value with a line end could forge headers.
 void append_clean(std::string& out, std::string_view value) {
@@ -162,6 +159,10 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     gone_callback_ = std::move(gone);
   }
   bool gone() const override { return gone_; }
+  bool has_hung_up() override {
+    if (!gone_ && !over_) connection_->look_for_end();
+    return gone_;
+  }
 
   void caller_is_gone() {
     if (over_ || gone_) return;
@@ -207,12 +208,6 @@ HttpServer::Core::Connection::Connection(Core& core, tcp::socket socket, std::st
   core_.counters.connections = core_.connections.size();
   error_code ignored;
   socket_.non_blocking(true, ignored);
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-  socket_.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>(kProbeAfterSeconds),
-                     ignored);
-  socket_.set_option(asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>(kUnsentBytesMax),
-                     ignored);
 }
 
 HttpServer::Core::Connection::~Connection() {
@@ -276,6 +271,14 @@ void HttpServer::Core::Connection::on_end_of_input() {
   peer_closed_ = true;
   if (closing_ || !exchanging_) return close();
   if (!answered_) caller_is_gone();
+}
+
+/// The end of what the peer sends may be there, behind what was read.
+void HttpServer::Core::Connection::look_for_end() {
+  if (closed_ || !ahead_.empty()) return;
+  char next = 0;
+  const ssize_t bytes = ::recv(socket_.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR)) on_end_of_input();
 }
 
 /// What came while another request was worked on.
@@ -449,8 +452,7 @@ void HttpServer::Core::Connection::end_body() {
 
 void HttpServer::Core::Connection::take_spooled(Blob body) {
   if (closed_) return;
-  if (!spool_->problem().empty())
-    return refuse(Refusal::disk_refuses, "the gateway's disk refuses what is uploaded: " + spool_->problem());
+  if (!spool_->problem().empty()) return refuse(Refusal::disk_refuses, spool_->problem());
   spool_.reset();
   request_.body = std::move(body);
   dispatch();
@@ -527,7 +529,7 @@ void HttpServer::Core::Connection::dispatch() {
     route_->handler(std::move(request), exchange);
   } catch (const std::exception& error) {
     core_.note_failure(error.what());
-    exchange->fail(error.what());
+    exchange->fail("the gateway failed at this request; its log says why");
   }
 }
 

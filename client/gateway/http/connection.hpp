@@ -59,6 +59,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void wait_to_read();
   void on_readable();
   void on_end_of_input();
+  void look_for_end();
   void feed(std::string_view bytes);
   void feed_ahead();
   void on_head(bool body_has_come);

@@ -40,6 +40,9 @@ class Responder {
   /// what was set before. Called at once if that has happened.
   virtual void on_gone(std::function<void()> gone) = 0;
   virtual bool gone() const = 0;
+  /// Looks whether the caller has hung up by now, which is else found out later; then it is gone(). For what
+  /// is in vain without somebody who waits for it: of a flood most have left before their turn comes.
+  virtual bool has_hung_up() = 0;
 };
 
 using ResponderPtr = std::shared_ptr<Responder>;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include "client/gateway/http/asio_loop.hpp"
@@ -24,6 +25,20 @@ constexpr std::size_t kFilesBeside = 256;
 constexpr std::size_t kAddressShares = 4;  ///< of the connections, where nothing is said
 constexpr milliseconds kSweepEvery{250};   ///< how late a timeout of a connection may be
 constexpr milliseconds kAcceptPause{50};   ///< when the system has no file for another connection
+constexpr int kProbeAfterSeconds = 60;     ///< of silence, whether a peer's machine is still there
+/// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
+/// that there is room again when a third of them is read.
+constexpr int kUnsentBytesMax = 128 * 1024;
+
+/// What its connections inherit: set for each of them it would cost a quarter of what a new one costs.
+void set_options(tcp::acceptor& acceptor) {
+  using asio::detail::socket_option::integer;
+  acceptor.set_option(tcp::acceptor::reuse_address(true));
+  acceptor.set_option(tcp::no_delay(true));
+  acceptor.set_option(asio::socket_base::keep_alive(true));
+  acceptor.set_option(integer<IPPROTO_TCP, TCP_KEEPIDLE>(kProbeAfterSeconds));
+  acceptor.set_option(integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>(kUnsentBytesMax));
+}
 
 }  // namespace
 
@@ -65,7 +80,7 @@ void HttpServer::Core::listen() {
   const tcp::endpoint endpoint(address, options.port);
   try {
     acceptor.open(endpoint.protocol());
-    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    set_options(acceptor);
     acceptor.bind(endpoint);
     acceptor.listen(tcp::acceptor::max_listen_connections);
   } catch (const boost::system::system_error& failed) {
@@ -77,7 +92,7 @@ void HttpServer::Core::listen() {
 
 void HttpServer::Core::accept() {
   acceptor.async_accept(
-      [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+      accepted_from_, [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
 }
 
 /// Who comes through a proxy of ours has no share: all of them have one address.
@@ -114,8 +129,7 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
     });
     return;
   }
-  const tcp::endpoint peer = socket.remote_endpoint(error);
-  const std::string address = error ? std::string() : peer.address().to_string();
+  const std::string address = accepted_from_.address().to_string();
   const std::string whose = whose_address(address);
   if (take_place(address, whose)) {
     ++counters.accepted;

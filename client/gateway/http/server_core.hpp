@@ -90,6 +90,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   /// Held, as closing one may end it.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
+  tcp::endpoint accepted_from_;  ///< the last connection
   std::vector<std::shared_ptr<Connection>> writing_, written_;
   std::size_t answer_bytes_ = 0;
   bool cutting_soon_ = false;
