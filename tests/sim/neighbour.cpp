@@ -44,6 +44,12 @@ constexpr std::int64_t kMemoryFactor = 2;
 /// A result is looked for so long after it came; it is kept for longer.
 constexpr Duration kLookAgainAfter = seconds(20), kRetain = seconds(30);
 
+Duration wait_max(const std::set<Nuisance>& nuisances) {
+  if (!nuisances.contains(Nuisance::costs)) return kUsualWaitMax;
+  const bool fails = nuisances.contains(Nuisance::fails) || nuisances.contains(Nuisance::models);
+  return fails ? kFailingWaitMax : kWaitMax;
+}
+
 }  // namespace
 
 // ---- what is judged -----------------------------------------------------------------------------------
@@ -457,9 +463,11 @@ void NeighbourWorld::draw_options(bool open) {
     if (random_.percent(35)) nuisances_.insert(static_cast<Nuisance>(i));
   core::Options& options = swarm_.options;
   options = core::default_options();
+  // Who may have to wait for longer has more jobs waiting meanwhile.
+  const std::size_t depth = wait_max(nuisances_) > kWaitMax ? 2 * kLaneDepth : kLaneDepth;
   for (core::LaneOptions& lane : options.lanes)
-    lane.depth_max = kLaneDepth;
-  options.clients = {{.name = "*", .depth_max = kLaneDepth / 4}};
+    lane.depth_max = depth;
+  options.clients = {{.name = "*", .depth_max = depth / 4}};
   core::BudgetOptions budget;
   budget.name = "upstream";
   budget.window = random_.percent(50) ? core::WindowKind::sliding : core::WindowKind::bucket;
@@ -480,9 +488,7 @@ void NeighbourWorld::draw_options(bool open) {
 NeighbourWorld::NeighbourWorld(std::uint64_t seed, std::size_t events_max, bool open, Trace* trace)
     : random_(seed), events_max_(events_max) {
   draw_options(open);
-  const bool fails = nuisances_.contains(Nuisance::fails) || nuisances_.contains(Nuisance::models);
-  const Duration large = fails ? kFailingWaitMax : kWaitMax;
-  judge_ = std::make_unique<Judge>(swarm_, nuisances_.contains(Nuisance::costs) ? large : kUsualWaitMax);
+  judge_ = std::make_unique<Judge>(swarm_, wait_max(nuisances_));
   host_ = std::make_unique<Host>(swarm_, scheduler_, random_, trace, *judge_);
 }
 
