@@ -46,6 +46,8 @@ struct Claim {
   int hold = 0;              ///< thousandths of each burst that are left to the lanes above
   std::uint64_t number = 0;  ///< by which accounts are told that others save them; 0: it does not count
   bool key_refused = false;  ///< an upstream refused a key of the job: it tries no other that rests
+  std::uint16_t refused_key = kNoKey;  ///< nor this one, in the set's pool
+  static constexpr std::uint16_t kNoKey = 0xFFFF;
 };
 
 }  // namespace lanemq::core

@@ -583,10 +583,15 @@ LaneIndex Broker::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now)
   return static_cast<LaneIndex>(std::max<std::int64_t>(lane - steps, 1));
 }
 
+std::uint16_t Broker::refused_key_of(const Job& job) {
+  return job.key_refused && job.extra ? job.extra->refused_key : Claim::kNoKey;
+}
+
 Claim Broker::claim_of(const Job& job, TimePoint now) const {
   return {.amounts = job.expected().amounts(),
           .hold = hold_below_[level_of(job, now)],
-          .key_refused = job.key_refused};
+          .key_refused = job.key_refused,
+          .refused_key = refused_key_of(job)};
 }
 
 /// What a head competes by. A boosted one competes as if its turn in the lane above had come.
@@ -801,7 +806,10 @@ bool Broker::is_owed(const Stream& stream) const {
 
 /// What a job may have as owed: all but what is held for the top lane.
 Claim Broker::owed_claim_of(const Job& job) const {
-  return {.amounts = job.expected().amounts(), .hold = hold_below_[1], .key_refused = job.key_refused};
+  return {.amounts = job.expected().amounts(),
+          .hold = hold_below_[1],
+          .key_refused = job.key_refused,
+          .refused_key = refused_key_of(job)};
 }
 
 /// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves

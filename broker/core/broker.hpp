@@ -187,8 +187,7 @@ class Broker {
     std::optional<std::size_t> body_bytes{};   ///< likewise, where that is in the store alone
   };
   std::optional<Refusal> admit(const Submitted& event, Admission& to, TimePoint now);
-  std::optional<Refusal> shut_out(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
-                                  TimePoint now) const;
+  std::optional<Refusal> shut_out(const wire::Submit& fields, const Admission& to, TimePoint now);
   bool room_for_services(std::size_t count);
   void make_room_in_store(TimePoint now);
   Job& accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now);
@@ -307,7 +306,7 @@ class Broker {
     bool paused = false;    ///< limited: a budget or a key rests until then
     TimePoint until{};
   };
-  void take_key(const Job& job, bool answered);
+  void take_key(const Job& job, bool answered, TimePoint now);
   void rest(Worker& worker, TimePoint now);
   void end_rest(Worker& worker);
   Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
@@ -481,6 +480,7 @@ class Broker {
   LaneIndex level_of(const Stream& stream, TimePoint now) const {
     return level_of(stream.lane().index(), stream.head_accepted_at(), now);
   }
+  static std::uint16_t refused_key_of(const Job& job);
   Claim claim_of(const Job& job, TimePoint now) const;
   Rank rank_of(const Job& job, TimePoint now) const;
   bool is_owed(const Stream& stream) const;

@@ -277,7 +277,7 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
     return why;
   if (to.spilled && !budgets_.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
-  if (auto why = shut_out(fields, budgets, *to.lane, now)) return why;
+  if (auto why = shut_out(fields, to, now)) return why;
   // The last: what is refused leaves no name behind.
   if (workers_.find_service(fields.service) == nullptr && !room_for_services(1))
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
@@ -288,14 +288,14 @@ std::optional<Refusal> Broker::admit(const Submitted& event, Admission& to, Time
 }
 
 /// That the job's upstream takes nobody before its time is over, or that it does not wait for it.
-std::optional<Refusal> Broker::shut_out(const wire::Submit& fields, BudgetSet budgets, const Lane& lane,
-                                        TimePoint now) const {
+std::optional<Refusal> Broker::shut_out(const wire::Submit& fields, const Admission& to, TimePoint now) {
   if (fields.delay_ms.value_or(0) > 0) return std::nullopt;
+  budgets_.try_keys_for(to.budgets, to.client->mark, now);
   const Elsewhere elsewhere{.when_limited = fields.limited == kElsewhere,
                             .when_spent = fields.spent == kElsewhere};
   const Duration timeout = fields.timeout_ms ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
-                                             : Duration(lane.options().timeout);
-  const Budgets::UpstreamPause shut = shut_until(budgets, now + timeout, elsewhere, now);
+                                             : Duration(to.lane->options().timeout);
+  const Budgets::UpstreamPause shut = shut_until(to.budgets, now + timeout, elsewhere, now);
   if (shut.budget == nullptr) return std::nullopt;
   const std::string limiter = "budget " + shut.name();
   if (shut.no_key)

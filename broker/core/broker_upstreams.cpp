@@ -256,6 +256,7 @@ Budgets::UpstreamPause Broker::shut_until(BudgetSet set, TimePoint deadline, Els
 bool Broker::end_if_shut_out(Job& job, TimePoint now) {
   BudgetSet set = job.stream().budgets();
   if (budgets_.any_apart()) set = budgets_.apart(set, job.text.get(JobText::model));
+  budgets_.try_keys_for(set, job.queue->client().mark, now);
   const Budgets::UpstreamPause shut = shut_until(set, job.deadline, {}, now);
   if (shut.budget == nullptr) return false;
   auto ending = std::make_unique<Ending>();

@@ -461,7 +461,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   settle(*job, event.fields->usage, now);
   if (event.fields->limits) budgets_.learn(job->at_away().reservation, *event.fields->limits, now);
   budgets_.succeeded(job->at_away().reservation, job->text.get(JobText::model), now);
-  take_key(*job, true);
+  take_key(*job, true, now);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
   Service& service = job->stream().service();
@@ -532,9 +532,9 @@ void Broker::end_rest(Worker& worker) {
 }
 
 /// The upstream has looked at what was asked, so it has taken the job's key.
-void Broker::take_key(const Job& job, bool answered) {
+void Broker::take_key(const Job& job, bool answered, TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
-  if (!budgets_.take_key(reservation, answered)) return;
+  if (!budgets_.take_key(reservation, answered, now, job.queue->client().mark)) return;
   outbox_.notices.push_back({.kind = Notice::Kind::key_back,
                              .service = job.stream().service().name,
                              .key = std::string(budgets_.key_of(reservation))});
@@ -550,9 +550,11 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
     const std::string_view key = budgets_.key_of(reservation);
     if (key.empty()) return refused;
     // What a job asks for may be why every key refuses it: it takes no more than one from the others.
-    const Budgets::Spending spending = budgets_.spend_key(reservation, !job.key_refused, now);
+    const Budgets::Spending spending =
+        budgets_.spend_key(reservation, !job.key_refused, now, job.queue->client().mark);
     refused.key_left = spending.key_left && !job.key_refused;
     job.key_refused = true;
+    if (!job.ended()) job.need_extra().refused_key = reservation.key;
     sweep_is_due_ = sweep_is_due_ || spending.news;
     if (spending.news)
       outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
@@ -562,7 +564,7 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
                                  .code = std::string(fields.code)});
     return refused;
   }
-  if (error_class == ErrorClass::permanent || error_class == ErrorClass::limited) take_key(job, false);
+  if (error_class == ErrorClass::permanent || error_class == ErrorClass::limited) take_key(job, false, now);
   if (error_class == ErrorClass::limited) {
     refused.until =
         now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);

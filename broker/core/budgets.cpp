@@ -16,6 +16,11 @@ bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
+/// Whether it is the key with which the claim's job was refused.
+bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
+  return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
+}
+
 /// The limit of which that much can never be had; null when there is none.
 const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   for (const RateLimit& rate : quota.rates())
@@ -238,7 +243,7 @@ Budgets::Shortage Budgets::key_shortage(BudgetSet set, const Claim& claim, TimeP
   if (first == nullptr) {
     TimePoint soonest = kNever;
     for (const Key& key : pool.keys)
-      soonest = std::min(soonest, key.open_from());
+      if (!is_refused(pool, key, claim)) soonest = std::min(soonest, key.open_from());
     // One that is open is saved by others, or never has as much: only a settle can tell.
     return {{.budget = &pool, .no_key = true}, soonest > now ? soonest : kNever};
   }
@@ -282,7 +287,7 @@ Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now
   Account* first = nullptr;
   TimePoint soonest{};
   for (const Key& key : pool.keys) {
-    if (key.open_from() > now) continue;
+    if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Account& account = pool.accounts[key.account];
     if (is_saved(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
     if (account_paused(set, key.account, now)) continue;
@@ -302,7 +307,7 @@ Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
   Key* best = nullptr;
   std::int64_t most = 0;
   for (Key& key : pool.keys) {
-    if (key.open_from() > now) continue;
+    if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Quota& quota = pool.accounts[key.account].quota;
     if (is_saved(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
     if (account_paused(set, key.account, now)) continue;
@@ -563,28 +568,48 @@ Budgets::UpstreamPause Budgets::keys_rest(BudgetSet set, TimePoint now) const {
   return rest.until == kNever ? UpstreamPause{} : rest;
 }
 
-Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_spend, TimePoint now) {
+Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_spend, TimePoint now,
+                                     std::uint64_t client) {
   const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
   Key& key = key_at(reservation);
   Spending spending;
   const bool known = key.state == Key::State::spent;
-  if (reservation.taken_at >= key.since && (known ? reservation.tries_key : may_spend)) {
+  const bool alone = client != kNoMark && !key.refused.others_within(client, kAnsweredLately, now) &&
+                     !(known && key.spent_by != client);
+  const bool may_be_why = alone && key.answered.others_within(client, kAnsweredLately, now);
+  if (client != kNoMark) key.refused.note(client, now);
+  if (known && !alone && reservation.taken_at >= key.since) key.spent_by = kNoMark;
+  if (reservation.taken_at >= key.since && (known ? reservation.tries_key : may_spend && !may_be_why)) {
     key.state = Key::State::spent;
     ++key.refusals;
+    key.spent_by = alone ? client : kNoMark;
     spending.rest = key.rest();
     key.rests_until = now + spending.rest;
     note_change(sets_[reservation.set].pool, kOwnLimits);
     spending.news = true;
     ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
   }
-  spending.key_left = std::any_of(keys.begin(), keys.end(),
-                                  [](const Key& other) { return other.state == Key::State::active; });
+  spending.key_left = std::any_of(keys.begin(), keys.end(), [&](const Key& other) {
+    return &other != &key && other.state == Key::State::active;
+  });
   return spending;
 }
 
-bool Budgets::take_key(const Reservation& reservation, bool answered) {
+void Budgets::try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now) {
+  if (keys_rest(set, now).budget == nullptr) return;
+  Budget* const pool = pool_of(set);
+  for (Key& key : pool->keys) {
+    if (key.state != Key::State::spent || key.tried || key.rests_until <= now) continue;
+    if (key.spent_by == kNoMark || key.spent_by == client) continue;
+    key.rests_until = now;
+    ease(sets_[set].pool);
+  }
+}
+
+bool Budgets::take_key(const Reservation& reservation, bool answered, TimePoint now, std::uint64_t client) {
   if (reservation.key == Reservation::kNoKey) return false;
   Key& key = key_at(reservation);
+  if (answered && client != kNoMark) key.answered.note(client, now);
   if (key.refusals == 0 || reservation.taken_at < key.since) return false;
   const bool back = key.state == Key::State::spent && reservation.tries_key;
   if (back) key.state = Key::State::active;

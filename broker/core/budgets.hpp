@@ -15,6 +15,8 @@
 
 #include <lanemq/messages.hpp>
 
+#include "broker/core/last_two.hpp"
+#include "broker/core/mark.hpp"
 #include "broker/core/options.hpp"
 #include "broker/core/quota.hpp"
 #include "broker/core/string_hash.hpp"
@@ -36,11 +38,14 @@ struct Key {
   std::size_t account = 0;  ///< among its budget's
   State state = State::active;
   std::int64_t running = 0;
-  std::uint64_t given = 0;  ///< jobs that got it
-  TimePoint since{};        ///< what is said of it in answer to earlier calls is out of date
-  int refusals = 0;         ///< since an answer came by it, one for each rest
-  TimePoint rests_until{};  ///< spent
-  bool tried = false;       ///< spent, and a job is under way that tries it
+  std::uint64_t given = 0;    ///< jobs that got it
+  TimePoint since{};          ///< what is said of it in answer to earlier calls is out of date
+  int refusals = 0;           ///< since an answer came by it, one for each rest
+  TimePoint rests_until{};    ///< spent
+  bool tried = false;         ///< spent, and a job is under way that tries it
+  LastTwo answered, refused;  ///< clients whose jobs were, of late
+  /// Spent: the only client whose jobs found that out; kNoMark: there were several, or it is not known.
+  std::uint64_t spent_by = kNoMark;
 
   /// How long the first rest is; each one more is twice as long, up to kRestMax.
   static constexpr Duration kRestMin = std::chrono::minutes(1), kRestMax = std::chrono::hours(1);
@@ -80,7 +85,7 @@ using BudgetSet = std::uint32_t;
 
 /// What one running job has taken; belongs to the job and is settled exactly once.
 struct Reservation {
-  static constexpr std::uint16_t kNoKey = 0xFFFF;
+  static constexpr std::uint16_t kNoKey = Claim::kNoKey;
 
   BudgetSet set = 0;
   bool held = false;
@@ -227,16 +232,23 @@ class Budgets {
   /// draining.
   UpstreamPause keys_rest(BudgetSet set, TimePoint now) const;
   /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
-  /// and the job was to find out whether it holds. Requires: it has one.
+  /// and the job was to find out whether it holds. Nor does it where others than that client were answered by
+  /// it within kAnsweredLately, and none was refused: what the client asks for may be why. Requires: it has
+  /// one.
   struct Spending {
     bool news = false;      ///< it was not known
-    bool key_left = false;  ///< for the job to go on with
+    bool key_left = false;  ///< another one, for the job to go on with
     Duration rest{};        ///< news: for how long
   };
-  Spending spend_key(const Reservation& reservation, bool may_spend, TimePoint now);
-  /// The upstream took the job's key. `answered`: and did what was asked. True if it was spent and is not any
-  /// more.
-  bool take_key(const Reservation& reservation, bool answered);
+  Spending spend_key(const Reservation& reservation, bool may_spend, TimePoint now,
+                     std::uint64_t client = kNoMark);
+  /// The upstream took the job's key. `answered`: and did what was asked, for that client. True if it was
+  /// spent and is not any more.
+  bool take_key(const Reservation& reservation, bool answered, TimePoint now = {},
+                std::uint64_t client = kNoMark);
+  /// The client has a job that needs a key: where all rest, those that another client alone found spent may
+  /// be tried now.
+  void try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now);
 
   /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);

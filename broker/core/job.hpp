@@ -151,10 +151,11 @@ struct Job final : Record {
     Expected expected;               ///< where its texts have no room for them
     std::string key;                 ///< adoptable: the key that its worker has for it
     std::vector<std::unique_ptr<Waiter>> waiters;
-    std::uint8_t crashes = 0;              ///< of its workers
-    std::uint8_t missed = 0;               ///< a hand-over of it never arrived
-    History history;                       ///< of its attempts
-    std::unique_ptr<AnswerStream> answer;  ///< of one that asked for a stream
+    std::uint8_t crashes = 0;                         ///< of its workers
+    std::uint8_t missed = 0;                          ///< a hand-over of it never arrived
+    std::uint16_t refused_key = Reservation::kNoKey;  ///< key_refused: which one, where that is known
+    History history;                                  ///< of its attempts
+    std::unique_ptr<AnswerStream> answer;             ///< of one that asked for a stream
     /// Where its client wants it cancelled when nobody is left: those who are.
     std::vector<std::unique_ptr<Owner>> owners;
   };

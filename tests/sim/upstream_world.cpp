@@ -153,6 +153,7 @@ std::int64_t UpstreamWorld::Rule::amount(std::int64_t requests, std::int64_t inp
 void UpstreamWorld::configured(const core::Options& options, bool read_again, TimePoint now) {
   if (read_again) {
     key_known_.clear();
+    refused_clients_.clear();
     key_told_.clear();
     key_may_rest_.clear();
     read_again_at_ = now;
@@ -377,16 +378,22 @@ std::optional<wire::UpstreamLimits> UpstreamWorld::say_limits(const UpstreamCall
 
 void UpstreamWorld::offered(const wire::JobOffer& offer, bool durable, TimePoint decided_at, TimePoint) {
   offers_[{offer.job, offer.attempt}] = {decided_at, durable};
+  client_of_.try_emplace(offer.job, offer.client);
   check_key(offer, decided_at);
 }
 
 void UpstreamWorld::check_key(const wire::JobOffer& offer, TimePoint decided_at) const {
   if (swarm_.lies > 0 || offer.key.empty()) return;
-  const auto known = key_known_.find(std::string(offer.key));
-  if (known != key_known_.end() && known->second < decided_at &&
-      decided_at < known->second + core::Key::kRestMin)
-    violated("job " + std::to_string(offer.job) + " was given key " + std::string(offer.key) +
-             ", which rests since its upstream refused it at " + seconds_of(known->second));
+  // What one client asks for may be why; where two were refused within seconds the key rests for all.
+  constexpr Duration kTogether = std::chrono::seconds(9);
+  const auto known = refused_clients_.find(std::string(offer.key));
+  if (known == refused_clients_.end()) return;
+  for (const auto& [client, at] : known->second)
+    for (const auto& [other, other_at] : known->second)
+      if (client != other && at <= other_at && other_at - at <= kTogether && other_at < decided_at &&
+          decided_at < at + core::Key::kRestMin)
+        violated("job " + std::to_string(offer.job) + " was given key " + std::string(offer.key) +
+                 ", which rests since its upstream refused it at " + seconds_of(other_at));
 }
 
 void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& usage, bool key_refused,
@@ -412,6 +419,7 @@ void UpstreamWorld::told(wire::Lease lease, const std::optional<wire::Usage>& us
 void UpstreamWorld::acknowledged(wire::Lease lease) {
   if (const auto told = key_told_.extract({lease.job, lease.attempt}); !told.empty()) {
     const KeyTold& refused = told.mapped();
+    refused_clients_[refused.key].emplace_back(client_of_[lease.job], refused.at);
     const auto known = key_known_.find(refused.key);
     // A call that was under way when the key began to rest says nothing new; which of several that are told
     // was the first to arrive is not known here.
@@ -511,6 +519,7 @@ void UpstreamWorld::memory_is_void() {
   for (auto& [lease, offer] : offers_)
     offer.excused = true;
   key_known_.clear();
+  refused_clients_.clear();
   key_told_.clear();
   key_may_rest_.clear();
 }
