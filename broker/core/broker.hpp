@@ -128,6 +128,16 @@ class Broker {
   std::size_t lent_bytes() const { return lent_bytes_; }
   /// What those may be, and one body more.
   std::size_t lent_bytes_max() const { return options_.memory_max / kLentShare; }
+  /// What keeps jobs from a service's upstream, because of how calls ended: for reports, views of what is
+  /// there.
+  struct ShownBreaker {
+    std::string_view model{};  ///< it is about that one alone; empty: about all
+    std::string_view
+        client{};  ///< it is about that one's jobs alone, or failed for them alone; empty: for all
+    std::string_view state{};  ///< the breaker's, or `others_first`: others try before that client
+    TimePoint until{};  ///< when one job may go, if nothing happens before; kNever where it is tried now
+  };
+  std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// By lane: the age of the job that has been queued longest.
   std::vector<Duration> oldest(TimePoint now) const;
 
@@ -254,7 +264,7 @@ class Broker {
   void list_jobs(const AdminAsked& event, TimePoint now);
   void show_job(const AdminAsked& event, TimePoint now);
   void list_lanes(const AdminAsked& event);
-  void list_services(const AdminAsked& event);
+  void list_services(const AdminAsked& event, TimePoint now);
   void list_workers(const AdminAsked& event, TimePoint now);
   void list_clients(const AdminAsked& event);
   void list_budgets(const AdminAsked& event, TimePoint now);

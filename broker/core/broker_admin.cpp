@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kPlacesPerPage = 4096;
 /// Names of a worker's services, and of its lanes, that a row of a list shows.
 constexpr std::size_t kNamesShown = 8;
+/// Breakers of a service that a row of a list shows.
+constexpr std::int64_t kBreakersShown = 16;
 
 Refusal bad_question(std::string message) {
   return {ErrorCode::bad_request, std::move(message), {}};
@@ -92,7 +94,7 @@ void Broker::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::lanes:
       return list_lanes(event);
     case AdminVerb::services:
-      return list_services(event);
+      return list_services(event, now);
     case AdminVerb::workers:
       return list_workers(event, now);
     case AdminVerb::clients:
@@ -208,7 +210,7 @@ void Broker::list_lanes(const AdminAsked& event) {
   answer(event, list("lanes", page, next));
 }
 
-void Broker::list_services(const AdminAsked& event) {
+void Broker::list_services(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   const auto next = fill_page(page, event.fields->from, workers_.services(), [&](const auto& entry) {
     const Service& service = *entry.second;
@@ -225,6 +227,15 @@ void Broker::list_services(const AdminAsked& event) {
     for (const Service::FailedModel& one : service.failed_models)
       failed.text(budgets_.model_name(one.model), name_of(one.breaker.state()));
     if (!service.failed_models.empty()) row.map("failed_models", failed);
+    DocumentPage breakers(kBreakersShown);
+    for (const ShownBreaker& one : breakers_of(service)) {
+      if (breakers.full()) break;
+      DocumentMap shown;
+      shown.text_if_any("model", one.model).text_if_any("client", one.client).text("state", one.state);
+      if (one.until > now && one.until != kNever) shown.integer("retry_ms", to_ms(one.until - now));
+      breakers.add(shown);
+    }
+    if (!service.is_sound()) row.rows("breakers", breakers);
     if (service.paused) row.flag("paused", true);
     return row;
   });

@@ -78,6 +78,11 @@ const Refusal kDiskBehind{
     "again later, or submit with durable false",
     std::chrono::seconds(1), "store_backlog_max"};
 
+/// That the breaker is not closed for that client alone; empty: it is so for others, too.
+std::string whose(const CircuitBreaker& breaker, const Client& client) {
+  return breaker.only_client() == client.mark ? " client=" + client.name : std::string();
+}
+
 /// Keeps a client for as long as a submit is looked at.
 class ClientHold {
  public:
@@ -1003,13 +1008,15 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (Service::FailedModel* const failed = service.failed_model(model);
       failed != nullptr && !failed->breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = waits_alone(job) ? failed->breaker.admits_at(is_top(job.lane)) : kNever;
-    return {"upstream " + service.name + " model=" + budgets_.model_name(model),
+    return {"upstream " + service.name + " model=" + budgets_.model_name(model) +
+                whose(failed->breaker, job.queue->client()),
             until == kNever ? std::nullopt : std::optional(until)};
   }
-  if (job.queue->barred) return {"upstream " + service.name, {}};
+  if (job.queue->barred) return {"upstream " + service.name + " client=" + job.queue->client().name, {}};
   if (!service.breaker.closed() && !service.breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = waits_alone(job) ? service.breaker.admits_at(is_top(job.lane)) : kNever;
-    return {"upstream " + service.name, until == kNever ? std::nullopt : std::optional(until)};
+    return {"upstream " + service.name + whose(service.breaker, job.queue->client()),
+            until == kNever ? std::nullopt : std::optional(until)};
   }
   if (workers_.find_place(service, job.lane) == nullptr)
     return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};

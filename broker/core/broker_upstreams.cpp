@@ -239,6 +239,26 @@ void Broker::set_timer(Service& service, TimePoint now) {
     timers_.set(service.timer, std::max(when, now + TimerWheel::kTick));
 }
 
+std::vector<Broker::ShownBreaker> Broker::breakers_of(const Service& service) const {
+  std::vector<ShownBreaker> shown;
+  const auto show = [&](const CircuitBreaker& breaker, std::string_view model) {
+    if (!breaker.closed())
+      shown.push_back({.model = model,
+                       .client = clients_.name_of(breaker.only_client()),
+                       .state = name_of(breaker.state()),
+                       .until = breaker.admits_at(false)});
+  };
+  show(service.breaker, {});
+  for (const Service::FailedModel& failed : service.failed_models)
+    show(failed.breaker, budgets_.model_name(failed.model));
+  for (const Service::Bar& bar : service.bars)
+    shown.push_back({.model = bar.model == kAllModels ? std::string_view{} : budgets_.model_name(bar.model),
+                     .client = bar.client,
+                     .state = "others_first",
+                     .until = bar.until});
+  return shown;
+}
+
 /// What keeps all jobs of the set from running before that deadline, whoever stands before them, or is not
 /// waited for; no budget where nothing does.
 Budgets::UpstreamPause Broker::shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,

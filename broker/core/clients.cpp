@@ -43,6 +43,13 @@ Client& Clients::named(std::string_view name) {
   return added;
 }
 
+std::string_view Clients::name_of(std::uint64_t mark) const {
+  if (mark == kNoMark) return {};
+  for (const Client* client = all_.front(); client != nullptr; client = all_.next(*client))
+    if (client->mark == mark) return client->name;
+  return {};
+}
+
 Client* Clients::find(std::string_view name) const {
   const auto place = by_name_.find(name);
   return place == by_name_.end() ? nullptr : place->second.get();

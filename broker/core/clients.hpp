@@ -57,6 +57,8 @@ class Clients {
   Client& named(std::string_view name);
   /// Null where it is not known.
   Client* find(std::string_view name) const;
+  /// The name of the client with that mark, for reports: looks at all. Empty where it is not known.
+  std::string_view name_of(std::uint64_t mark) const;
   void take_reference(Client& client) { ++client.references; }
   /// The client may be gone afterwards.
   void drop_reference(Client& client);

@@ -148,22 +148,50 @@ class LimitsPage {
   bool more_ = false;
 };
 
+bool is_tried_later(const core::Broker::ShownBreaker& breaker, core::TimePoint now) {
+  return breaker.until != core::kNever && breaker.until > now;
+}
+
+std::size_t fields_of(const core::Broker::ShownBreaker& breaker, core::TimePoint now) {
+  return 1 + (breaker.model.empty() ? 0 : 1) + (breaker.client.empty() ? 0 : 1) +
+         (is_tried_later(breaker, now) ? 1 : 0);
+}
+
+void write_breaker(DocumentWriter& out, const core::Broker::ShownBreaker& breaker, core::TimePoint now) {
+  if (!breaker.model.empty()) out.text("model").text(breaker.model);
+  if (!breaker.client.empty()) out.text("client").text(breaker.client);
+  out.text("breaker").text(breaker.state);
+  if (is_tried_later(breaker, now)) out.text("retry_ms").integer(core::to_ms(breaker.until - now));
+}
+
 /// The services in trouble, by name: a header has no room for all that there may be.
 void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::TimePoint now) {
-  constexpr std::size_t kShownMax = 32;
+  constexpr std::size_t kShownMax = 32, kApartMax = 16;
+  std::size_t apart_left = kApartMax;
   std::vector<const core::Service*> shown;
   for (const auto& [name, service] : broker.workers().services())
-    if (shown.size() < kShownMax && (!service->breaker.closed() || !service->retries.full()))
+    if (shown.size() < kShownMax && (!service->is_sound() || !service->retries.full()))
       shown.push_back(service.get());
   out.map(shown.size());
   for (const core::Service* service : shown) {
-    const bool open = service->breaker.state() == core::CircuitBreaker::State::open;
-    out.text(service->name).map(open ? 3 : 2);
-    out.text("breaker").text(core::name_of(service->breaker.state()));
-    if (open)
-      out.text("retry_ms")
-          .integer(std::max<std::int64_t>(core::to_ms(service->breaker.admits_at(false) - now), 0));
+    std::vector<core::Broker::ShownBreaker> apart = broker.breakers_of(*service);
+    core::Broker::ShownBreaker own{.state = core::name_of(core::CircuitBreaker::State::closed),
+                                   .until = core::kNever};
+    if (!service->breaker.closed()) {
+      own = apart.front();
+      apart.erase(apart.begin());
+    }
+    apart.resize(std::min(apart.size(), apart_left));
+    apart_left -= apart.size();
+    out.text(service->name).map(fields_of(own, now) + (apart.empty() ? 1 : 2));
+    write_breaker(out, own, now);
     out.text("retries_left").integer(service->retries.left());
+    if (apart.empty()) continue;
+    out.text("apart").array(apart.size());
+    for (const core::Broker::ShownBreaker& one : apart) {
+      out.map(fields_of(one, now));
+      write_breaker(out, one, now);
+    }
   }
 }
 

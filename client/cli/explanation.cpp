@@ -69,6 +69,25 @@ Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) 
               "a job in front."};
 }
 
+/// A job that waits for an upstream that failed; `blocker` names the service, the model and the client that
+/// it is about.
+Explanation waits_for_upstream(const JobStatus& status, std::string_view blocker) {
+  constexpr std::string_view kModel = " model=", kClient = " client=";
+  const auto cut_off = [&](std::string_view mark) {
+    const std::size_t at = blocker.find(mark);
+    if (at == std::string_view::npos) return std::string_view{};
+    const std::string_view name = blocker.substr(at + mark.size());
+    blocker = blocker.substr(0, at);
+    return name;
+  };
+  const std::string_view client = cut_off(kClient), model = cut_off(kModel);
+  return {.what = "waits because the upstream of " + in_quotes(blocker) + " failed" +
+                  (model.empty() ? "" : " for model " + in_quotes(model)) + " and is left alone" +
+                  (client.empty() ? "" : ", as far as client " + in_quotes(client) + " is concerned") +
+                  until(status, "; it is tried again in ", "") + ".",
+          .help = "The logs of its workers say how it failed; lanemq stats shows the upstreams in trouble."};
+}
+
 Explanation waits(const JobStatus& status) {
   const std::string_view blocker = status.blocked_by;
   if (const std::string_view service = behind("worker ", blocker); !service.empty())
@@ -80,11 +99,8 @@ Explanation waits(const JobStatus& status) {
     return {.what = "waits because no worker serves " + in_quotes(service) + ".",
             .help = "Start one: lanemq-worker --service " + printable(service) +
                     "=HANDLER; or check the job's service for a slip of the pen."};
-  if (const std::string_view service = behind("upstream ", blocker); !service.empty())
-    return {
-        .what = "waits because the upstream of " + in_quotes(service) + " failed and is left alone" +
-                until(status, "; it is tried again in ", "") + ".",
-        .help = "The logs of its workers say how it failed; lanemq stats shows the upstreams in trouble."};
+  if (const std::string_view upstream = behind("upstream ", blocker); !upstream.empty())
+    return waits_for_upstream(status, upstream);
   if (const std::string_view client = behind("client ", blocker); !client.empty())
     return {.what = "waits because its client, " + in_quotes(client.substr(0, client.rfind(' '))) +
                     ", has as many jobs at workers as it may (in_flight_max).",

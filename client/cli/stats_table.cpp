@@ -124,13 +124,26 @@ std::string budgets_table(const Json& document, bool colour) {
 }
 
 std::string upstreams_table(const Json& upstreams, bool colour) {
-  std::vector<TableRow> rows{{"UPSTREAM", "breaker", "retry in", "retries left"}};
+  std::vector<TableRow> rows{{"UPSTREAM", "breaker", "retry in", "retries left", "model", "client"}};
+  const auto text = [](const Json& value, const char* none) {
+    return value.is_string() ? printable(value.get<std::string>()) : std::string(none);
+  };
   for (const auto& [service, state] : upstreams.items()) {
     if (!state.is_object()) continue;
-    const Json& breaker = member(state, "breaker");
-    rows.push_back({printable(service), breaker.is_string() ? printable(breaker.get<std::string>()) : "?",
-                    duration(member(state, "retry_ms")), count(member(state, "retries_left"))});
+    const auto add = [&](const Json& breaker) {
+      rows.push_back({printable(service), text(member(breaker, "breaker"), "?"),
+                      duration(member(breaker, "retry_ms")), count(member(breaker, "retries_left")),
+                      text(member(breaker, "model"), ""), text(member(breaker, "client"), "")});
+    };
+    add(state);
+    for (const Json& apart : member(state, "apart"))
+      add(apart);
   }
+  // Most fail for all clients and models, and need no columns for them.
+  if (std::all_of(rows.begin() + 1, rows.end(),
+                  [](const TableRow& row) { return row[4].empty() && row[5].empty(); }))
+    for (TableRow& row : rows)
+      row.resize(4);
   return rows.size() > 1 ? aligned_table(rows, colour) : std::string();
 }
 

@@ -54,6 +54,10 @@ TEST(Explanation, says_the_one_thing_that_a_queued_job_waits_for_and_what_would_
       {queued("upstream chat", seconds(4)),
        "Job j1 waits because the upstream of \"chat\" failed and is left alone; it is tried again in 4.0s.",
        "logs of its workers"},
+      {queued("upstream chat model=m client=team a", seconds(4)),
+       "Job j1 waits because the upstream of \"chat\" failed for model \"m\" and is left alone, as far as "
+       "client \"team a\" is concerned; it is tried again in 4.0s.",
+       "logs of its workers"},
       {queued("client team a in_flight_max"),
        "Job j1 waits because its client, \"team a\", has as many jobs at workers as it may (in_flight_max).",
        "one of them ends"},

@@ -123,6 +123,18 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
   EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
 }
 
+TEST(StatsTable, says_whose_breaker_it_is_and_until_when) {
+  const auto table = stats_table(
+      R"({"lanes":{"normal":{}},"upstreams":{"chat":{"breaker":"closed","retries_left":9,"apart":[
+          {"model":"gpt-x","client":"alice","breaker":"open","retry_ms":4000},
+          {"client":"alice","breaker":"others_first","retry_ms":2000}]}}})",
+      false);
+
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("model"), HasSubstr("client"), HasSubstr("gpt-x"), HasSubstr("alice"),
+                            HasSubstr("others_first"), HasSubstr("2.0s")));
+}
+
 TEST(StatsTable, colours_only_where_they_are_wanted_and_escapes_what_the_broker_says) {
   const auto table = stats_table(R"({"version":"\u001b[31m","lanes":{"a\u001b[0m":{}}})", false);
   ASSERT_TRUE(table.has_value());
