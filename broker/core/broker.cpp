@@ -33,7 +33,7 @@ Broker::Broker(Options options, std::uint64_t seed)
       connections_(clients_, options_.clients_idle_max),
       budgets_(options_.budgets),
       parking_(options_.budgets.size() + Budgets::kModelsApartMax,
-               [this](const StreamGroup& group) { return can_start(group); }),
+               [this](const FlowGroup& group) { return can_start(group); }),
       estimates_(options_.media_tokens, options_.output_default),
       id_hash_seed_(
           random_()),  // one draw after the other: as two arguments their order would be the compiler's
@@ -82,7 +82,7 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
   options_.budgets = changed.budgets;
   parking_.leave_all();
   budgets_.configure(options_.budgets, now);
-  update_streams();
+  update_flows();
   reappraise();
   apply_guards();
   options_.clients = changed.clients;
@@ -94,7 +94,7 @@ void Broker::on(const OptionsChanged& event, TimePoint now) {
 /// when its turn comes: since the configuration was read again, or in another life of the broker.
 void Broker::appraise(Job& job) {
   const Expected expected = job.expected();
-  const BudgetSet budgets = job.stream().budgets();
+  const BudgetSet budgets = job.flow().budgets();
   const bool counted = budgets_.counts_tokens(budgets);
   if (counted == expected.is_estimated()) return;
   // A body that is on disk alone counts by what its bytes may be.
@@ -245,9 +245,9 @@ void Broker::enqueue(Job& job) {
   }
   ++lane.queued;
   if (job.attempt == 0 && job.queue->comes_last(job))
-    job.stream().push(job);
+    job.flow().push(job);
   else
-    job.stream().put_back(job);
+    job.flow().put_back(job);
 }
 
 void Broker::leave_queue(Job& job) {
@@ -265,7 +265,7 @@ void Broker::leave_queue(Job& job) {
     return;
   }
   --lane.queued;
-  job.stream().remove(job);
+  job.flow().remove(job);
 }
 
 void Broker::take_place(Job& job, Worker& worker) {
@@ -293,7 +293,7 @@ void Broker::leave_place(Job& job, Verdict verdict, TimePoint now) {
 /// Nothing refers to the job any more. `bytes`: what it still counts for.
 void Broker::erase(Job& job, std::size_t bytes) {
   bytes_ -= bytes;
-  workers_.release(job.stream().service());
+  workers_.release(job.flow().service());
   clients_.leave(*job.queue);
   jobs_.erase(job);
 }
@@ -304,7 +304,7 @@ void Broker::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
   if (job.has_content()) return fail_broken_stream(job, now);
   if (how == Requeue::free) {
     --job.attempts;
-    job.stream().correct(*job.queue, -job.at_away().charged);  // it was not served
+    job.flow().correct(*job.queue, -job.at_away().charged);  // it was not served
   }
   // While the broker drains nothing waits for another turn, but on disk: the client hears so now, and can ask
   // again.
@@ -561,9 +561,9 @@ void Broker::dispatch(TimePoint now) {
         if (client.at_limit() && client.waiting > 0) {
           // Its jobs are passed over from now on: whose turn it is, is asked anew.
           level = 0;
-        } else if (const Stream& stream = handed_over->stream(); boosts_ && !stream.empty()) {
+        } else if (const Flow& flow = handed_over->flow(); boosts_ && !flow.empty()) {
           // The one behind may have waited longer, and compete higher.
-          level = std::min<std::size_t>(level, level_of(stream, now));
+          level = std::min<std::size_t>(level, level_of(flow, now));
         }
       }
       // So may those behind jobs whose bodies are held.
@@ -599,41 +599,41 @@ Rank Broker::rank_of(const Job& job, TimePoint now) const {
   const LaneIndex level = level_of(job, now);
   const Lane& lane = *lanes_[level];
   return {.level = level,
-          .turn = level == job.lane ? lane.turn_of(job.stream()) : lane.virtual_now(),
+          .turn = level == job.lane ? lane.turn_of(job.flow()) : lane.virtual_now(),
           .arrival = job.arrival};
 }
 
 /// Whether jobs of the group may be handed over now, where their budgets allow it.
-bool Broker::can_start(const StreamGroup& group) {
+bool Broker::can_start(const FlowGroup& group) {
   return workers_.find_place(group.service(), group.lane().index()) != nullptr && upstream_admits(group);
 }
 
 /// Whether the group's upstream may be called now. One that failed is tried with a job of the lowest lane
 /// that has one that could run, never with an urgent one before that.
-bool Broker::upstream_admits(const StreamGroup& group) {
+bool Broker::upstream_admits(const FlowGroup& group) {
   const Service& service = group.service();
   if (service.breaker.closed()) return true;
   const LaneIndex lane = group.lane().index();
   if (!service.breaker.admits(is_top(lane), dispatched_at_)) return false;
-  return std::none_of(service.groups.begin(), service.groups.end(), [&](const StreamGroup* lower) {
+  return std::none_of(service.groups.begin(), service.groups.end(), [&](const FlowGroup* lower) {
     return lower->lane().index() > lane &&
            workers_.find_place(lower->service(), lower->lane().index()) != nullptr &&
-           lower->any_of([&](const Stream& stream) {
-             return model_open_from(stream, dispatched_at_) <= dispatched_at_ &&
-                    !budgets_.obstacle(stream.budgets(), claim_of(*stream.head(), dispatched_at_),
+           lower->any_of([&](const Flow& flow) {
+             return model_open_from(flow, dispatched_at_) <= dispatched_at_ &&
+                    !budgets_.obstacle(flow.budgets(), claim_of(*flow.head(), dispatched_at_),
                                        dispatched_at_);
            });
   });
 }
 
-/// The stream whose head is next in the lane, of those that may start and do not wait for a budget: the one
+/// The flow whose head is next in the lane, of those that may start and do not wait for a budget: the one
 /// whose turn it is, or one that waited longer and was boosted from below. Null when there is none.
-Stream* Broker::next_in(LaneIndex level, TimePoint now) {
+Flow* Broker::next_in(LaneIndex level, TimePoint now) {
   Lane& lane = *lanes_[level];
-  Stream* next = nullptr;
+  Flow* next = nullptr;
   std::int64_t next_turn = 0;
-  for (StreamGroup* group : lane.ready()) {
-    Stream* const first = group->first();
+  for (FlowGroup* group : lane.ready()) {
+    Flow* const first = group->first();
     const std::int64_t turn = lane.turn_of(*first);
     if (next != nullptr &&
         (turn != next_turn ? turn > next_turn : first->head_arrival() > next->head_arrival()))
@@ -645,9 +645,9 @@ Stream* Broker::next_in(LaneIndex level, TimePoint now) {
   // A boosted job never reaches the top lane.
   for (std::size_t below = level + 1u; boosts_ && level > 0 && below < lanes_.size(); ++below) {
     if (options_.lanes[below].boost_after.count() <= 0) continue;
-    for (StreamGroup* group : lanes_[below]->ready()) {
+    for (FlowGroup* group : lanes_[below]->ready()) {
       // Whoever is boosted higher was asked there.
-      Stream* const oldest = group->oldest();
+      Flow* const oldest = group->oldest();
       if (next != nullptr && oldest->head_arrival() > next->head_arrival()) continue;
       if (level_of(*oldest, now) <= level && can_start(*group)) next = oldest;
     }
@@ -655,11 +655,11 @@ Stream* Broker::next_in(LaneIndex level, TimePoint now) {
   return next;
 }
 
-/// Hands over the next job that competes in the lane. A stream that cannot run blocks no other, but those
+/// Hands over the next job that competes in the lane. A flow that cannot run blocks no other, but those
 /// behind it that want the same budget: else small jobs would pass a large one for ever.
 /// Returns that job, null when there is none.
 Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
-  while (Stream* const next = next_in(level, now)) {
+  while (Flow* const next = next_in(level, now)) {
     // Nobody goes before the top lane for what he is owed.
     const bool shares = shares_ && level > 0;
     Granted granted = shares ? owed_before(*next, now) : Granted{};
@@ -676,37 +676,36 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   return nullptr;
 }
 
-/// Asks the budgets of the stream's head, which may start but for them. If it cannot have what it claims the
-/// stream stands in line until it may.
+/// Asks the budgets of the flow's head, which may start but for them. If it cannot have what it claims the
+/// flow stands in line until it may.
 /// As::owed: it is owed to its lane, goes before all others and may have what is held for them; but for the
 /// top lane's.
-Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
-  Job& head = *stream.head();
+Broker::Granted Broker::ask(Flow& flow, As as, TimePoint now) {
+  Job& head = *flow.head();
   if (budgets_.any_apart()) {
     if (!is_at_home(head)) {
       go_home(head, now);
       return {};
     }
-    if (waits_for_model(stream, now)) return {};
+    if (waits_for_model(flow, now)) return {};
   }
-  const bool saves = stream.saves() && is_owed(stream),
-             saved_enough = saves && now >= stream.group().saves_until;
+  const bool saves = flow.saves() && is_owed(flow), saved_enough = saves && now >= flow.group().saves_until;
   const bool owed = as == As::owed || (saves && !saved_enough);
-  if (saved_enough) rest_from_saving(stream.group(), now);
+  if (saved_enough) rest_from_saving(flow.group(), now);
   Claim claim = owed ? owed_claim_of(head) : claim_of(head, now);
   claim.number = ++claims_;
-  const Rank rank = parking_.rank_of(stream, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
+  const Rank rank = parking_.rank_of(flow, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
   const bool shares = options_.lanes[head.lane].share_min > 0;
   std::optional<std::size_t> short_of;
   TimePoint wake_at = kNever;
   stalls_.clear();
-  for (const std::size_t budget : budgets_.of(stream.budgets())) {
+  for (const std::size_t budget : budgets_.of(flow.budgets())) {
     Budgets::Shortage shortage;
     if (const Stall* const ahead = parking_.ahead(
             budget, rank, [&](const Stall& stall) { budgets_.save(budget, stall.account, claim); })) {
       stalls_.push_back({.budget = budget, .rate = ahead->rate, .behind = true});
     } else {
-      shortage = budgets_.shortage(stream.budgets(), budget, claim, now);
+      shortage = budgets_.shortage(flow.budgets(), budget, claim, now);
       const Obstacle& obstacle = shortage.obstacle;
       if (!obstacle) continue;
       const std::size_t account =
@@ -721,7 +720,7 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
     Claim least = owed_claim_of(head);
     least.number = ++claims_;
     if (!top_is_ahead(budget, least)) {
-      shortage = budgets_.shortage(stream.budgets(), budget, least, now);
+      shortage = budgets_.shortage(flow.budgets(), budget, least, now);
       if (!shortage.obstacle) continue;
       wake_at = std::min(wake_at, shortage.until);
     }
@@ -730,7 +729,7 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
   if (stalls_.empty()) return {&head, claim};
   if (end_if_shut_out(head, now)) return {};
   // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
-  if (const Obstacle limit = budgets_.unsatisfiable(stream.budgets(), claim.amounts)) {
+  if (const Obstacle limit = budgets_.unsatisfiable(flow.budgets(), claim.amounts)) {
     end_with(head, JobState::failed, ErrorCode::unsatisfiable, limit.too_large(claim.amounts), now);
     return {};
   }
@@ -739,21 +738,21 @@ Broker::Granted Broker::ask(Stream& stream, As as, TimePoint now) {
     wake_at =
         std::min(wake_at, head.accepted_at + ((now - head.accepted_at) / boost_after + 1) * boost_after);
   if (owed) {
-    StreamGroup& group = stream.group();
+    FlowGroup& group = flow.group();
     if (!saves) {
       group.saves_for = saving_time(stalls_);
       group.saves_until = now + group.saves_for;
     }
-    group.saver = &stream;
+    group.saver = &flow;
     wake_at = std::min(wake_at, group.saves_until);
   }
-  parking_.park(stream, rank, stalls_, short_of, wake_at);
+  parking_.park(flow, rank, stalls_, short_of, wake_at);
   return {};
 }
 
 /// Whether the job stands where those of its model do.
 bool Broker::is_at_home(const Job& job) {
-  const BudgetSet set = job.stream().budgets();
+  const BudgetSet set = job.flow().budgets();
   return budgets_.apart(set, job.text.get(JobText::model)) == set;
 }
 
@@ -761,47 +760,47 @@ bool Broker::is_at_home(const Job& job) {
 void Broker::go_home(Job& job, TimePoint now) {
   if (moves_left_ == 0) return;  // the rest is for the next turns
   --moves_left_;
-  const BudgetSet set = budgets_.apart(job.stream().budgets(), job.text.get(JobText::model));
-  Stream& stream = lanes_[job.lane]->stream(job.stream().service(), set);
-  update_stream(stream);  // it may be new
+  const BudgetSet set = budgets_.apart(job.flow().budgets(), job.text.get(JobText::model));
+  Flow& flow = lanes_[job.lane]->flow(job.flow().service(), set);
+  update_flow(flow);  // it may be new
   leave_queue(job);
   ClientQueue& left = *job.queue;
-  job.queue = &clients_.join(left.client(), stream);
+  job.queue = &clients_.join(left.client(), flow);
   clients_.leave(left);
   enqueue(job);
   comes(job, now);
   turns_changed_ = true;
 }
 
-/// From when on jobs of the stream's model go: it is paused, or its calls fail and nobody tries it now.
-TimePoint Broker::model_open_from(const Stream& stream, TimePoint now) const {
-  const std::size_t model = budgets_.model_of(stream.budgets());
+/// From when on jobs of the flow's model go: it is paused, or its calls fail and nobody tries it now.
+TimePoint Broker::model_open_from(const Flow& flow, TimePoint now) const {
+  const std::size_t model = budgets_.model_of(flow.budgets());
   if (model == Budgets::kNoModel) return now;
-  const TimePoint paused_until = budgets_.model_pause(stream.budgets(), now).until;
+  const TimePoint paused_until = budgets_.model_pause(flow.budgets(), now).until;
   if (paused_until > now) return paused_until;
-  const Service::FailedModel* const failed = stream.service().failed_model(model);
-  const bool top = is_top(stream.lane().index());
+  const Service::FailedModel* const failed = flow.service().failed_model(model);
+  const bool top = is_top(flow.lane().index());
   return failed == nullptr || failed->breaker.admits(top, now) ? now : failed->breaker.admits_at(top);
 }
 
-/// The stream's model is paused, or fails: its jobs wait apart from all others, and those whose time is over
+/// The flow's model is paused, or fails: its jobs wait apart from all others, and those whose time is over
 /// before a pause is are not kept waiting for nothing.
-bool Broker::waits_for_model(Stream& stream, TimePoint now) {
-  const TimePoint until = model_open_from(stream, now);
+bool Broker::waits_for_model(Flow& flow, TimePoint now) {
+  const TimePoint until = model_open_from(flow, now);
   if (until <= now) return false;
-  Job& head = *stream.head();
+  Job& head = *flow.head();
   if (end_if_shut_out(head, now)) return true;
-  const std::size_t line = budgets_.line_of(budgets_.model_of(stream.budgets()));
+  const std::size_t line = budgets_.line_of(budgets_.model_of(flow.budgets()));
   stalls_.assign(1, {.budget = line});
   const std::optional<std::size_t> short_of =
       options_.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
-  parking_.park(stream, parking_.rank_of(stream, rank_of(head, now)), stalls_, short_of, until);
+  parking_.park(flow, parking_.rank_of(flow, rank_of(head, now)), stalls_, short_of, until);
   return true;
 }
 
 /// Whether the lane of a head is owed as much as the head counts for.
-bool Broker::is_owed(const Stream& stream) const {
-  return stream.service().owed[stream.lane().index()] / 1000 >= stream.group().head_cost(stream);
+bool Broker::is_owed(const Flow& flow) const {
+  return flow.service().owed[flow.lane().index()] / 1000 >= flow.group().head_cost(flow);
 }
 
 /// What a job may have as owed: all but what is held for the top lane.
@@ -820,15 +819,15 @@ bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
 }
 
 /// The head as owed, where it can be had now.
-Broker::Granted Broker::ask_as_owed(const Stream& stream, TimePoint now) {
-  const Job& head = *stream.head();
-  if (budgets_.any_apart() && (!is_at_home(head) || model_open_from(stream, now) > now)) return {};
+Broker::Granted Broker::ask_as_owed(const Flow& flow, TimePoint now) {
+  const Job& head = *flow.head();
+  if (budgets_.any_apart() && (!is_at_home(head) || model_open_from(flow, now) > now)) return {};
   Claim claim = owed_claim_of(head);
   claim.number = ++claims_;
-  for (const std::size_t budget : budgets_.of(stream.budgets()))
+  for (const std::size_t budget : budgets_.of(flow.budgets()))
     if (top_is_ahead(budget, claim)) return {};
-  if (budgets_.obstacle(stream.budgets(), claim, now)) return {};
-  return {stream.head(), claim};
+  if (budgets_.obstacle(flow.budgets(), claim, now)) return {};
+  return {flow.head(), claim};
 }
 
 /// How long somebody who is owed may keep others waiting for what he lacks: in a period all that was sent
@@ -842,26 +841,26 @@ Duration Broker::saving_time(const std::vector<Stall>& stalls) {
 
 /// Somebody of the group has kept others waiting for nothing: as long as that is more than its lane's share
 /// of the time, nobody of the group does so again.
-void Broker::rest_from_saving(StreamGroup& group, TimePoint now) {
+void Broker::rest_from_saving(FlowGroup& group, TimePoint now) {
   const int share = std::max(options_.lanes[group.lane().index()].share_min, 1);
   group.rests_until = now + group.saves_for * 1000 / share;
 }
 
-/// The job of a lower lane of the same service that goes before the stream's, since its lane has not had its
+/// The job of a lower lane of the same service that goes before the flow's, since its lane has not had its
 /// share_min. What is held for lanes below the top and who of them waits before it do not keep it. One that
 /// is owed and costs more than is left waits before all others but the top lane, one for each lane: what
 /// others take in small pieces as it comes in would never be enough for it. Where it is more than the burst
 /// leaves beside what is held for the top lane it is not owed: the top lane would have to wait for it.
-Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
+Broker::Granted Broker::owed_before(const Flow& next, TimePoint now) {
   Service& service = next.service();
-  const auto lower = [&](const StreamGroup& group) {
+  const auto lower = [&](const FlowGroup& group) {
     const LaneIndex lane = group.lane().index();
     return lane > next.lane().index() && options_.lanes[lane].share_min > 0 && service.owed[lane] > 0 &&
            workers_.find_place(service, lane) != nullptr;
   };
-  for (StreamGroup* group : service.groups) {
+  for (FlowGroup* group : service.groups) {
     if (!lower(*group)) continue;
-    while (Stream* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
+    while (Flow* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
       if (!budgets_.leaves_hold(first->budgets(), owed_claim_of(*first->head()))) {
         group->set_never_owed(*first);
         continue;
@@ -871,10 +870,10 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
       if (const Granted granted = ask(*first, As::usual, now)) return granted;
     }
   }
-  for (StreamGroup* group : service.groups) {
+  for (FlowGroup* group : service.groups) {
     if ((group->saver != nullptr && group->saver->saves()) || now < group->rests_until || !lower(*group))
       continue;
-    while (Stream* const first = group->first_short(service.owed[group->lane().index()] / 1000)) {
+    while (Flow* const first = group->first_short(service.owed[group->lane().index()] / 1000)) {
       if (!budgets_.leaves_hold(first->budgets(), owed_claim_of(*first->head()))) {
         group->set_never_owed(*first);
         continue;
@@ -886,23 +885,23 @@ Broker::Granted Broker::owed_before(const Stream& next, TimePoint now) {
   return {};
 }
 
-/// The job of another service that is owed to its lane, stands in line before the stream's for a budget of
-/// both, and may have it now. Asked later, it would keep the stream waiting until others have taken the
+/// The job of another service that is owed to its lane, stands in line before the flow's for a budget of
+/// both, and may have it now. Asked later, it would keep the flow waiting until others have taken the
 /// place.
-Broker::Granted Broker::owed_elsewhere(const Stream& next, TimePoint now) {
+Broker::Granted Broker::owed_elsewhere(const Flow& next, TimePoint now) {
   for (const std::size_t budget : budgets_.of(next.budgets()))
-    while (Stream* const owed = parking_.owed_before(budget, next))
+    while (Flow* const owed = parking_.owed_before(budget, next))
       if (const Granted granted = ask(*owed, As::usual, now)) return granted;
   return {};
 }
 
 /// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
-/// many streams it has there. All of it is counted in one unit: a job whose tokens nobody counts weighs as
+/// many flows it has there. All of it is counted in one unit: a job whose tokens nobody counts weighs as
 /// much as those of its service whose tokens are counted.
 void Broker::share_out(const Job& job) {
-  Service& service = job.stream().service();
-  const std::int64_t cost = job.stream().counts_tokens() ? job.cost() : service.usual_cost();
-  for (StreamGroup* group : service.groups) {
+  Service& service = job.flow().service();
+  const std::int64_t cost = job.flow().counts_tokens() ? job.cost() : service.usual_cost();
+  for (FlowGroup* group : service.groups) {
     const LaneIndex lane = group->lane().index();
     const int share = options_.lanes[lane].share_min;
     if (share == 0 || lane == job.lane || group->most() == 0) continue;
@@ -911,7 +910,7 @@ void Broker::share_out(const Job& job) {
   }
   std::int64_t& owed = service.owed[job.lane];
   owed = std::max<std::int64_t>(owed + cost * (options_.lanes[job.lane].share_min - 1000), 0);
-  Stream* const saver = job.stream().group().saver;
+  Flow* const saver = job.flow().group().saver;
   if (saver != nullptr && saver->saves() && !is_owed(*saver)) parking_.leave(*saver);
 }
 
@@ -919,15 +918,15 @@ void Broker::share_out(const Job& job) {
 Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   Job& job = *granted.job;
   Lane& lane = *lanes_[job.lane];
-  Stream& stream = job.stream();
-  Worker& worker = *workers_.find_place(stream.service(), job.lane)->worker;
+  Flow& flow = job.flow();
+  Worker& worker = *workers_.find_place(flow.service(), job.lane)->worker;
   if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
-  const std::int64_t cost = stream.cost_of(job);
-  lane.charge(stream, stream.counts_tokens() ? std::optional(cost) : std::nullopt);
-  stream.charge(*job.queue, cost);
+  const std::int64_t cost = flow.cost_of(job);
+  lane.charge(flow, flow.counts_tokens() ? std::optional(cost) : std::nullopt);
+  flow.charge(*job.queue, cost);
   leave_queue(job);
   // Whether or not there are shares: those that come later are counted in it as well.
-  if (stream.counts_tokens()) stream.service().note_cost(cost);
+  if (flow.counts_tokens()) flow.service().note_cost(cost);
   if (shares_) share_out(job);
   job.state = JobState::running;
   ++lane.running;
@@ -937,12 +936,12 @@ Job* Broker::hand_over(const Granted& granted, TimePoint now) {
   away.charged = cost;
   away.dispatched_at = now;
   away.queued_ms = to_ms32(now - job.accepted_at);
-  away.reservation = budgets_.reserve(stream.budgets(), granted.claim, now);
+  away.reservation = budgets_.reserve(flow.budgets(), granted.claim, now);
   take_place(job, worker);
-  Service& service = stream.service();
+  Service& service = flow.service();
   away.called_in = service.breaker.called(now);
   if (!service.is_sound()) {
-    if (Service::FailedModel* const failed = service.failed_model(budgets_.model_of(stream.budgets())))
+    if (Service::FailedModel* const failed = service.failed_model(budgets_.model_of(flow.budgets())))
       away.model_called_in = failed->breaker.called(now);
     trial_made_ = trial_made_ || !service.breaker.closed();
     set_timer(service, now);
@@ -971,7 +970,7 @@ void Broker::offer(Job& job, const Blob& body, TimePoint now) {
   offer.job = static_cast<std::uint64_t>(job.number);
   offer.attempt = job.attempt;
   offer.id = job.id();
-  if (worker.places.size() > 1) offer.service = job.stream().service().name;
+  if (worker.places.size() > 1) offer.service = job.flow().service().name;
   if (&lane != default_lane_) offer.lane = lane.options().name;
   const auto named = [&](JobText::Part part) {
     const std::string_view text = job.text.get(part);

@@ -279,9 +279,9 @@ class Broker {
   std::optional<Refusal> not_there(PauseKind kind, std::string_view name) const;
   Budget* budget_named(std::string_view name);
   void set_paused(PauseKind kind, const std::string& name, bool paused);
-  void update_streams(const StreamGroup& group);
-  void update_streams();
-  void update_stream(Stream& stream);
+  void update_flows(const FlowGroup& group);
+  void update_flows();
+  void update_flow(Flow& flow);
   std::string paused_by(const Job& job) const;
   void note_change(const AdminAsked& event, std::string_view what, std::string_view name, std::string how);
 
@@ -474,33 +474,33 @@ class Broker {
     explicit operator bool() const { return job != nullptr; }
   };
   enum class As : std::uint8_t { usual, owed };
-  bool can_start(const StreamGroup& group);
-  bool upstream_admits(const StreamGroup& group);
-  Stream* next_in(LaneIndex level, TimePoint now);
+  bool can_start(const FlowGroup& group);
+  bool upstream_admits(const FlowGroup& group);
+  Flow* next_in(LaneIndex level, TimePoint now);
   Job* dispatch_from(LaneIndex level, TimePoint now);
-  Granted ask(Stream& stream, As as, TimePoint now);
+  Granted ask(Flow& flow, As as, TimePoint now);
   bool is_at_home(const Job& job);
   void go_home(Job& job, TimePoint now);
-  TimePoint model_open_from(const Stream& stream, TimePoint now) const;
-  bool waits_for_model(Stream& stream, TimePoint now);
+  TimePoint model_open_from(const Flow& flow, TimePoint now) const;
+  bool waits_for_model(Flow& flow, TimePoint now);
   bool is_top(LaneIndex lane) const { return lane == 0 && lanes_.size() > 1; }
   LaneIndex level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const;
   LaneIndex level_of(const Job& job, TimePoint now) const { return level_of(job.lane, job.accepted_at, now); }
   /// Requires: it is not empty.
-  LaneIndex level_of(const Stream& stream, TimePoint now) const {
-    return level_of(stream.lane().index(), stream.head_accepted_at(), now);
+  LaneIndex level_of(const Flow& flow, TimePoint now) const {
+    return level_of(flow.lane().index(), flow.head_accepted_at(), now);
   }
   static std::uint16_t refused_key_of(const Job& job);
   Claim claim_of(const Job& job, TimePoint now) const;
   Rank rank_of(const Job& job, TimePoint now) const;
-  bool is_owed(const Stream& stream) const;
+  bool is_owed(const Flow& flow) const;
   Claim owed_claim_of(const Job& job) const;
   bool top_is_ahead(std::size_t budget, const Claim& claim);
-  Granted ask_as_owed(const Stream& stream, TimePoint now);
+  Granted ask_as_owed(const Flow& flow, TimePoint now);
   static Duration saving_time(const std::vector<Stall>& stalls);
-  void rest_from_saving(StreamGroup& group, TimePoint now);
-  Granted owed_before(const Stream& next, TimePoint now);
-  Granted owed_elsewhere(const Stream& next, TimePoint now);
+  void rest_from_saving(FlowGroup& group, TimePoint now);
+  Granted owed_before(const Flow& next, TimePoint now);
+  Granted owed_elsewhere(const Flow& next, TimePoint now);
   void share_out(const Job& job);
   Job* hand_over(const Granted& granted, TimePoint now);
   void offer(Job& job, const Blob& body, TimePoint now);

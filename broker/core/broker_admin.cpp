@@ -174,11 +174,11 @@ void Broker::list_jobs(const AdminAsked& event, TimePoint now) {
     } else {
       const Job& job = *record->job();
       const std::string_view model = job.text.get(JobText::model);
-      if ((state && job.state != *state) || !passes(fields.service, job.stream().service().name) ||
+      if ((state && job.state != *state) || !passes(fields.service, job.flow().service().name) ||
           !passes(fields.model, model) || !passes(fields.client, job.queue->client().name))
         continue;
       row.text("state", name_of(job.state)).text("lane", lanes_[job.lane]->options().name);
-      row.text("service", job.stream().service().name).text_if_any("model", model);
+      row.text("service", job.flow().service().name).text_if_any("model", model);
       row.text("client", job.queue->client().name).integer("attempts", job.attempts);
       row.integer("age_ms", to_ms(now - job.accepted_at));
       if (const Worker* worker = job.worker()) row.text_if_any("worker", worker->name);
@@ -215,9 +215,9 @@ void Broker::list_services(const AdminAsked& event, TimePoint now) {
   const auto next = fill_page(page, event.fields->from, workers_.services(), [&](const auto& entry) {
     const Service& service = *entry.second;
     std::size_t queued = 0;
-    for (const StreamGroup* group : service.groups)
-      for (const auto& stream : group->streams())
-        queued += stream->depth();
+    for (const FlowGroup* group : service.groups)
+      for (const auto& flow : group->flows())
+        queued += flow->depth();
     DocumentMap row;
     row.text("name", service.name).integer("queued", signed_of(queued));
     row.integer("workers", signed_of(service.workers));
@@ -402,7 +402,7 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   }
   const Job& job = *record->job();
   document.text("state", name_of(job.state)).text("lane", lanes_[job.lane]->options().name);
-  document.text("service", job.stream().service().name).text_if_any("model", job.text.get(JobText::model));
+  document.text("service", job.flow().service().name).text_if_any("model", job.text.get(JobText::model));
   document.text("client", job.queue->client().name);
   document.integer("attempts", job.attempts).integer("attempts_max", job.attempts_max);
   document.integer("attempt", job.attempt);
@@ -417,7 +417,7 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
     document.integer("readers", signed_of(answer->readers.size()));
     document.integer("chunks", answer->next());
   }
-  const BudgetSet set = job.stream().budgets();
+  const BudgetSet set = job.flow().budgets();
   std::vector<std::string_view> budgets;
   for (const std::size_t i : budgets_.members(set))
     budgets.push_back(budgets_.all()[i].options.name);
@@ -551,15 +551,15 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
       Lane& lane = *lane_named(name);
       lane.paused = paused;
       for (const auto& group : lane.groups())
-        update_streams(*group);
+        update_flows(*group);
       return;
     }
     case PauseKind::service: {
       Service& service = *workers_.services().find(name)->second;
       if (service.paused != paused) paused ? workers_.use(service) : workers_.release(service);
       service.paused = paused;
-      for (const StreamGroup* group : service.groups)
-        update_streams(*group);
+      for (const FlowGroup* group : service.groups)
+        update_flows(*group);
       return;
     }
     case PauseKind::client: {
@@ -575,36 +575,36 @@ void Broker::set_paused(PauseKind kind, const std::string& name, bool paused) {
     }
     case PauseKind::budget:
       budget_named(name)->paused = paused;
-      return update_streams();
+      return update_flows();
   }
 }
 
-void Broker::update_streams(const StreamGroup& group) {
-  for (const auto& stream : group.streams())
-    update_stream(*stream);
+void Broker::update_flows(const FlowGroup& group) {
+  for (const auto& flow : group.flows())
+    update_flow(*flow);
 }
 
-void Broker::update_streams() {
+void Broker::update_flows() {
   for (const auto& lane : lanes_)
     for (const auto& group : lane->groups())
-      update_streams(*group);
+      update_flows(*group);
 }
 
 /// What is true of its budgets, and whether an operator has paused what it needs.
-void Broker::update_stream(Stream& stream) {
-  stream.set_counts_tokens(budgets_.counts_tokens(stream.budgets()));
-  if (!pauses_.empty() || stream.paused())
-    stream.set_paused(stream.lane().paused || stream.service().paused || budgets_.paused(stream.budgets()));
+void Broker::update_flow(Flow& flow) {
+  flow.set_counts_tokens(budgets_.counts_tokens(flow.budgets()));
+  if (!pauses_.empty() || flow.paused())
+    flow.set_paused(flow.lane().paused || flow.service().paused || budgets_.paused(flow.budgets()));
 }
 
 /// What pause a job waits for, as its status says it; empty: none.
 std::string Broker::paused_by(const Job& job) const {
   if (pauses_.empty()) return {};
-  const Stream& stream = job.stream();
-  std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, stream.lane().options().name},
-                                                        {PauseKind::service, stream.service().name},
+  const Flow& flow = job.flow();
+  std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, flow.lane().options().name},
+                                                        {PauseKind::service, flow.service().name},
                                                         {PauseKind::client, job.queue->client().name}};
-  for (const std::size_t i : budgets_.members(stream.budgets()))
+  for (const std::size_t i : budgets_.members(flow.budgets()))
     needed.emplace_back(PauseKind::budget, budgets_.all()[i].options.name);
   for (const auto& [kind, name] : needed) {
     const Pause* const pause = pauses_.find(kind, name);
@@ -689,7 +689,7 @@ void Broker::move_job(const AdminAsked& event) {
   if (changed) {
     if (const auto why = lane_full(*lane, job.bytes())) return refused(*why);
     Client& client = job.queue->client();
-    Service& service = job.stream().service();
+    Service& service = job.flow().service();
     const std::string_view model = job.text.get(JobText::model);
     const BudgetSet budgets =
         budgets_.match(service.name, model, client.name, lane->options().name, client.options.tenant);
@@ -703,11 +703,11 @@ void Broker::move_job(const AdminAsked& event) {
                                              job.extra ? job.extra->cost : std::nullopt, estimate))
       return refused(*why);
     if (!fields.dry_run) {
-      Stream& stream = lane->stream(service, budgets);
-      update_stream(stream);  // it may be new
+      Flow& flow = lane->flow(service, budgets);
+      update_flow(flow);  // it may be new
       leave_queue(job);
       ClientQueue& left = *job.queue;
-      job.queue = &clients_.join(client, stream);
+      job.queue = &clients_.join(client, flow);
       clients_.leave(left);
       job.lane = lane->index();
       job.set_expected(expected_of(estimate));
@@ -768,7 +768,7 @@ void Broker::change_limit(const AdminAsked& event, TimePoint now) {
     options_.budgets = options->budgets;
     parking_.leave_all();
     budgets_.change_limits(*wanted, now);
-    update_streams();
+    update_flows();
     reappraise();
     note_change(event, "budget", fields.name, assignment(fields));
   }

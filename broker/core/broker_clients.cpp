@@ -461,14 +461,14 @@ bool Broker::same_content(const Record& known, const Submitted& event, const Lan
   if (const KeptResult* result = known.result())
     return same(*result, result->body_hash, *result->service, result->model());
   const Job& job = *known.job();
-  return same(job, body_hash_of(job), job.stream().service(), job.text.get(JobText::model));
+  return same(job, body_hash_of(job), job.flow().service(), job.text.get(JobText::model));
 }
 
 Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMode mode, TimePoint now) {
   const wire::Submit& fields = *event.fields;
   Lane& lane = *admission.lane;
-  Stream& stream = lane.stream(*admission.service, admission.budgets);
-  update_stream(stream);  // it may be new
+  Flow& flow = lane.flow(*admission.service, admission.budgets);
+  update_flow(flow);  // it may be new
   const Estimate& estimate = admission.estimate;
   const bool named = !fields.id.empty();
   const std::string made = named ? std::string() : make_id(now);
@@ -502,7 +502,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
   job.connection = admission.connection;
   if (job.connection != nullptr) connections_.take_reference(*job.connection);
   if (job.connection != nullptr && fields.orphan == kOrphanCancel) add_owner(job, *job.connection);
-  job.queue = &clients_.join(*admission.client, stream);
+  job.queue = &clients_.join(*admission.client, flow);
   workers_.use(*admission.service);
   ++lane.counters.accepted;
   if (job.durable && !admission.redriven) write_accepted(job, fields, event.body);
@@ -512,7 +512,7 @@ Job& Broker::accept(const Submitted& event, const Admission& admission, ReplyMod
     Origin from = event.from;
     from.grouping = &job.connection->grouping;
     const Outbox::Waiting waiting(outbox_, job.durable);
-    say_accepted(job.id(), lane, job.durable, stream.depth(), fields.delay_ms, from, fields.ref);
+    say_accepted(job.id(), lane, job.durable, flow.depth(), fields.delay_ms, from, fields.ref);
   }
   enqueue(job);
   if (job.state == JobState::queued) comes(job, now);
@@ -971,10 +971,10 @@ void Broker::say_statuses(const StatusAsked& event, TimePoint now) {
 /// Whether it is the only job of its service that waits: which of several is next, or tries an upstream that
 /// failed, is for others to say.
 bool Broker::waits_alone(const Job& job) const {
-  const std::vector<StreamGroup*>& groups = job.stream().service().groups;
-  return std::all_of(groups.begin(), groups.end(), [&](const StreamGroup* group) {
-    return std::all_of(group->streams().begin(), group->streams().end(), [&](const auto& stream) {
-      return stream->depth() == (stream.get() == &job.stream() ? 1U : 0U);
+  const std::vector<FlowGroup*>& groups = job.flow().service().groups;
+  return std::all_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
+    return std::all_of(group->flows().begin(), group->flows().end(), [&](const auto& flow) {
+      return flow->depth() == (flow.get() == &job.flow() ? 1U : 0U);
     });
   });
 }
@@ -984,12 +984,12 @@ bool Broker::waits_alone(const Job& job) const {
 bool Broker::may_be_passed(const Job& job, TimePoint by, TimePoint now) {
   const Rank rank = rank_of(job, by);
   // While its model is paused apart, others take what comes in.
-  const bool apart = budgets_.model_pause(job.stream().budgets(), now).budget != nullptr;
-  const auto passes = [&](const Stream& other) {
-    if (&other == &job.stream() || other.empty()) return false;
+  const bool apart = budgets_.model_pause(job.flow().budgets(), now).budget != nullptr;
+  const auto passes = [&](const Flow& other) {
+    if (&other == &job.flow() || other.empty()) return false;
     return apart || (!is_top(job.lane) && is_owed(other)) || rank_of(*other.head(), by) < rank;
   };
-  const std::vector<std::size_t>& budgets = budgets_.of(job.stream().budgets());
+  const std::vector<std::size_t>& budgets = budgets_.of(job.flow().budgets());
   if (std::any_of(budgets.begin(), budgets.end(),
                   [&](std::size_t budget) { return parking_.any_in_line(budget, passes); }))
     return true;
@@ -1003,8 +1003,8 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (job.adoptable) return {"worker that ran it before the restart", {}};
   if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
   if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
-  Service& service = job.stream().service();
-  const std::size_t model = budgets_.model_of(job.stream().budgets());
+  Service& service = job.flow().service();
+  const std::size_t model = budgets_.model_of(job.flow().budgets());
   if (Service::FailedModel* const failed = service.failed_model(model);
       failed != nullptr && !failed->breaker.admits(is_top(job.lane), now)) {
     const TimePoint until = waits_alone(job) ? failed->breaker.admits_at(is_top(job.lane)) : kNever;
@@ -1024,13 +1024,13 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
   if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
   if (store_stalled_ && job.durable) return {"store", {}};
   if (bodies_held_ && job.body_stored) return {"bodies", {}};
-  const Stream& stream = job.stream();
-  const BudgetSet set = stream.budgets();
+  const Flow& flow = job.flow();
+  const BudgetSet set = flow.budgets();
   Claim claim = claim_of(job, now);
   Obstacle obstacle = budgets_.obstacle(set, claim, now);
   const bool reserved = obstacle && !budgets_.obstacle(set, {.amounts = claim.amounts}, now);
-  bool next = stream.head() == &job;  // nobody goes before it
-  const Rank rank = next ? parking_.rank_of(stream, rank_of(job, now)) : rank_of(job, now);
+  bool next = flow.head() == &job;  // nobody goes before it
+  const Rank rank = next ? parking_.rank_of(flow, rank_of(job, now)) : rank_of(job, now);
   claim.number = ++claims_;
   for (const std::size_t place : budgets_.of(set)) {
     // What has enough for this job is saved by one before it.

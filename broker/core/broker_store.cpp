@@ -124,7 +124,7 @@ void Broker::write_ended(const Job& job, const Terminal& how, const KeptResult* 
   StoredResult stored;
   stored.id = how.id;
   stored.model = job.text.get(JobText::model);
-  stored.service = job.stream().service().name;
+  stored.service = job.flow().service().name;
   stored.lane = lanes_[how.lane]->options().name;
   stored.submitted_lane = lanes_[job.submitted_lane]->options().name;
   stored.state = how.state;
@@ -260,9 +260,9 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
 
   Service* const service = &workers_.service(fields->service);
   Client& client = clients_.named(client_name);
-  Stream& stream = lane.stream(*service, budgets_.match(service->name, fields->model, client.name,
-                                                        lane.options().name, client.options.tenant));
-  update_stream(stream);  // it may be new
+  Flow& flow = lane.flow(*service, budgets_.match(service->name, fields->model, client.name,
+                                                  lane.options().name, client.options.tenant));
+  update_flow(flow);  // it may be new
   Expected expected{.input_tokens = state->input_tokens,
                     .output_tokens = state->output_tokens,
                     .raw_input = state->raw_input};
@@ -310,7 +310,7 @@ Result<void> Broker::restore_job(std::uint64_t number, std::string_view state_by
     // How far the stream has come since is not on disk: it is as alive as its worker.
     if (job.has_content()) let_go_on(job, now);
   }
-  job.queue = &clients_.join(client, stream);
+  job.queue = &clients_.join(client, flow);
   workers_.use(*service);
   ++lane.counters.restored;
   all.jobs.push_back(&job);
@@ -430,12 +430,12 @@ bool Broker::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   ++lane.running;
   Away& away = job.at_away();
   away.queued_ms = to_ms32(now - job.accepted_at);
-  away.reservation = budgets_.adopt(job.stream().budgets(), job.expected().amounts(),
+  away.reservation = budgets_.adopt(job.flow().budgets(), job.expected().amounts(),
                                     job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   away.dispatched_at = now;
   // It was called in an earlier life: that tells of an upstream that is called as usual, and is no trial of
   // one that failed since.
-  const CircuitBreaker& breaker = job.stream().service().breaker;
+  const CircuitBreaker& breaker = job.flow().service().breaker;
   away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
   workers_.take_place(worker, job);
   Client& client = job.queue->client();

@@ -28,11 +28,11 @@ Caller Broker::caller_of(const Job& job) {
 }
 
 void Broker::judge(const Job& job, Verdict verdict, TimePoint now) {
-  Service& service = job.stream().service();
+  Service& service = job.flow().service();
   // What was due since the last turn comes first: the timer is set anew below.
   if (!service.is_sound()) look_after(service, now);
   if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
-    const std::size_t model = budgets_.model_of(job.stream().budgets());
+    const std::size_t model = budgets_.model_of(job.flow().budgets());
     if (Service::FailedModel* const failed = service.failed_model(model)) {
       judge(job, failed->breaker, model, verdict, now);
       parking_.ease(budgets_.line_of(model));
@@ -47,7 +47,7 @@ void Broker::judge(const Job& job, Verdict verdict, TimePoint now) {
 
 void Broker::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
                    TimePoint now) {
-  Service& service = job.stream().service();
+  Service& service = job.flow().service();
   const Away& away = job.at_away();
   const CircuitBreaker::State before = breaker.state();
   const auto finding = breaker.ended(verdict, model == kAllModels ? away.called_in : away.model_called_in,
@@ -87,12 +87,12 @@ void Broker::note_breaker(const Service& service, const CircuitBreaker& breaker,
 
 /// Whether others than the job's client have jobs that could try the service, or the model.
 bool Broker::others_wait(const Job& job, std::size_t model, TimePoint now) const {
-  const std::vector<StreamGroup*>& groups = job.stream().service().groups;
-  return std::any_of(groups.begin(), groups.end(), [&](const StreamGroup* group) {
-    return std::any_of(group->streams().begin(), group->streams().end(), [&](const auto& stream) {
-      return stream->others_than(job.queue->client()) &&
-             (model == kAllModels ? model_open_from(*stream, now) <= now
-                                  : budgets_.model_of(stream->budgets()) == model);
+  const std::vector<FlowGroup*>& groups = job.flow().service().groups;
+  return std::any_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
+    return std::any_of(group->flows().begin(), group->flows().end(), [&](const auto& flow) {
+      return flow->others_than(job.queue->client()) &&
+             (model == kAllModels ? model_open_from(*flow, now) <= now
+                                  : budgets_.model_of(flow->budgets()) == model);
     });
   });
 }
@@ -101,7 +101,7 @@ bool Broker::others_wait(const Job& job, std::size_t model, TimePoint now) const
 /// alone; kNoMark: for several. Null where no more models can be apart.
 Service::FailedModel* Broker::leave_model(const Job& job, std::string_view name, std::uint64_t client,
                                           TimePoint now) {
-  Service& service = job.stream().service();
+  Service& service = job.flow().service();
   Client& whose = job.queue->client();
   forget_failed(service, now);
   const auto its = std::count_if(service.failed_models.begin(), service.failed_models.end(),
@@ -120,16 +120,16 @@ Service::FailedModel* Broker::leave_model(const Job& job, std::string_view name,
 
 /// A job is queued: nobody waits for an upstream that has failed for others alone, or for another model.
 void Broker::comes(const Job& job, TimePoint now) {
-  Service& service = job.stream().service();
+  Service& service = job.flow().service();
   if (service.is_sound()) return;
   look_after(service, now);
   const Client& client = job.queue->client();
-  const std::size_t model = budgets_.model_of(job.stream().budgets());
+  const std::size_t model = budgets_.model_of(job.flow().budgets());
   if (!job.queue->barred &&
       std::any_of(service.bars.begin(), service.bars.end(),
                   [&](const Service::Bar& bar) { return is_for(bar, client, model); })) {
     job.queue->barred = true;
-    job.stream().update(*job.queue);
+    job.flow().update(*job.queue);
   }
   const auto fails_for_others = [&](const CircuitBreaker& breaker) {
     return breaker.only_client() != kNoMark && breaker.only_client() != client.mark;
@@ -166,12 +166,12 @@ void Broker::bar(Client& client, Service& service, std::size_t model, TimePoint 
   }
   service.bars.push_back({.client = client.name, .model = model, .until = until});
   for (const auto& queue : client.queues) {
-    Stream& stream = queue->stream();
-    if (&stream.service() != &service ||
-        !is_for(service.bars.back(), client, budgets_.model_of(stream.budgets())))
+    Flow& flow = queue->flow();
+    if (&flow.service() != &service ||
+        !is_for(service.bars.back(), client, budgets_.model_of(flow.budgets())))
       continue;
     queue->barred = true;
-    stream.update(*queue);
+    flow.update(*queue);
   }
 }
 
@@ -184,12 +184,12 @@ void Broker::lift_bars(Service& service, TimePoint now) {
     service.bars.erase(over);
     if (client == nullptr) continue;
     for (const auto& queue : client->queues) {
-      Stream& stream = queue->stream();
-      if (!queue->barred || &stream.service() != &service) continue;
+      Flow& flow = queue->flow();
+      if (!queue->barred || &flow.service() != &service) continue;
       queue->barred = std::any_of(service.bars.begin(), service.bars.end(), [&](const Service::Bar& bar) {
-        return is_for(bar, *client, budgets_.model_of(stream.budgets()));
+        return is_for(bar, *client, budgets_.model_of(flow.budgets()));
       });
-      stream.update(*queue);
+      flow.update(*queue);
     }
   }
 }
@@ -274,7 +274,7 @@ Budgets::UpstreamPause Broker::shut_until(BudgetSet set, TimePoint deadline, Els
 /// The job is queued, and its upstream takes nobody before its time is over: it hears so now, as if it had
 /// been refused itself.
 bool Broker::end_if_shut_out(Job& job, TimePoint now) {
-  BudgetSet set = job.stream().budgets();
+  BudgetSet set = job.flow().budgets();
   if (budgets_.any_apart()) set = budgets_.apart(set, job.text.get(JobText::model));
   budgets_.try_keys_for(set, job.queue->client().mark, now);
   const Budgets::UpstreamPause shut = shut_until(set, job.deadline, {}, now);

@@ -333,7 +333,7 @@ void Broker::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint
     const std::int64_t expected = cost_of(away.reservation.amounts());
     const std::int64_t more =
         std::min(used.input_tokens + used.output_tokens, std::max(kTurnTokensMax, expected)) - expected;
-    job.stream().correct(*job.queue, more);
+    job.flow().correct(*job.queue, more);
     away.charged += more;
     learn(job, *usage);
   }
@@ -387,7 +387,7 @@ std::int64_t Broker::bounded(std::int64_t said, std::int64_t most, std::string_v
   if (bounded_told_at_ == kNever || now - bounded_told_at_ >= kBoundedNoticePause) {
     bounded_told_at_ = now;
     outbox_.notices.push_back({.kind = Notice::Kind::upstream_word_bounded,
-                               .service = job.stream().service().name,
+                               .service = job.flow().service().name,
                                .what = std::string(what),
                                .said = said,
                                .bound = most});
@@ -464,7 +464,7 @@ void Broker::on(const OutcomeReported& event, TimePoint now) {
   take_key(*job, true, now);
   const bool ended = job->ended();
   Lane& lane = *lanes_[job->lane];
-  Service& service = job->stream().service();
+  Service& service = job->flow().service();
   leave_place(*job, Verdict::success, now);
   if (ended) return;
   if (job->answer() != nullptr && job->answer()->has_hole())
@@ -536,7 +536,7 @@ void Broker::take_key(const Job& job, bool answered, TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
   if (!budgets_.take_key(reservation, answered, now, job.queue->client().mark)) return;
   outbox_.notices.push_back({.kind = Notice::Kind::key_back,
-                             .service = job.stream().service().name,
+                             .service = job.flow().service().name,
                              .key = std::string(budgets_.key_of(reservation))});
 }
 
@@ -558,7 +558,7 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
     sweep_is_due_ = sweep_is_due_ || spending.news;
     if (spending.news)
       outbox_.notices.push_back({.kind = Notice::Kind::key_spent,
-                                 .service = job.stream().service().name,
+                                 .service = job.flow().service().name,
                                  .retry_ms = to_ms(spending.rest),
                                  .key = std::string(key),
                                  .code = std::string(fields.code)});
@@ -584,12 +584,12 @@ Broker::Refused Broker::take_refusal(Job& job, ErrorClass error_class, const wir
   return refused;
 }
 
-/// Whether jobs wait in streams for the model at that place among those that are apart.
+/// Whether jobs wait in flows for the model at that place among those that are apart.
 bool Broker::has_jobs_apart(std::size_t model) const {
   for (const auto& lane : lanes_)
     for (const auto& group : lane->groups())
-      for (const auto& stream : group->streams())
-        if (budgets_.model_of(stream->budgets()) == model && stream->depth() > 0) return true;
+      for (const auto& flow : group->flows())
+        if (budgets_.model_of(flow->budgets()) == model && flow->depth() > 0) return true;
   return false;
 }
 
@@ -634,7 +634,7 @@ void Broker::take_failure(Job& job, ErrorClass error_class, const Refused& refus
 /// Jitter").
 void Broker::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
-  Service& service = job.stream().service();
+  Service& service = job.flow().service();
   if (!service.retries.take(job.queue->client().mark)) {
     ++stats_.jobs_failed_retry_budget;
     return fail(job, ErrorCode::upstream_failed, event, now,

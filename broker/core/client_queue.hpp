@@ -11,18 +11,18 @@
 namespace lanemq::core {
 
 struct Client;
-class Stream;
+class Flow;
 
-/// The queued jobs of one client in one stream, oldest first; a job that comes back stands at its old place.
+/// The queued jobs of one client in one flow, oldest first; a job that comes back stands at its old place.
 ///
 /// Owned by its client. Jobs must stay at their address while they are queued.
 class ClientQueue {
  public:
-  ClientQueue(Stream& stream, Client& client) : stream_(stream), client_(client) {}
+  ClientQueue(Flow& flow, Client& client) : flow_(flow), client_(client) {}
   ClientQueue(const ClientQueue&) = delete;
   ClientQueue& operator=(const ClientQueue&) = delete;
 
-  Stream& stream() const { return stream_; }
+  Flow& flow() const { return flow_; }
   Client& client() const { return client_; }
   bool empty() const { return fresh_.empty() && returned_.empty(); }
   /// The job whose turn it is within the client, null when there is none.
@@ -40,31 +40,31 @@ class ClientQueue {
   /// All its jobs, in no particular order.
   void append_to(std::vector<Job*>& all) const;
 
-  /// Whether its jobs leave it to those of other clients to try an upstream (Service::bars). Its stream is to
+  /// Whether its jobs leave it to those of other clients to try an upstream (Service::bars). Its flow is to
   /// be told.
   bool barred = false;
   std::size_t jobs = 0;             ///< that refer to it, running ones included
   ListHook<ClientQueue> idle_hook;  ///< listed while none does
 
  private:
-  friend class Stream;
+  friend class Flow;
 
-  Stream& stream_;
+  Flow& flow_;
   Client& client_;
   IntrusiveList<Job, &Job::hook> fresh_;
   std::map<std::uint64_t, Job*> returned_;  // by arrival; few: what workers gave back
 
-  // Kept by Stream:
-  std::int64_t tag_ = 0;           // the stream's virtual time at which its next job starts
+  // Kept by Flow:
+  std::int64_t tag_ = 0;           // the flow's virtual time at which its next job starts
   std::int64_t tag_rest_ = 0;      // of a unit of it
-  std::uint32_t weight_ = 0;       // as counted in the stream while it takes turns
+  std::uint32_t weight_ = 0;       // as counted in the flow while it takes turns
   std::uint64_t arrival_ = 0;      // of its oldest job, likewise
-  std::size_t turn_at_ = kNoTurn;  // its place in the stream's heap
+  std::size_t turn_at_ = kNoTurn;  // its place in the flow's heap
   static constexpr std::size_t kNoTurn = static_cast<std::size_t>(-1);
 };
 
-inline Stream& Job::stream() const {
-  return queue->stream();
+inline Flow& Job::flow() const {
+  return queue->flow();
 }
 
 }  // namespace lanemq::core

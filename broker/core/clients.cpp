@@ -6,8 +6,8 @@
 #include <lanemq/text.hpp>
 
 #include "broker/core/check.hpp"
+#include "broker/core/flow.hpp"
 #include "broker/core/mark.hpp"
-#include "broker/core/stream.hpp"
 #include "broker/core/workers.hpp"
 
 namespace lanemq::core {
@@ -65,13 +65,13 @@ void Clients::drop_reference(Client& client) {
   by_name_.erase(by_name_.find(client.name));
 }
 
-ClientQueue& Clients::join(Client& client, Stream& stream) {
+ClientQueue& Clients::join(Client& client, Flow& flow) {
   for (const auto& queue : client.queues) {
-    if (&queue->stream() != &stream) continue;
+    if (&queue->flow() != &flow) continue;
     if (queue->jobs++ == 0) idle_.remove(*queue);
     return *queue;
   }
-  client.queues.push_back(std::make_unique<ClientQueue>(stream, client));
+  client.queues.push_back(std::make_unique<ClientQueue>(flow, client));
   take_reference(client);
   ClientQueue& queue = *client.queues.back();
   queue.jobs = 1;
@@ -98,7 +98,7 @@ void Clients::forget_leaving() {
   for (ClientQueue* queue = idle_.front(); queue != nullptr;) {
     ClientQueue& idle = *queue;
     queue = idle_.next(idle);
-    if (!idle.stream().service().leaves) continue;
+    if (!idle.flow().service().leaves) continue;
     idle_.remove(idle);
     drop(idle);
   }

@@ -63,12 +63,12 @@ class Clients {
   /// The client may be gone afterwards.
   void drop_reference(Client& client);
 
-  /// The client's queue in the stream, with one job more that refers to it.
-  ClientQueue& join(Client& client, Stream& stream);
+  /// The client's queue in the flow, with one job more that refers to it.
+  ClientQueue& join(Client& client, Flow& flow);
   /// A job refers to the queue no more. The queue and its client may be gone afterwards.
   void leave(ClientQueue& queue);
 
-  /// Forgets the queues without jobs in streams of services that leave.
+  /// Forgets the queues without jobs in flows of services that leave.
   void forget_leaving();
 
   /// Other options count from now on, for what is queued already too.

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "broker/core/stream.hpp"
+#include "broker/core/flow.hpp"
 
 namespace lanemq::core {
 
@@ -16,42 +16,42 @@ inline constexpr std::int64_t kUsualCost = 0;
 /// Of a head that can never be had as owed: more than any lane is ever owed.
 inline constexpr std::int64_t kNeverOwed = std::numeric_limits<std::int64_t>::max();
 
-/// Streams, and what their heads cost: whoever costs little enough is found by a look along one block of
+/// Flows, and what their heads cost: whoever costs little enough is found by a look along one block of
 /// memory, and that there is none mostly by a look at two numbers.
 ///
-/// `At` is where a stream notes its place. Owns nothing: streams must stay at their address.
-template <std::size_t Stream::*At>
+/// `At` is where a flow notes its place. Owns nothing: flows must stay at their address.
+template <std::size_t Flow::*At>
 class HeadCosts {
  public:
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
   bool empty() const { return all_.empty(); }
   /// Requires: it is in no such list.
-  void add(Stream& stream, std::int64_t cost, std::int64_t tag) {
-    stream.*At = all_.size();
-    all_.push_back({&stream, cost, tag});
+  void add(Flow& flow, std::int64_t cost, std::int64_t tag) {
+    flow.*At = all_.size();
+    all_.push_back({&flow, cost, tag});
     comes(cost);
   }
-  void change(const Stream& stream, std::int64_t cost, std::int64_t tag) {
-    Entry& entry = all_[stream.*At];
+  void change(const Flow& flow, std::int64_t cost, std::int64_t tag) {
+    Entry& entry = all_[flow.*At];
     entry.tag = tag;
     if (entry.cost == cost) return;
     goes(entry.cost);
     entry.cost = cost;
     comes(cost);
   }
-  void remove(Stream& stream) {
-    Entry& entry = all_[stream.*At];
+  void remove(Flow& flow) {
+    Entry& entry = all_[flow.*At];
     goes(entry.cost);
-    all_.back().stream->*At = stream.*At;
+    all_.back().flow->*At = flow.*At;
     entry = all_.back();
     all_.pop_back();
-    stream.*At = kNowhere;
+    flow.*At = kNowhere;
   }
 
   /// Of those whose heads cost at most `cost_max` the one with the lowest tag; null when there is none.
   /// `usual`: the usual cost.
-  Stream* first_within(std::int64_t cost_max, std::int64_t usual) {
+  Flow* first_within(std::int64_t cost_max, std::int64_t usual) {
     const bool usual_is_within = usual_ > 0 && usual <= cost_max;
     if (least_ > cost_max && !usual_is_within) return nullptr;
     const Entry* first = nullptr;
@@ -62,7 +62,7 @@ class HeadCosts {
       const bool is_within = is_usual ? usual_is_within : entry.cost <= cost_max;
       if (is_within && (first == nullptr || entry.tag < first->tag)) first = &entry;
     }
-    return first != nullptr ? first->stream : nullptr;
+    return first != nullptr ? first->flow : nullptr;
   }
   /// The greatest cost; 0 when there is none. `usual`: the usual cost.
   std::int64_t most(std::int64_t usual) {
@@ -74,15 +74,15 @@ class HeadCosts {
     }
     return usual_ > 0 ? std::max(most_, usual) : most_;
   }
-  /// Calls `tell` with each stream until it returns true; whether it did.
+  /// Calls `tell` with each flow until it returns true; whether it did.
   template <class Tell>
   bool any_of(Tell tell) const {
-    return std::any_of(all_.begin(), all_.end(), [&](const Entry& entry) { return tell(*entry.stream); });
+    return std::any_of(all_.begin(), all_.end(), [&](const Entry& entry) { return tell(*entry.flow); });
   }
 
  private:
   struct Entry {
-    Stream* stream;
+    Flow* flow;
     std::int64_t cost, tag;
   };
 

@@ -36,7 +36,7 @@ struct KeptResult;
 struct Worker;
 class ClientQueue;
 class Service;
-class Stream;
+class Flow;
 
 using LaneIndex = std::uint8_t;
 
@@ -179,7 +179,7 @@ struct Job final : Record {
   TimePoint deadline{};
   /// What a job that is queued has in the place of what others have.
   union {
-    ListHook<Job> hook{};  ///< while it is queued: in its stream
+    ListHook<Job> hook{};  ///< while it is queued: in its flow
     struct {
       Away* away;
       KeptResult* result;  ///< set when it has ended, while its result is kept
@@ -188,14 +188,14 @@ struct Job final : Record {
   Timer timer{TimerOwner::job, this};
   std::unique_ptr<Extra> extra;
   Connection* connection = nullptr;  ///< of the first submit; holds a reference while set
-  ClientQueue* queue = nullptr;      ///< of its client in its stream
+  ClientQueue* queue = nullptr;      ///< of its client in its flow
   Retention retain;
   JobState state : 3 = JobState::queued;
   ReplyMode reply : 2 = ReplyMode::result;
   bool client_named_it : 1 = false;
   bool timeout_stated : 1 = false;  ///< by the client; else it is the lane's
   bool streams : 1 = false;         ///< its client asked for a streamed answer
-  bool returned : 1 = false;        ///< stands among its stream's returned jobs
+  bool returned : 1 = false;        ///< stands among its flow's returned jobs
   bool durable : 1 = false;         ///< it is in the store
   bool body_stored : 1 = false;     ///< its body is there alone
   bool ends_limited : 1 = false;    ///< its client does not want it to wait for its upstream's pause
@@ -256,7 +256,7 @@ struct Job final : Record {
   bool ended() const { return state >= JobState::succeeded; }
   /// From the submit on where it was stated, else from the end of its delay.
   Duration timeout() const { return deadline - accepted_at + (extra ? extra->delay : Duration{}); }
-  Stream& stream() const;
+  Flow& flow() const;
   std::string_view id() const { return text.get(JobText::id); }
   /// A client knows it by its id: it chose the id, or was told it.
   bool id_told() const {

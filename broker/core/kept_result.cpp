@@ -91,7 +91,7 @@ KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
           .attempt = job.attempt,
           .submitted_lane = job.submitted_lane,
           .durable = job.durable,
-          .service = &job.stream().service(),
+          .service = &job.flow().service(),
           .body_hash = body_hash,
           .model = job.text.get(JobText::model),
           .client = job.queue->client().mark};

@@ -11,22 +11,22 @@ void Lane::configure(const LaneOptions& options) {
     group->reconfigure();
 }
 
-Stream& Lane::stream(Service& service, BudgetSet budgets) {
-  std::vector<StreamGroup*>& groups = service.groups;
+Flow& Lane::flow(Service& service, BudgetSet budgets) {
+  std::vector<FlowGroup*>& groups = service.groups;
   const auto place = std::find_if(groups.begin(), groups.end(),
-                                  [&](const StreamGroup* group) { return group->lane().index() >= index_; });
-  if (place != groups.end() && &(*place)->lane() == this) return (*place)->stream(budgets);
-  groups_.push_back(std::make_unique<StreamGroup>(*this, service));
+                                  [&](const FlowGroup* group) { return group->lane().index() >= index_; });
+  if (place != groups.end() && &(*place)->lane() == this) return (*place)->flow(budgets);
+  groups_.push_back(std::make_unique<FlowGroup>(*this, service));
   groups.insert(place, groups_.back().get());
-  return groups_.back()->stream(budgets);
+  return groups_.back()->flow(budgets);
 }
 
 void Lane::forget_leaving() {
   std::erase_if(groups_, [](const auto& group) { return group->service().leaves; });
 }
 
-void Lane::update_ready(StreamGroup& group) {
-  const bool is_ready = group.ready_at != StreamGroup::kNotReady;
+void Lane::update_ready(FlowGroup& group) {
+  const bool is_ready = group.ready_at != FlowGroup::kNotReady;
   const bool should_be = !group.empty() && group.service().free_places > 0;
   if (is_ready == should_be) return;
   if (should_be) {
@@ -34,18 +34,18 @@ void Lane::update_ready(StreamGroup& group) {
     ready_.push_back(&group);
     return;
   }
-  StreamGroup* const last = ready_.back();
+  FlowGroup* const last = ready_.back();
   ready_[group.ready_at] = last;
   last->ready_at = group.ready_at;
   ready_.pop_back();
-  group.ready_at = StreamGroup::kNotReady;
+  group.ready_at = FlowGroup::kNotReady;
 }
 
-void Lane::charge(Stream& stream, std::optional<std::int64_t> cost) {
+void Lane::charge(Flow& flow, std::optional<std::int64_t> cost) {
   constexpr std::int64_t kOfLate = 16;
   if (cost) usual_cost_ = std::max<std::int64_t>(usual_cost_ + (*cost - usual_cost_) / kOfLate, 1);
-  virtual_now_ = turn_of(stream);
-  stream.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), stream.weight(), stream.tag_rest);
+  virtual_now_ = turn_of(flow);
+  flow.tag = virtual_now_ + virtual_time(cost.value_or(usual_cost_), flow.weight(), flow.tag_rest);
 }
 
 void Lane::count_leaving(TimePoint now) {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "broker/core/flow_group.hpp"
 #include "broker/core/histogram.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/options.hpp"
-#include "broker/core/stream_group.hpp"
 
 namespace lanemq::core {
 
@@ -23,7 +23,7 @@ struct LaneCounters {
   std::uint64_t restored = 0;  ///< after a restart, those that were accepted before
 };
 
-/// One priority lane: its streams, its bounds and its figures.
+/// One priority lane: its flows, its bounds and its figures.
 class Lane {
  public:
   Lane(const LaneOptions& options, LaneIndex index) : options_(options), index_(index) {}
@@ -36,29 +36,29 @@ class Lane {
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
 
-  /// The stream for jobs of a service under a set of budgets; made when it is first asked for.
-  Stream& stream(Service& service, BudgetSet budgets);
+  /// The flow for jobs of a service under a set of budgets; made when it is first asked for.
+  Flow& flow(Service& service, BudgetSet budgets);
 
-  /// Forgets the streams of services that leave. Requires: nothing refers to them.
+  /// Forgets the flows of services that leave. Requires: nothing refers to them.
   void forget_leaving();
 
-  /// A group of streams is ready while one of them is to be asked and its service has a free place of any
+  /// A group of flows is ready while one of them is to be asked and its service has a free place of any
   /// kind.
-  void update_ready(StreamGroup& group);
-  const std::vector<StreamGroup*>& ready() const { return ready_; }
+  void update_ready(FlowGroup& group);
+  const std::vector<FlowGroup*>& ready() const { return ready_; }
 
-  /// When, in virtual time, the stream's turn is: of streams that want the same place the lowest goes first,
+  /// When, in virtual time, the flow's turn is: of flows that want the same place the lowest goes first,
   /// so that a long queue for one service or budget does not keep those for others waiting.
-  std::int64_t turn_of(const Stream& stream) const { return std::max(stream.tag, virtual_now_); }
+  std::int64_t turn_of(const Flow& flow) const { return std::max(flow.tag, virtual_now_); }
   /// The turn of the job that was last handed over.
   std::int64_t virtual_now() const { return virtual_now_; }
-  /// A job of the stream is about to be handed over; `cost` in tokens, where its budgets count them.
-  void charge(Stream& stream, std::optional<std::int64_t> cost);
+  /// A job of the flow is about to be handed over; `cost` in tokens, where its budgets count them.
+  void charge(Flow& flow, std::optional<std::int64_t> cost);
 
   /// One for each service that had jobs here.
-  const std::vector<std::unique_ptr<StreamGroup>>& groups() const { return groups_; }
+  const std::vector<std::unique_ptr<FlowGroup>>& groups() const { return groups_; }
 
-  /// Sees to it that what a job is expected to take is there, before it is the head of its stream; none: it
+  /// Sees to it that what a job is expected to take is there, before it is the head of its flow; none: it
   /// is.
   std::function<void(Job&)> appraise;
 
@@ -75,8 +75,8 @@ class Lane {
  private:
   LaneOptions options_;
   LaneIndex index_;
-  std::vector<std::unique_ptr<StreamGroup>> groups_;
-  std::vector<StreamGroup*> ready_;
+  std::vector<std::unique_ptr<FlowGroup>> groups_;
+  std::vector<FlowGroup*> ready_;
   std::int64_t virtual_now_ = 0;
   std::int64_t usual_cost_ = 1;  // of late; what a job counts for whose tokens nobody counts
   TimePoint second_began_{};

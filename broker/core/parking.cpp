@@ -4,69 +4,69 @@
 #include <algorithm>
 
 #include "broker/core/check.hpp"
+#include "broker/core/flow_group.hpp"
 #include "broker/core/lanes.hpp"
-#include "broker/core/stream_group.hpp"
 
 namespace lanemq::core {
 
-const Stall& Parking::stall_at(const Stream& stream, std::size_t budget) {
-  const auto& stalls = stream.parked_.stalls;
+const Stall& Parking::stall_at(const Flow& flow, std::size_t budget) {
+  const auto& stalls = flow.parked_.stalls;
   return *std::find_if(stalls.begin(), stalls.end(),
                        [&](const Stall& stall) { return stall.budget == budget; });
 }
 
-Rank Parking::rank_of(const Stream& stream, const Rank& fresh) const {
+Rank Parking::rank_of(const Flow& flow, const Rank& fresh) const {
   const bool keeps =
-      stream.in_line() && stream.parked_.rank.level == fresh.level && stream.saves() == fresh.is_owed();
-  return keeps ? stream.parked_.rank : fresh;
+      flow.in_line() && flow.parked_.rank.level == fresh.level && flow.saves() == fresh.is_owed();
+  return keeps ? flow.parked_.rank : fresh;
 }
 
-Stream* Parking::owed_before(std::size_t budget, const Stream& stream) const {
-  for (Stream* const ahead : lines_[budget].streams) {
+Flow* Parking::owed_before(std::size_t budget, const Flow& flow) const {
+  for (Flow* const ahead : lines_[budget].flows) {
     const Rank& rank = ahead->parked_.rank;
-    if (ahead == &stream || (rank.level > 0 && !rank.is_owed())) break;
+    if (ahead == &flow || (rank.level > 0 && !rank.is_owed())) break;
     if (rank.is_owed() && ahead->parked_.asked && can_start(*ahead)) return ahead;
   }
   return nullptr;
 }
 
-void Parking::enter_line(Stream& stream, const Stall& stall) {
+void Parking::enter_line(Flow& flow, const Stall& stall) {
   Line& line = lines_[stall.budget];
-  if (!line.streams.empty() && &(*line.streams.begin())->group() != &stream.group()) line.mixed = true;
-  line.streams.insert(&stream);
+  if (!line.flows.empty() && &(*line.flows.begin())->group() != &flow.group()) line.mixed = true;
+  line.flows.insert(&flow);
 }
 
-void Parking::leave_line(Stream& stream, std::size_t budget) {
+void Parking::leave_line(Flow& flow, std::size_t budget) {
   Line& line = lines_[budget];
   // Only those who are asked keep others from it.
-  if (stream.parked_.asked || *line.streams.begin() == &stream || line.width > 1) moved_.push_back(budget);
-  line.streams.erase(&stream);
+  if (flow.parked_.asked || *line.flows.begin() == &flow || line.width > 1) moved_.push_back(budget);
+  line.flows.erase(&flow);
   // What is owed leaves the top lane what that waits for: now there may be enough for both.
-  if (stream.parked_.rank.level == 0) unset_shorts(line);
-  if (line.streams.empty()) line.mixed = false;
+  if (flow.parked_.rank.level == 0) unset_shorts(line);
+  if (line.flows.empty()) line.mixed = false;
 }
 
-void Parking::set_short(Stream& stream, std::size_t budget) {
-  std::size_t& short_of = stream.parked_.short_of;
+void Parking::set_short(Flow& flow, std::size_t budget) {
+  std::size_t& short_of = flow.parked_.short_of;
   if (short_of == budget) return;
-  const bool was_short = short_of != Stream::kNotListed;
+  const bool was_short = short_of != Flow::kNotListed;
   if (was_short) {
-    std::vector<Stream*>& shorts = lines_[short_of].shorts;
-    shorts.back()->short_at_ = stream.short_at_;
-    shorts[stream.short_at_] = shorts.back();
+    std::vector<Flow*>& shorts = lines_[short_of].shorts;
+    shorts.back()->short_at_ = flow.short_at_;
+    shorts[flow.short_at_] = shorts.back();
     shorts.pop_back();
-    stream.short_at_ = Stream::kNotListed;
+    flow.short_at_ = Flow::kNotListed;
   }
-  const bool is_short = budget != Stream::kNotListed;
+  const bool is_short = budget != Flow::kNotListed;
   if (is_short) {
-    stream.short_at_ = lines_[budget].shorts.size();
-    lines_[budget].shorts.push_back(&stream);
+    flow.short_at_ = lines_[budget].shorts.size();
+    lines_[budget].shorts.push_back(&flow);
   }
   short_of = budget;
-  if (is_short != was_short) stream.group().set_short(stream, is_short);
+  if (is_short != was_short) flow.group().set_short(flow, is_short);
 }
 
-void Parking::count_parked(StreamGroup& group, bool more) {
+void Parking::count_parked(FlowGroup& group, bool more) {
   if (more) {
     if (group.parked_++ > 0) return;
     group.parked_at_ = groups_.size();
@@ -80,66 +80,66 @@ void Parking::count_parked(StreamGroup& group, bool more) {
   groups_.pop_back();
 }
 
-void Parking::park(Stream& stream, const Rank& rank, const std::vector<Stall>& stalls,
+void Parking::park(Flow& flow, const Rank& rank, const std::vector<Stall>& stalls,
                    std::optional<std::size_t> short_of, TimePoint wake_at) {
   LANEMQ_CHECK(!stalls.empty());
-  Stream::Parked& parked = stream.parked_;
+  Flow::Parked& parked = flow.parked_;
   const auto stalled_at = [](const std::vector<Stall>& all, std::size_t budget) {
     return std::any_of(all.begin(), all.end(), [&](const Stall& stall) { return stall.budget == budget; });
   };
-  const bool moves = stream.in_line() && parked.rank != rank;
+  const bool moves = flow.in_line() && parked.rank != rank;
   for (const Stall& stall : parked.stalls)
-    if (moves || !stalled_at(stalls, stall.budget)) leave_line(stream, stall.budget);
+    if (moves || !stalled_at(stalls, stall.budget)) leave_line(flow, stall.budget);
   const std::vector<Stall> before = moves ? std::vector<Stall>() : std::move(parked.stalls);
-  if (!stream.in_line()) count_parked(stream.group(), true);
+  if (!flow.in_line()) count_parked(flow.group(), true);
   parked.rank = rank;
   for (const Stall& stall : stalls)
-    if (!stalled_at(before, stall.budget)) enter_line(stream, stall);
+    if (!stalled_at(before, stall.budget)) enter_line(flow, stall);
   parked.stalls = stalls;
   parked.in = this;
   parked.asked = false;
-  set_short(stream, short_of.value_or(Stream::kNotListed));
-  if (stream.wake_at_ != Stream::kNotListed) wakes_.remove(stream);
-  if (wake_at != kNever) wakes_.push(stream, wake_at);
-  stream.group().update(stream);
+  set_short(flow, short_of.value_or(Flow::kNotListed));
+  if (flow.wake_at_ != Flow::kNotListed) wakes_.remove(flow);
+  if (wake_at != kNever) wakes_.push(flow, wake_at);
+  flow.group().update(flow);
   ask_first_ones();
 }
 
-void Parking::take_out(Stream& stream) {
-  Stream::Parked& parked = stream.parked_;
+void Parking::take_out(Flow& flow) {
+  Flow::Parked& parked = flow.parked_;
   for (const Stall& stall : parked.stalls)
-    leave_line(stream, stall.budget);
+    leave_line(flow, stall.budget);
   parked.stalls.clear();
   parked.in = nullptr;
   parked.asked = false;
-  set_short(stream, Stream::kNotListed);
-  if (stream.wake_at_ != Stream::kNotListed) wakes_.remove(stream);
-  count_parked(stream.group(), false);
-  stream.group().update(stream);
+  set_short(flow, Flow::kNotListed);
+  if (flow.wake_at_ != Flow::kNotListed) wakes_.remove(flow);
+  count_parked(flow.group(), false);
+  flow.group().update(flow);
 }
 
-void Parking::leave(Stream& stream) {
-  if (!stream.in_line()) return;
-  take_out(stream);
+void Parking::leave(Flow& flow) {
+  if (!flow.in_line()) return;
+  take_out(flow);
   ask_first_ones();
 }
 
 void Parking::leave_all() {
   for (Line& line : lines_)
-    while (!line.streams.empty())
-      take_out(**line.streams.begin());
+    while (!line.flows.empty())
+      take_out(**line.flows.begin());
   moved_.clear();
 }
 
-void Parking::ask(Stream& stream) {
-  if (stream.parked_.asked) return;
-  stream.parked_.asked = true;
-  highest_asked_ = std::min(
-      highest_asked_, stream.parked_.rank.is_owed() ? stream.lane().index() : stream.parked_.rank.level);
-  asked_.push_back(&stream);
-  set_short(stream, Stream::kNotListed);
-  if (stream.wake_at_ != Stream::kNotListed) wakes_.remove(stream);
-  stream.group().update(stream);
+void Parking::ask(Flow& flow) {
+  if (flow.parked_.asked) return;
+  flow.parked_.asked = true;
+  highest_asked_ =
+      std::min(highest_asked_, flow.parked_.rank.is_owed() ? flow.lane().index() : flow.parked_.rank.level);
+  asked_.push_back(&flow);
+  set_short(flow, Flow::kNotListed);
+  if (flow.wake_at_ != Flow::kNotListed) wakes_.remove(flow);
+  flow.group().update(flow);
 }
 
 void Parking::ask_first_ones() {
@@ -147,17 +147,17 @@ void Parking::ask_first_ones() {
     const Line& line = lines_[moved_.back()];
     moved_.pop_back();
     std::size_t asked = 0;
-    for (auto next = line.streams.begin(); next != line.streams.end() && asked < line.width;) {
-      Stream& stream = **next;
+    for (auto next = line.flows.begin(); next != line.flows.end() && asked < line.width;) {
+      Flow& flow = **next;
       ++next;
       // One that may not start is asked when it may, as those are that never waited here.
-      if (can_start(stream)) {
-        ask(stream);
+      if (can_start(flow)) {
+        ask(flow);
         // What is owed to a lane is handed over when a job of its service has its turn: whoever is behind it
         // is asked as well, so that this is not the turn of the lane to which it is owed.
-        if (!stream.parked_.rank.is_owed()) ++asked;
+        if (!flow.parked_.rank.is_owed()) ++asked;
       } else {
-        take_out(stream);
+        take_out(flow);
       }
     }
   }
@@ -165,7 +165,7 @@ void Parking::ask_first_ones() {
 
 void Parking::unset_shorts(Line& line) {
   while (!line.shorts.empty())
-    set_short(*line.shorts.back(), Stream::kNotListed);
+    set_short(*line.shorts.back(), Flow::kNotListed);
 }
 
 void Parking::ease(std::size_t budget) {
@@ -176,11 +176,11 @@ void Parking::ease(std::size_t budget) {
 
 void Parking::wake(TimePoint now) {
   while (!wakes_.empty() && wakes_.front_key() <= now) {
-    Stream& stream = *wakes_.front();
-    if (can_start(stream)) {
-      ask(stream);
+    Flow& flow = *wakes_.front();
+    if (can_start(flow)) {
+      ask(flow);
     } else {
-      take_out(stream);
+      take_out(flow);
       ask_first_ones();
     }
   }
@@ -188,7 +188,7 @@ void Parking::wake(TimePoint now) {
 
 void Parking::make_way() {
   bool some_open = false, some_closed = false;
-  for (StreamGroup* group : groups_) {
+  for (FlowGroup* group : groups_) {
     const bool open = can_start_(*group);
     some_open = some_open || open;
     some_closed = some_closed || (group->was_open_ && !open);
@@ -197,21 +197,21 @@ void Parking::make_way() {
   if (!some_open || !some_closed) return;
   for (std::size_t budget = 0; budget < lines_.size(); ++budget) {
     const Line& line = lines_[budget];
-    if (!line.mixed || (*line.streams.begin())->group().was_open_) continue;
-    const auto first = std::find_if(line.streams.begin(), line.streams.end(),
-                                    [](const Stream* stream) { return stream->group().was_open_; });
-    if (first != line.streams.end() && stall_at(**first, budget).behind) ask(**first);
+    if (!line.mixed || (*line.flows.begin())->group().was_open_) continue;
+    const auto first = std::find_if(line.flows.begin(), line.flows.end(),
+                                    [](const Flow* flow) { return flow->group().was_open_; });
+    if (first != line.flows.end() && stall_at(**first, budget).behind) ask(**first);
   }
 }
 
 bool Parking::pass_on() {
-  const std::vector<Stream*> asked = std::exchange(asked_, {});
-  for (Stream* stream : asked) {
-    if (!stream->parked_.asked) continue;
-    if (can_start(*stream))
-      asked_.push_back(stream);  // it came to be asked when the turn of its lane was over
+  const std::vector<Flow*> asked = std::exchange(asked_, {});
+  for (Flow* flow : asked) {
+    if (!flow->parked_.asked) continue;
+    if (can_start(*flow))
+      asked_.push_back(flow);  // it came to be asked when the turn of its lane was over
     else
-      take_out(*stream);
+      take_out(*flow);
   }
   ask_first_ones();
   make_way();

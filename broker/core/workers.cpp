@@ -80,7 +80,7 @@ void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
     service.free_places += static_cast<std::size_t>(places);
     if (!worker.reserved()) service.free_general += static_cast<std::size_t>(places);
     if (had_free == (service.free_places > 0)) continue;
-    for (StreamGroup* group : service.groups)
+    for (FlowGroup* group : service.groups)
       group->lane().update_ready(*group);
   }
 }
@@ -163,7 +163,7 @@ void Workers::take_place(Worker& worker, Job& job) {
   worker.leases.push_back(away);
   away.worker = &worker;
   away.reserved_place = worker.reserved();
-  if (!away.reserved_place) ++job.stream().service().running_general[job.lane];
+  if (!away.reserved_place) ++job.flow().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
   // The next job goes to another worker.
   for (const auto& place : worker.places) {
@@ -179,7 +179,7 @@ void Workers::free_place(Job& job) {
   worker.leases.remove(away);
   --worker.running;
   away.worker = nullptr;
-  if (!away.reserved_place) --job.stream().service().running_general[job.lane];
+  if (!away.reserved_place) --job.flow().service().running_general[job.lane];
   if (worker.listed)
     change_free(worker, 1);
   else

@@ -47,10 +47,10 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::size_t uses = 0;              ///< workers, jobs, kept results, an operator's pause: kept by Workers
-  ListHook<Service> unused_hook;     ///< listed while there are none
-  bool leaves = false;               ///< it is about to be forgotten
-  std::vector<StreamGroup*> groups;  ///< its streams, by lane
+  std::size_t uses = 0;            ///< workers, jobs, kept results, an operator's pause: kept by Workers
+  ListHook<Service> unused_hook;   ///< listed while there are none
+  bool leaves = false;             ///< it is about to be forgotten
+  std::vector<FlowGroup*> groups;  ///< its flows, by lane
   IntrusiveList<Place, &Place::hook> general;   ///< of workers that take every lane, least lately used first
   IntrusiveList<Place, &Place::hook> reserved;  ///< of workers that take only some lanes, likewise
   std::size_t free_places = 0;                  ///< of all its workers

@@ -148,14 +148,13 @@ class Disorder {
   void take(const wire::JobOffer& offer) {
     held_.emplace(offer.job, offer.attempt);
     const Job& job = *broker_.jobs().find(JobNumber{offer.job})->job();
-    const Stream& stream = job.stream();
-    EXPECT_FALSE(stream.lane().paused || stream.service().paused || job.queue->client().paused ||
-                 broker_.budgets().paused(stream.budgets()))
+    const Flow& flow = job.flow();
+    EXPECT_FALSE(flow.lane().paused || flow.service().paused || job.queue->client().paused ||
+                 broker_.budgets().paused(flow.budgets()))
         << offer.id;
     EXPECT_FALSE(broker_.workers().find("w")->draining);
-    EXPECT_EQ(
-        broker_.budgets().members(stream.budgets()).size(),
-        std::size_t{stream.lane().options().name == "low"} + std::size_t{stream.service().name == "s1"});
+    EXPECT_EQ(broker_.budgets().members(flow.budgets()).size(),
+              std::size_t{flow.lane().options().name == "low"} + std::size_t{flow.service().name == "s1"});
   }
 
   std::mt19937 random_;

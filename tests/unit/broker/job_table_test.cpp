@@ -33,7 +33,7 @@ struct TableBench {
 
   /// Ends a job; keeps its result with `answer` where there is one.
   KeptResult* end(Job& job, std::optional<std::string> answer) {
-    job.queue = &clients.join(clients.named("c"), lane.stream(service, 0));
+    job.queue = &clients.join(clients.named("c"), lane.flow(service, 0));
     KeptResult* result = nullptr;
     if (answer) {
       const Terminal how{

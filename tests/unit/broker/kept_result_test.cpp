@@ -21,7 +21,7 @@ namespace {
 using std::chrono::seconds;
 
 struct ResultsBench {
-  ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.stream(service, 0)); }
+  ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.flow(service, 0)); }
   KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
     return results.add(KeptResults::of(job, 0), {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
   }

@@ -24,46 +24,46 @@ class ParkingTest : public testing::Test {
       workers_.offer(worker, {service}, 0, 1);
     }
   }
-  /// A stream with a job.
-  Stream& stream(Service& service, BudgetSet set = 0) {
-    Stream& added = lane_.stream(service, set);
+  /// A flow with a job.
+  Flow& flow(Service& service, BudgetSet set = 0) {
+    Flow& added = lane_.flow(service, set);
     push(added);
     return added;
   }
-  Job& push(Stream& stream) {
+  Job& push(Flow& flow) {
     Job& job = jobs_.emplace_back();
     job.arrival = jobs_.size() & Job::kArrivalMax;
-    job.queue = &clients_.join(clients_.named("c"), stream);
-    stream.push(job);
+    job.queue = &clients_.join(clients_.named("c"), flow);
+    flow.push(job);
     return job;
   }
-  void park(Stream& stream, std::int64_t turn, std::size_t budget = kBudget, TimePoint until = kNever) {
-    parking_.park(stream, rank(turn), {{.budget = budget}}, std::nullopt, until);
+  void park(Flow& flow, std::int64_t turn, std::size_t budget = kBudget, TimePoint until = kNever) {
+    parking_.park(flow, rank(turn), {{.budget = budget}}, std::nullopt, until);
   }
   const Stall* ahead(std::size_t budget, const Rank& rank) const {
     return parking_.ahead(budget, rank, [](const Stall&) {});
   }
   /// Its group may start no job, or may again.
-  void close(const Stream& stream, bool closed = true) {
-    Worker& worker = *workers_.find(stream.service().name);
+  void close(const Flow& flow, bool closed = true) {
+    Worker& worker = *workers_.find(flow.service().name);
     worker.draining = closed;
     workers_.update(worker);
   }
   static Rank rank(std::int64_t turn) { return {.level = 0, .turn = turn, .arrival = 0}; }
-  bool asked(Stream& stream) { return stream.group().first() == &stream; }
+  bool asked(Flow& flow) { return flow.group().first() == &flow; }
 
   Lane lane_{LaneOptions{.name = "normal"}, 0};
   Workers workers_{{LaneOptions{.name = "normal"}}};
   Service &first_ = workers_.service("first"), &second_ = workers_.service("second");
   Clients clients_{{}, 100};
   std::deque<Job> jobs_;
-  Parking parking_{2, [this](const StreamGroup& group) {
+  Parking parking_{2, [this](const FlowGroup& group) {
                      return workers_.find_place(group.service(), group.lane().index()) != nullptr;
                    }};
 };
 
 TEST_F(ParkingTest, only_the_first_in_line_is_asked_when_its_budget_may_have_room) {
-  Stream &a = stream(first_), &b = stream(second_);
+  Flow &a = flow(first_), &b = flow(second_);
   park(a, 2);
   park(b, 1);
   EXPECT_FALSE(asked(a) || asked(b));
@@ -82,7 +82,7 @@ TEST_F(ParkingTest, only_the_first_in_line_is_asked_when_its_budget_may_have_roo
 }
 
 TEST_F(ParkingTest, whoever_is_behind_somebody_in_line_waits_too) {
-  Stream& a = stream(first_);
+  Flow& a = flow(first_);
   park(a, 5);
 
   EXPECT_FALSE(ahead(kBudget, rank(4)));
@@ -92,7 +92,7 @@ TEST_F(ParkingTest, whoever_is_behind_somebody_in_line_waits_too) {
 }
 
 TEST_F(ParkingTest, a_stream_without_a_place_keeps_nobody_waiting) {
-  Stream &a = stream(first_), &b = stream(second_);
+  Flow &a = flow(first_), &b = flow(second_);
   park(a, 1);
   park(b, 2);
   close(a);
@@ -104,7 +104,7 @@ TEST_F(ParkingTest, a_stream_without_a_place_keeps_nobody_waiting) {
 }
 
 TEST_F(ParkingTest, one_that_was_to_be_asked_and_lost_its_place_makes_way) {
-  Stream &a = stream(first_), &b = stream(second_);
+  Flow &a = flow(first_), &b = flow(second_);
   park(a, 1);
   park(b, 2);
   parking_.ease(kBudget);
@@ -118,7 +118,7 @@ TEST_F(ParkingTest, one_that_was_to_be_asked_and_lost_its_place_makes_way) {
 }
 
 TEST_F(ParkingTest, those_behind_a_group_that_closes_are_asked_and_once) {
-  Stream &a = stream(first_), &b = stream(second_), &c = stream(second_, 1);
+  Flow &a = flow(first_), &b = flow(second_), &c = flow(second_, 1);
   park(a, 1);
   parking_.park(b, rank(2), {{.budget = kBudget, .behind = true}}, std::nullopt, kNever);
   parking_.park(c, rank(3), {{.budget = kBudget, .behind = true}}, std::nullopt, kNever);
@@ -142,7 +142,7 @@ TEST_F(ParkingTest, those_behind_a_group_that_closes_are_asked_and_once) {
 
 TEST_F(ParkingTest, of_a_budget_with_accounts_as_many_are_asked_and_who_waits_for_one_is_no_bar_to_another) {
   parking_.set_width(kBudget, 2);
-  Stream &a = stream(first_), &b = stream(first_, 1), &c = stream(first_, 2);
+  Flow &a = flow(first_), &b = flow(first_, 1), &c = flow(first_, 2);
   parking_.park(a, rank(1), {{.budget = kBudget, .account = 4}}, std::nullopt, kNever);
   std::vector<std::size_t> saved;
   const auto note = [&](const Stall& stall) { saved.push_back(stall.account); };
@@ -163,11 +163,11 @@ TEST_F(ParkingTest, of_a_budget_with_accounts_as_many_are_asked_and_who_waits_fo
 }
 
 TEST_F(ParkingTest, who_is_short_even_if_owed_may_be_able_once_its_budget_has_room) {
-  Stream &a = stream(first_), &b = stream(second_), &c = stream(second_, 1);
+  Flow &a = flow(first_), &b = flow(second_), &c = flow(second_, 1);
   park(a, 1);
   parking_.park(b, rank(2), {{.budget = kBudget}, {.budget = kOther}}, kOther, kNever);
   parking_.park(c, rank(3), {{.budget = kBudget, .behind = true}}, kBudget, kNever);
-  StreamGroup& group = b.group();
+  FlowGroup& group = b.group();
   EXPECT_EQ(group.first_able(1), nullptr);
   EXPECT_NE(group.first_short(1), nullptr);
   EXPECT_EQ(group.first_short(0), nullptr) << "its head costs more";
@@ -180,7 +180,7 @@ TEST_F(ParkingTest, who_is_short_even_if_owed_may_be_able_once_its_budget_has_ro
 }
 
 TEST_F(ParkingTest, is_asked_again_at_its_time_or_when_its_head_is_another) {
-  Stream& a = stream(first_);
+  Flow& a = flow(first_);
   Job& second = push(a);
   park(a, 1, kBudget, TimePoint(seconds(10)));
   EXPECT_EQ(parking_.next_wakeup(), TimePoint(seconds(10)));
@@ -200,7 +200,7 @@ TEST_F(ParkingTest, is_asked_again_at_its_time_or_when_its_head_is_another) {
 }
 
 TEST_F(ParkingTest, keeps_its_rank_while_it_waits_for_the_same_reason) {
-  Stream& a = stream(first_);
+  Flow& a = flow(first_);
   park(a, 1);
   EXPECT_EQ(parking_.rank_of(a, rank(7)), rank(1));
   EXPECT_EQ(parking_.rank_of(a, Rank::owed(2, 1)), Rank::owed(2, 1));

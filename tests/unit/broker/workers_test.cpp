@@ -50,7 +50,7 @@ class House {
     if (place == nullptr) return nullptr;
     Job& job = jobs_.emplace_back();
     job.lane = lane;
-    job.queue = &clients_.join(clients_.named("c"), lanes_[lane]->stream(service(name), 0));
+    job.queue = &clients_.join(clients_.named("c"), lanes_[lane]->flow(service(name), 0));
     job.state = JobState::running;
     job.unqueued.away = &aways_.emplace_back(job);
     workers_->take_place(*place->worker, job);
@@ -182,7 +182,7 @@ void check_counts(House& house) {
     std::size_t running[3] = {};
     for (const auto& [number, worker] : house.workers().all())
       for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away))
-        if (&away->job.stream().service() == &service && !away->reserved_place) ++running[away->job.lane];
+        if (&away->job.flow().service() == &service && !away->reserved_place) ++running[away->job.lane];
     for (std::size_t lane = 0; lane < 3; ++lane)
       RC_ASSERT(service.running_general[lane] == running[lane]);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/stream.hpp"
+#include "broker/core/flow.hpp"
 
 #include <algorithm>
 
 #include "broker/core/check.hpp"
 #include "broker/core/clients.hpp"
+#include "broker/core/flow_group.hpp"
 #include "broker/core/lanes.hpp"
-#include "broker/core/stream_group.hpp"
 
 namespace lanemq::core {
 
@@ -43,33 +43,33 @@ void ClientQueue::append_to(std::vector<Job*>& all) const {
     all.push_back(job);
 }
 
-Lane& Stream::lane() const {
+Lane& Flow::lane() const {
   return group_.lane();
 }
 
-Service& Stream::service() const {
+Service& Flow::service() const {
   return group_.service();
 }
 
-void Stream::push(Job& job) {
+void Flow::push(Job& job) {
   job.queue->push(job);
   ++depth_;
   update(*job.queue);
 }
 
-void Stream::put_back(Job& job) {
+void Flow::put_back(Job& job) {
   job.queue->put_back(job);
   ++depth_;
   update(*job.queue);
 }
 
-void Stream::remove(Job& job) {
+void Flow::remove(Job& job) {
   job.queue->remove(job);
   --depth_;
   update(*job.queue);
 }
 
-void Stream::update(ClientQueue& queue) {
+void Flow::update(ClientQueue& queue) {
   const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
   const bool should = !queue.empty() && !queue.barred && !queue.client().at_limit() &&
                       !(lane().disk_stalled && queue.oldest()->durable) &&
@@ -95,30 +95,30 @@ void Stream::update(ClientQueue& queue) {
   group_.update(*this);
 }
 
-void Stream::set_paused(bool paused) {
+void Flow::set_paused(bool paused) {
   paused_ = paused;
   group_.update(*this);
 }
 
-void Stream::set_counts_tokens(bool counts_tokens) {
+void Flow::set_counts_tokens(bool counts_tokens) {
   if (counts_tokens_ == counts_tokens) return;
   counts_tokens_ = counts_tokens;
   group_.update_cost(*this);
 }
 
-void Stream::charge(ClientQueue& queue, std::int64_t cost) {
+void Flow::charge(ClientQueue& queue, std::int64_t cost) {
   LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
   now_ = std::max(now_, queue.tag_);
   queue.tag_ = now_;
   move_back(queue, cost);
 }
 
-void Stream::correct(ClientQueue& queue, std::int64_t more) {
+void Flow::correct(ClientQueue& queue, std::int64_t more) {
   move_back(queue, more);
   group_.update(*this);
 }
 
-void Stream::move_back(ClientQueue& queue, std::int64_t cost) {
+void Flow::move_back(ClientQueue& queue, std::int64_t cost) {
   const std::int64_t moved = virtual_time(cost, queue.client().options.weight, queue.tag_rest_);
   queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + moved, 0, kVirtualTimeMax);
   if (queue.turn_at_ != ClientQueue::kNoTurn) turns_.update(queue, turn_of(queue));
@@ -126,7 +126,7 @@ void Stream::move_back(ClientQueue& queue, std::int64_t cost) {
 
 void update_turns(Client& client) {
   for (const auto& queue : client.queues)
-    queue->stream().update(*queue);
+    queue->flow().update(*queue);
 }
 
 }  // namespace lanemq::core

@@ -16,9 +16,9 @@ namespace lanemq::core {
 class Lane;
 class Service;
 class Parking;
-class StreamGroup;
+class FlowGroup;
 
-/// What goes before what where streams of all lanes wait: the lane in which the head competes, its turn
+/// What goes before what where flows of all lanes wait: the lane in which the head competes, its turn
 /// there, and when it arrived.
 struct Rank {
   LaneIndex level = 0;
@@ -37,7 +37,7 @@ struct Rank {
   auto operator<=>(const Rank&) const = default;  // NOLINT(modernize-use-nullptr): the 0 that < compares with
 };
 
-/// A budget at which a stream waits.
+/// A budget at which a flow waits.
 struct Stall {
   static constexpr std::size_t kNoAccount = static_cast<std::size_t>(-1);
 
@@ -57,13 +57,13 @@ struct Stall {
 /// had nothing to do saves nothing up. Within a client it is first in, first out.
 ///
 /// Owns nothing: queues belong to their clients.
-class Stream {
+class Flow {
  public:
-  Stream(StreamGroup& group, BudgetSet budgets) : group_(group), budgets_(budgets) {}
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  Flow(FlowGroup& group, BudgetSet budgets) : group_(group), budgets_(budgets) {}
+  Flow(const Flow&) = delete;
+  Flow& operator=(const Flow&) = delete;
 
-  StreamGroup& group() const { return group_; }
+  FlowGroup& group() const { return group_; }
   Lane& lane() const;
   Service& service() const;
   BudgetSet budgets() const { return budgets_; }
@@ -81,14 +81,14 @@ class Stream {
   /// The weights of all clients that take turns; at least 1.
   std::int64_t weight() const { return weight_ > 0 ? weight_ : 1; }
 
-  /// Queues a job that has just arrived in its queue, which is one of this stream.
+  /// Queues a job that has just arrived in its queue, which is one of this flow.
   void push(Job& job);
   /// Queues a job that was here before, or in another lane, at its place by arrival.
   void put_back(Job& job);
   void remove(Job& job);
   /// The client may run jobs, or may not, or has another weight: its place among the turns follows.
   void update(ClientQueue& queue);
-  /// Something that its jobs need is paused by an operator, or is no more: a paused stream looks empty to
+  /// Something that its jobs need is paused by an operator, or is no more: a paused flow looks empty to
   /// whoever hands out, and keeps what it has.
   void set_paused(bool paused);
   bool paused() const { return paused_; }
@@ -96,9 +96,9 @@ class Stream {
   /// expected to take.
   void set_counts_tokens(bool counts_tokens);
   bool counts_tokens() const { return counts_tokens_; }
-  /// What a job of the stream counts for where its clients share.
+  /// What a job of the flow counts for where its clients share.
   std::int64_t cost_of(const Job& job) const { return counts_tokens_ ? job.cost() : 1; }
-  /// A job of the queue is about to be handed over and leaves the stream next. Requires: it is still queued.
+  /// A job of the queue is about to be handed over and leaves the flow next. Requires: it is still queued.
   void charge(ClientQueue& queue, std::int64_t cost);
   /// What was charged turned out to be `more` (or less, below 0).
   void correct(ClientQueue& queue, std::int64_t more);
@@ -108,7 +108,7 @@ class Stream {
   std::uint64_t head_arrival() const { return listed_.arrival; }
   TimePoint head_accepted_at() const { return listed_.accepted_at; }
 
-  /// The lane's virtual time at which the stream's next job starts; kept by Lane.
+  /// The lane's virtual time at which the flow's next job starts; kept by Lane.
   std::int64_t tag = 0;
   std::int64_t tag_rest = 0;  ///< of a unit of it
   /// Whether its head waits for a budget; it may be asked again already.
@@ -118,7 +118,7 @@ class Stream {
 
  private:
   friend class Parking;
-  friend class StreamGroup;
+  friend class FlowGroup;
 
   /// Whose tag is lower is next; of equals, whose oldest job came first.
   using Turn = std::pair<std::int64_t, std::uint64_t>;
@@ -144,7 +144,7 @@ class Stream {
 
   void move_back(ClientQueue& queue, std::int64_t cost);
 
-  StreamGroup& group_;
+  FlowGroup& group_;
   BudgetSet budgets_;
   PlacedHeap<ClientQueue, Turn, &ClientQueue::turn_at_> turns_;
   std::int64_t now_ = 0;  // virtual: where the job that was last handed over started
@@ -152,7 +152,7 @@ class Stream {
   std::size_t depth_ = 0;
   bool paused_ = false, counts_tokens_ = true;
 
-  // Kept by StreamGroup:
+  // Kept by FlowGroup:
   Listed listed_;
   std::size_t turn_at_ = kNotListed, line_at_ = kNotListed, cost_at_ = kNotListed;
   bool due_ = false;
@@ -175,7 +175,7 @@ inline std::int64_t virtual_time(std::int64_t cost, std::int64_t weight, std::in
 /// Where virtual time ends: far beyond what is ever served, and so that a step from there does not overflow.
 inline constexpr std::int64_t kVirtualTimeMax = std::int64_t{1} << 61;
 
-/// The client's limits or what it runs have changed: it takes turns in all its streams, or in none.
+/// The client's limits or what it runs have changed: it takes turns in all its flows, or in none.
 void update_turns(Client& client);
 
 }  // namespace lanemq::core

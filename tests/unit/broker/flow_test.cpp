@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/stream.hpp"
+#include "broker/core/flow.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -17,85 +17,85 @@
 namespace lanemq::core {
 namespace {
 
-class StreamTest : public testing::Test {
+class FlowTest : public testing::Test {
  protected:
-  Job& job(Stream& stream, std::uint64_t arrival, const std::string& client = "c", std::uint32_t cost = 0) {
+  Job& job(Flow& flow, std::uint64_t arrival, const std::string& client = "c", std::uint32_t cost = 0) {
     Job& added = jobs_.emplace_back();
     added.arrival = arrival & Job::kArrivalMax;
     added.set_expected({.input_tokens = cost});
-    added.queue = &clients_.join(clients_.named(client), stream);
+    added.queue = &clients_.join(clients_.named(client), flow);
     return added;
   }
-  Job& push(Stream& stream, const std::string& client = "c", std::uint32_t cost = 0) {
-    Job& added = job(stream, ++arrivals_, client, cost);
-    stream.push(added);
+  Job& push(Flow& flow, const std::string& client = "c", std::uint32_t cost = 0) {
+    Job& added = job(flow, ++arrivals_, client, cost);
+    flow.push(added);
     return added;
   }
   /// Hands the head over, as the broker does.
-  static Job* serve(Stream& stream) {
-    Job* const head = stream.head();
+  static Job* serve(Flow& flow) {
+    Job* const head = flow.head();
     if (head == nullptr) return nullptr;
-    stream.charge(*head->queue, head->cost());
-    stream.remove(*head);
+    flow.charge(*head->queue, head->cost());
+    flow.remove(*head);
     return head;
   }
-  static std::vector<std::uint64_t> drain(Stream& stream) {
+  static std::vector<std::uint64_t> drain(Flow& flow) {
     std::vector<std::uint64_t> order;
-    while (Job* head = serve(stream))
+    while (Job* head = serve(flow))
       order.push_back(head->arrival);
     return order;
   }
-  static std::string clients_served(Stream& stream, int jobs) {
+  static std::string clients_served(Flow& flow, int jobs) {
     std::string names;
     for (int i = 0; i < jobs; ++i)
-      if (Job* const head = serve(stream)) names += head->queue->client().name;
+      if (Job* const head = serve(flow)) names += head->queue->client().name;
     return names;
   }
 
   Lane lane_{LaneOptions{.name = "normal"}, 0};
   Service service_{"echo"};
-  Stream& stream_ = lane_.stream(service_, 0);
+  Flow& flow_ = lane_.flow(service_, 0);
   std::deque<Job> jobs_;
   std::uint64_t arrivals_ = 0;
   Clients clients_{{}, 100};
 };
 
-TEST_F(StreamTest, first_in_first_out) {
+TEST_F(FlowTest, first_in_first_out) {
   for (int i = 0; i < 3; ++i)
-    push(stream_);
-  EXPECT_EQ(stream_.depth(), 3u);
-  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 2, 3}));
-  EXPECT_TRUE(stream_.empty());
+    push(flow_);
+  EXPECT_EQ(flow_.depth(), 3u);
+  EXPECT_EQ(drain(flow_), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(flow_.empty());
 }
 
-TEST_F(StreamTest, what_comes_back_stands_at_its_old_place) {
-  Job &first = push(stream_), &second = push(stream_);
-  push(stream_);
-  stream_.remove(first);
-  stream_.remove(second);
-  push(stream_);
+TEST_F(FlowTest, what_comes_back_stands_at_its_old_place) {
+  Job &first = push(flow_), &second = push(flow_);
+  push(flow_);
+  flow_.remove(first);
+  flow_.remove(second);
+  push(flow_);
 
-  stream_.put_back(second);
-  stream_.put_back(first);
+  flow_.put_back(second);
+  flow_.put_back(first);
 
-  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(drain(flow_), (std::vector<std::uint64_t>{1, 2, 3, 4}));
 }
 
-TEST_F(StreamTest, keeps_order_when_one_in_the_middle_is_taken_out) {
-  push(stream_);
-  Job& second = push(stream_);
-  push(stream_);
+TEST_F(FlowTest, keeps_order_when_one_in_the_middle_is_taken_out) {
+  push(flow_);
+  Job& second = push(flow_);
+  push(flow_);
 
-  stream_.remove(second);
+  flow_.remove(second);
 
-  EXPECT_EQ(drain(stream_), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(drain(flow_), (std::vector<std::uint64_t>{1, 3}));
 }
 
-TEST_F(StreamTest, of_one_client_the_head_is_always_the_oldest) {
+TEST_F(FlowTest, of_one_client_the_head_is_always_the_oldest) {
   const bool holds = rc::check([&](const std::vector<std::uint8_t>& steps) {
     Lane lane(LaneOptions{.name = "normal"}, 0);
     Service service("echo");
-    Stream& stream = lane.stream(service, 0);
+    Flow& flow = lane.flow(service, 0);
     Clients clients({}, 1);
     std::deque<Job> jobs;
     std::vector<Job*> inside, outside;
@@ -109,110 +109,110 @@ TEST_F(StreamTest, of_one_client_the_head_is_always_the_oldest) {
       if (step < 100) {
         jobs.emplace_back();
         jobs.back().arrival = jobs.size() & Job::kArrivalMax;
-        jobs.back().queue = &clients.join(clients.named("c"), stream);
-        stream.push(jobs.back());
+        jobs.back().queue = &clients.join(clients.named("c"), flow);
+        flow.push(jobs.back());
         inside.push_back(&jobs.back());
       } else if (step < 200 && !inside.empty()) {
         Job* const out = step < 160 ? oldest() : inside[step % inside.size()];
         std::erase(inside, out);
         outside.push_back(out);
-        stream.remove(*out);
+        flow.remove(*out);
       } else if (!outside.empty()) {
         Job* const back = outside[step % outside.size()];
         std::erase(outside, back);
         inside.push_back(back);
-        stream.put_back(*back);
+        flow.put_back(*back);
       }
-      RC_ASSERT(stream.head() == oldest());
-      RC_ASSERT(stream.depth() == inside.size());
+      RC_ASSERT(flow.head() == oldest());
+      RC_ASSERT(flow.depth() == inside.size());
     }
   });
   EXPECT_TRUE(holds);
 }
 
-TEST_F(StreamTest, a_client_with_a_million_jobs_delays_one_with_one_by_at_most_one) {
+TEST_F(FlowTest, a_client_with_a_million_jobs_delays_one_with_one_by_at_most_one) {
   for (int i = 0; i < 1'000'000; ++i)
-    push(stream_, "a");
-  clients_served(stream_, 1000);
-  push(stream_, "b");
-  EXPECT_EQ(clients_served(stream_, 2).find('b') != std::string::npos, true);
+    push(flow_, "a");
+  clients_served(flow_, 1000);
+  push(flow_, "b");
+  EXPECT_EQ(clients_served(flow_, 2).find('b') != std::string::npos, true);
 }
 
-TEST_F(StreamTest, turns_are_by_cost_and_not_by_count) {
+TEST_F(FlowTest, turns_are_by_cost_and_not_by_count) {
   for (int i = 0; i < 100; ++i) {
-    push(stream_, "a", 1000);
-    push(stream_, "b", 100);
+    push(flow_, "a", 1000);
+    push(flow_, "b", 100);
   }
-  const std::string served = clients_served(stream_, 55);
+  const std::string served = clients_served(flow_, 55);
   EXPECT_EQ(std::count(served.begin(), served.end(), 'a'), 5);
 }
 
-TEST_F(StreamTest, weights_count_at_once_for_what_is_queued_already) {
+TEST_F(FlowTest, weights_count_at_once_for_what_is_queued_already) {
   for (int i = 0; i < 1000; ++i) {
-    push(stream_, "a");
-    push(stream_, "b");
+    push(flow_, "a");
+    push(flow_, "b");
   }
-  std::string served = clients_served(stream_, 100);
+  std::string served = clients_served(flow_, 100);
   EXPECT_EQ(std::count(served.begin(), served.end(), 'a'), 50);
 
   clients_.configure({{.name = "a", .weight = 4}});
-  EXPECT_EQ(stream_.weight(), 5);
-  served = clients_served(stream_, 100);
+  EXPECT_EQ(flow_.weight(), 5);
+  served = clients_served(flow_, 100);
   EXPECT_NEAR(static_cast<double>(std::count(served.begin(), served.end(), 'a')), 80, 1);
 }
 
-TEST_F(StreamTest, a_client_that_had_nothing_to_do_saves_nothing_up) {
+TEST_F(FlowTest, a_client_that_had_nothing_to_do_saves_nothing_up) {
   for (int i = 0; i < 1000; ++i)
-    push(stream_, "a");
-  push(stream_, "b");
-  clients_served(stream_, 500);
+    push(flow_, "a");
+  push(flow_, "b");
+  clients_served(flow_, 500);
   for (int i = 0; i < 100; ++i)
-    push(stream_, "b");
-  const std::string served = clients_served(stream_, 100);
+    push(flow_, "b");
+  const std::string served = clients_served(flow_, 100);
   EXPECT_NEAR(static_cast<double>(std::count(served.begin(), served.end(), 'b')), 50, 1);
 }
 
-TEST_F(StreamTest, what_a_job_really_cost_is_what_counts) {
+TEST_F(FlowTest, what_a_job_really_cost_is_what_counts) {
   for (int i = 0; i < 1000; ++i) {
-    push(stream_, "a", 10);
-    push(stream_, "b", 10);
+    push(flow_, "a", 10);
+    push(flow_, "b", 10);
   }
   int a = 0, b = 0;
   for (int i = 0; i < 400; ++i) {
-    Job& job = *serve(stream_);
+    Job& job = *serve(flow_);
     const bool is_a = job.queue->client().name == "a";
     ++(is_a ? a : b);
-    if (is_a) stream_.correct(*job.queue, 20);  // three times as much as was thought
+    if (is_a) flow_.correct(*job.queue, 20);  // three times as much as was thought
   }
   EXPECT_NEAR(3.0 * a, b, 4);
 }
 
-TEST_F(StreamTest, a_client_at_its_limit_is_passed_over_and_comes_back) {
+TEST_F(FlowTest, a_client_at_its_limit_is_passed_over_and_comes_back) {
   clients_.configure({{.name = "a", .in_flight_max = 1}});
-  push(stream_, "a");
-  push(stream_, "a");
-  push(stream_, "b");
+  push(flow_, "a");
+  push(flow_, "a");
+  push(flow_, "b");
   Client& a = clients_.named("a");
-  serve(stream_);
+  serve(flow_);
   a.running = 1;
   update_turns(a);
-  EXPECT_EQ(clients_served(stream_, 2), "b");
-  EXPECT_TRUE(stream_.empty());
-  EXPECT_EQ(stream_.depth(), 1u);
+  EXPECT_EQ(clients_served(flow_, 2), "b");
+  EXPECT_TRUE(flow_.empty());
+  EXPECT_EQ(flow_.depth(), 1u);
 
   a.running = 0;
   update_turns(a);
-  EXPECT_EQ(clients_served(stream_, 2), "a");
+  EXPECT_EQ(clients_served(flow_, 2), "a");
 }
 
 // The bound of start-time fair queuing (theorem 1 of the paper): over any time in which two clients both have
 // work, what they get per weight differs by at most the largest job of each per its weight.
-TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_each) {
+TEST_F(FlowTest, clients_with_work_get_their_weighted_share_but_for_one_job_each) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 50; ++round) {
     Lane lane(LaneOptions{.name = "normal"}, 0);
     Service service("echo");
-    Stream& stream = lane.stream(service, 0);
+    Flow& flow = lane.flow(service, 0);
     const std::size_t count = 2 + random() % 10;
     std::vector<ClientOptions> options;
     for (std::size_t i = 0; i < count; ++i)
@@ -224,15 +224,15 @@ TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_ea
       Job& job = jobs.emplace_back();
       job.arrival = jobs.size() & Job::kArrivalMax;
       job.set_expected({.input_tokens = 1 + static_cast<std::uint32_t>(random() % kCostMax)});
-      job.queue = &clients.join(clients.named(std::to_string(client)), stream);
-      stream.push(job);
+      job.queue = &clients.join(clients.named(std::to_string(client)), flow);
+      flow.push(job);
     };
     std::map<std::string, double> served;
     for (std::size_t i = 0; i < count; ++i)
       for (int j = 0; j < 3; ++j)
         submit(i);
     for (int step = 0; step < 3000; ++step) {
-      Job& job = *serve(stream);
+      Job& job = *serve(flow);
       const Client& client = job.queue->client();
       served[client.name] += static_cast<double>(job.cost()) / client.options.weight;
       submit(static_cast<std::size_t>(std::stoi(client.name)));  // it never runs dry
@@ -244,65 +244,65 @@ TEST_F(StreamTest, clients_with_work_get_their_weighted_share_but_for_one_job_ea
   }
 }
 
-TEST_F(StreamTest, is_found_again_by_what_its_jobs_need) {
+TEST_F(FlowTest, is_found_again_by_what_its_jobs_need) {
   Service other("other");
-  Stream& stream = lane_.stream(service_, 0);
-  EXPECT_EQ(&lane_.stream(service_, 0), &stream);
-  EXPECT_NE(&lane_.stream(service_, 1), &stream);
-  EXPECT_NE(&lane_.stream(other, 0), &stream);
+  Flow& flow = lane_.flow(service_, 0);
+  EXPECT_EQ(&lane_.flow(service_, 0), &flow);
+  EXPECT_NE(&lane_.flow(service_, 1), &flow);
+  EXPECT_NE(&lane_.flow(other, 0), &flow);
   Lane second(LaneOptions{.name = "batch"}, 1);
-  EXPECT_NE(&second.stream(service_, 0), &stream);
+  EXPECT_NE(&second.flow(service_, 0), &flow);
 }
 
-TEST_F(StreamTest, a_group_is_ready_while_it_holds_a_job_and_its_service_has_a_free_place) {
-  StreamGroup& group = stream_.group();
-  Job& one = push(stream_);
+TEST_F(FlowTest, a_group_is_ready_while_it_holds_a_job_and_its_service_has_a_free_place) {
+  FlowGroup& group = flow_.group();
+  Job& one = push(flow_);
   EXPECT_TRUE(lane_.ready().empty());
 
   service_.free_places = 1;
   lane_.update_ready(group);
-  EXPECT_EQ(lane_.ready(), std::vector<StreamGroup*>{&group});
+  EXPECT_EQ(lane_.ready(), std::vector<FlowGroup*>{&group});
 
-  stream_.remove(one);
+  flow_.remove(one);
   EXPECT_TRUE(lane_.ready().empty());
-  push(stream_);
+  push(flow_);
   EXPECT_EQ(lane_.ready().size(), 1u);
   service_.free_places = 0;
   lane_.update_ready(group);
   EXPECT_TRUE(lane_.ready().empty());
 }
 
-/// Streams of a group with costs of all sizes, some of which stand still for a while: who is first is always
+/// Flows of a group with costs of all sizes, some of which stand still for a while: who is first is always
 /// the one that a look at all of them finds.
-TEST_F(StreamTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
+TEST_F(FlowTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
   const bool holds = rc::check([](const std::vector<std::pair<std::uint8_t, std::uint8_t>>& steps) {
     Lane lane(LaneOptions{.name = "normal", .boost_after = std::chrono::seconds(1)}, 0);
     Service service("echo");
     Clients clients({}, 1);
-    StreamGroup& group = lane.stream(service, 0).group();
+    FlowGroup& group = lane.flow(service, 0).group();
     std::deque<Job> jobs;
-    std::vector<Stream*> streams;
+    std::vector<Flow*> flows;
     for (BudgetSet set = 0; set < 5; ++set)
-      streams.push_back(&lane.stream(service, set));
+      flows.push_back(&lane.flow(service, set));
     for (const auto& [which, what] : steps) {
-      Stream& stream = *streams[which % streams.size()];
-      Stream* const first = group.first();
+      Flow& flow = *flows[which % flows.size()];
+      Flow* const first = group.first();
       if (what < 100) {
         Job& job = jobs.emplace_back();
         job.arrival = jobs.size() & Job::kArrivalMax;
         job.set_expected({.input_tokens = what});
-        job.queue = &clients.join(clients.named(which % 2 ? "a" : "b"), stream);
-        stream.push(job);
+        job.queue = &clients.join(clients.named(which % 2 ? "a" : "b"), flow);
+        flow.push(job);
       } else if (what < 200 && first != nullptr) {
         lane.charge(*first, first->head_cost());
         serve(*first);
-      } else if (Job* const head = stream.head()) {
-        stream.remove(*head);  // it was cancelled
+      } else if (Job* const head = flow.head()) {
+        flow.remove(*head);  // it was cancelled
       }
-      Stream *next = nullptr, *oldest = nullptr;
-      for (Stream* other : streams) {
+      Flow *next = nullptr, *oldest = nullptr;
+      for (Flow* other : flows) {
         if (other->empty()) continue;
-        const auto order = [&](const Stream& s) { return std::pair(lane.turn_of(s), s.head_arrival()); };
+        const auto order = [&](const Flow& s) { return std::pair(lane.turn_of(s), s.head_arrival()); };
         if (next == nullptr || order(*other) < order(*next)) next = other;
         if (oldest == nullptr || other->head()->arrival < oldest->head()->arrival) oldest = other;
         RC_ASSERT(other->head_cost() == other->head()->cost());
@@ -314,8 +314,8 @@ TEST_F(StreamTest, of_a_group_the_one_whose_turn_it_is_comes_first) {
   EXPECT_TRUE(holds);
 }
 
-TEST_F(StreamTest, streams_of_a_lane_take_turns_too) {
-  Stream &first = lane_.stream(service_, 0), &second = lane_.stream(service_, 1);
+TEST_F(FlowTest, streams_of_a_lane_take_turns_too) {
+  Flow &first = lane_.flow(service_, 0), &second = lane_.flow(service_, 1);
   lane_.charge(first, 1000);
   EXPECT_GT(lane_.turn_of(first), lane_.turn_of(second));
   // A job whose tokens nobody counts counts for as much as others of late.
@@ -330,12 +330,12 @@ TEST(ClientsTest, are_forgotten_when_nobody_refers_to_them_and_bounded_while_idl
   Lane lane(LaneOptions{}, 0);
   Service service("s");
   Clients clients({}, 3);
-  Stream& stream = lane.stream(service, 0);
+  Flow& flow = lane.flow(service, 0);
   for (int i = 0; i < 100; ++i)
-    clients.leave(clients.join(clients.named(std::to_string(i)), stream));
+    clients.leave(clients.join(clients.named(std::to_string(i)), flow));
   EXPECT_EQ(clients.size(), 3u);
-  ClientQueue& queue = clients.join(clients.named("99"), stream);
-  EXPECT_EQ(&clients.join(clients.named("99"), stream), &queue);
+  ClientQueue& queue = clients.join(clients.named("99"), flow);
+  EXPECT_EQ(&clients.join(clients.named("99"), flow), &queue);
   EXPECT_EQ(queue.jobs, 2u);
 }
 
