@@ -662,7 +662,7 @@ Job* Broker::dispatch_from(LaneIndex level, TimePoint now) {
   while (Flow* const next = next_in(level, now)) {
     // Nobody goes before the top lane for what he is owed.
     const bool shares = shares_ && level > 0;
-    Granted granted = shares ? owed_before(*next, now) : Granted{};
+    Granted granted = shares ? owed_lower(*next, now) : Granted{};
     if (!granted && shares) granted = owed_elsewhere(*next, now);
     if (!granted) granted = ask(*next, As::usual, now);
     if (moves_left_ == 0 && !granted) return nullptr;
@@ -702,7 +702,7 @@ Broker::Granted Broker::ask(Flow& flow, As as, TimePoint now) {
   for (const std::size_t budget : budgets_.of(flow.budgets())) {
     Budgets::Shortage shortage;
     if (const Stall* const ahead = parking_.ahead(
-            budget, rank, [&](const Stall& stall) { budgets_.save(budget, stall.account, claim); })) {
+            budget, rank, [&](const Stall& stall) { budgets_.earmark(budget, stall.account, claim); })) {
       stalls_.push_back({.budget = budget, .rate = ahead->rate, .behind = true});
     } else {
       shortage = budgets_.shortage(flow.budgets(), budget, claim, now);
@@ -815,7 +815,7 @@ Claim Broker::owed_claim_of(const Job& job) const {
 /// it that.
 bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
   return parking_.ahead(budget, Rank::behind_the_top(),
-                        [&](const Stall& stall) { budgets_.save(budget, stall.account, claim); }) != nullptr;
+                        [&](const Stall& stall) { budgets_.earmark(budget, stall.account, claim); }) != nullptr;
 }
 
 /// The head as owed, where it can be had now.
@@ -851,7 +851,7 @@ void Broker::rest_from_saving(FlowGroup& group, TimePoint now) {
 /// is owed and costs more than is left waits before all others but the top lane, one for each lane: what
 /// others take in small pieces as it comes in would never be enough for it. Where it is more than the burst
 /// leaves beside what is held for the top lane it is not owed: the top lane would have to wait for it.
-Broker::Granted Broker::owed_before(const Flow& next, TimePoint now) {
+Broker::Granted Broker::owed_lower(const Flow& next, TimePoint now) {
   Service& service = next.service();
   const auto lower = [&](const FlowGroup& group) {
     const LaneIndex lane = group.lane().index();

@@ -499,7 +499,7 @@ class Broker {
   Granted ask_as_owed(const Flow& flow, TimePoint now);
   static Duration saving_time(const std::vector<Stall>& stalls);
   void rest_from_saving(FlowGroup& group, TimePoint now);
-  Granted owed_before(const Flow& next, TimePoint now);
+  Granted owed_lower(const Flow& next, TimePoint now);
   Granted owed_elsewhere(const Flow& next, TimePoint now);
   void share_out(const Job& job);
   Job* hand_over(const Granted& granted, TimePoint now);

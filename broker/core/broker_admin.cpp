@@ -419,7 +419,7 @@ void Broker::show_job(const AdminAsked& event, TimePoint now) {
   }
   const BudgetSet set = job.flow().budgets();
   std::vector<std::string_view> budgets;
-  for (const std::size_t i : budgets_.members(set))
+  for (const std::size_t i : budgets_.of(set))
     budgets.push_back(budgets_.all()[i].options.name);
   if (!budgets.empty()) document.texts("budgets", budgets, kNamesShown);
   if (budgets_.counts_tokens(set))
@@ -604,7 +604,7 @@ std::string Broker::paused_by(const Job& job) const {
   std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, flow.lane().options().name},
                                                         {PauseKind::service, flow.service().name},
                                                         {PauseKind::client, job.queue->client().name}};
-  for (const std::size_t i : budgets_.members(flow.budgets()))
+  for (const std::size_t i : budgets_.of(flow.budgets()))
     needed.emplace_back(PauseKind::budget, budgets_.all()[i].options.name);
   for (const auto& [kind, name] : needed) {
     const Pause* const pause = pauses_.find(kind, name);

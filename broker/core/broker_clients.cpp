@@ -1037,7 +1037,7 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
     const Budget& budget = budgets_.all()[place];
     Stall saved;
     const Stall* const ahead = parking_.ahead(place, rank, [&](const Stall& stall) {
-      budgets_.save(place, stall.account, claim);
+      budgets_.earmark(place, stall.account, claim);
       saved = stall;
     });
     if (ahead != nullptr || saved.account != Stall::kNoAccount) next = false;

@@ -289,7 +289,7 @@ Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now
   for (const Key& key : pool.keys) {
     if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Account& account = pool.accounts[key.account];
-    if (is_saved(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
+    if (is_earmarked(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
     if (account_paused(set, key.account, now)) continue;
     const TimePoint when = account.quota.when_affordable(claim, now);
     if (first != nullptr && when >= soonest) continue;
@@ -309,7 +309,7 @@ Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
   for (Key& key : pool.keys) {
     if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Quota& quota = pool.accounts[key.account].quota;
-    if (is_saved(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
+    if (is_earmarked(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
     if (account_paused(set, key.account, now)) continue;
     const std::int64_t room = quota.room_after(claim, now);
     const bool spent = key.state == Key::State::spent;

@@ -61,7 +61,7 @@ std::string_view name_of(Key::State state);
 struct Account {
   std::string name;  ///< the quota_group, or the key's
   Quota quota;
-  std::uint64_t saved_from = 0;  ///< the claim that was told last to leave it to others
+  std::uint64_t earmarked_from = 0;  ///< the claim that was told last to leave it to others
   bool unsaved = false;          ///< as of Budget
 };
 
@@ -180,14 +180,14 @@ class Budgets {
     TimePoint until{};
   };
   Shortage shortage(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
-  /// The claim gets no key of that account of the budget: somebody before it waits for what is there to
-  /// become enough. Requires: the claim has a number.
-  void save(std::size_t budget, std::size_t account, const Claim& claim) {
-    budgets_[budget].accounts[account].saved_from = claim.number;
+  /// Earmarks the account: a flow ahead is saving it up, so this claim may not take from it. Requires: the
+  /// claim has a number.
+  void earmark(std::size_t budget, std::size_t account, const Claim& claim) {
+    budgets_[budget].accounts[account].earmarked_from = claim.number;
   }
   /// Whether what the claim leaves to the lanes above can stay there: not where it is more than a burst.
   bool leaves_hold(BudgetSet set, const Claim& claim) const;
-  /// The places of the budgets of a set.
+  /// The places of a set's budgets among all().
   const std::vector<std::size_t>& of(BudgetSet set) const { return sets_[set].budgets; }
   /// The lines of those that may have room, since this was asked last, for other reasons than that time
   /// passed: places of budgets, and line_of() models.
@@ -262,8 +262,6 @@ class Budgets {
   /// any more is drained, one that was spent is tried again. Budgets stay those that they were.
   void configure(const std::vector<BudgetOptions>& options, TimePoint now);
 
-  /// The places of a set's budgets among all().
-  const std::vector<std::size_t>& members(BudgetSet set) const { return sets_[set].budgets; }
   /// Other limits and concurrencies of one budget and its keys count from now on; its keys stay in the states
   /// that they are in. Requires: the same names.
   void change_limits(const BudgetOptions& options, TimePoint now);
@@ -371,8 +369,8 @@ class Budgets {
                   const std::function<bool(std::size_t)>& in_use);
   void pause_model(std::size_t model, const ModelApart::Pause& pause);
   void restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us, TimePoint now);
-  static bool is_saved(const Account& account, const Claim& claim) {
-    return claim.number != 0 && account.saved_from == claim.number;
+  static bool is_earmarked(const Account& account, const Claim& claim) {
+    return claim.number != 0 && account.earmarked_from == claim.number;
   }
   Shortage key_shortage(BudgetSet set, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);

@@ -153,7 +153,7 @@ class Disorder {
                  broker_.budgets().paused(flow.budgets()))
         << offer.id;
     EXPECT_FALSE(broker_.workers().find("w")->draining);
-    EXPECT_EQ(broker_.budgets().members(flow.budgets()).size(),
+    EXPECT_EQ(broker_.budgets().of(flow.budgets()).size(),
               std::size_t{flow.lane().options().name == "low"} + std::size_t{flow.service().name == "s1"});
   }
 

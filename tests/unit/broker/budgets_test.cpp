@@ -534,7 +534,7 @@ TEST(Budgets, a_claim_gets_no_key_whose_account_somebody_else_saves) {
   Budgets budgets = with_keys({key("a", 60, 5), key("b", 60, 2)});
   const BudgetSet set = budgets.match("s", "", "", "");
   const Claim claim{.amounts = {}, .number = 7}, another{.amounts = {}, .number = 8};
-  budgets.save(0, 0, claim);
+  budgets.earmark(0, 0, claim);
   EXPECT_EQ(budgets.key_of(budgets.reserve(set, claim, kStart)), "b");
   EXPECT_EQ(budgets.key_of(budgets.reserve(set, another, kStart)), "a");
   budgets.reserve(set, claim, kStart);
@@ -543,7 +543,7 @@ TEST(Budgets, a_claim_gets_no_key_whose_account_somebody_else_saves) {
   EXPECT_EQ(shortage.obstacle.account, &budgets.all()[0].accounts[1])
       << "what it waits for is not the other's";
   EXPECT_EQ(shortage.until, kStart + seconds(1));
-  budgets.save(0, 1, claim);
+  budgets.earmark(0, 1, claim);
   EXPECT_TRUE(budgets.shortage(set, 0, claim, kStart).obstacle);
   EXPECT_EQ(budgets.shortage(set, 0, claim, kStart).until, kNever);
 }
