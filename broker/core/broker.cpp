@@ -700,29 +700,27 @@ Broker::Granted Broker::ask(Flow& flow, As as, TimePoint now) {
   TimePoint wake_at = kNever;
   stalls_.clear();
   for (const std::size_t budget : budgets_.of(flow.budgets())) {
-    Budgets::Shortage shortage;
     if (const Stall* const ahead = parking_.ahead(
             budget, rank, [&](const Stall& stall) { budgets_.earmark(budget, stall.account, claim); })) {
       stalls_.push_back({.budget = budget, .rate = ahead->rate, .behind = true});
     } else {
-      shortage = budgets_.shortage(flow.budgets(), budget, claim, now);
-      const Obstacle& obstacle = shortage.obstacle;
+      const Obstacle obstacle = budgets_.obstacle_of(flow.budgets(), budget, claim, now);
       if (!obstacle) continue;
       const std::size_t account =
           obstacle.account == nullptr
               ? Stall::kNoAccount
               : static_cast<std::size_t>(obstacle.account - obstacle.budget->accounts.data());
       stalls_.push_back({.budget = budget, .rate = obstacle.rate, .account = account});
-      wake_at = std::min(wake_at, shortage.until);
+      wake_at = std::min(wake_at, obstacle.until);
     }
     if (!shares || short_of) continue;
     // What is held for others and who is ahead do not count for what is owed, but for the top lane.
     Claim least = owed_claim_of(head);
     least.number = ++claims_;
     if (!top_is_ahead(budget, least)) {
-      shortage = budgets_.shortage(flow.budgets(), budget, least, now);
-      if (!shortage.obstacle) continue;
-      wake_at = std::min(wake_at, shortage.until);
+      const Obstacle obstacle = budgets_.obstacle_of(flow.budgets(), budget, least, now);
+      if (!obstacle) continue;
+      wake_at = std::min(wake_at, obstacle.until);
     }
     short_of = budget;
   }
@@ -814,8 +812,9 @@ Claim Broker::owed_claim_of(const Job& job) const {
 /// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves
 /// it that.
 bool Broker::top_is_ahead(std::size_t budget, const Claim& claim) {
-  return parking_.ahead(budget, Rank::behind_the_top(),
-                        [&](const Stall& stall) { budgets_.earmark(budget, stall.account, claim); }) != nullptr;
+  return parking_.ahead(budget, Rank::behind_the_top(), [&](const Stall& stall) {
+    budgets_.earmark(budget, stall.account, claim);
+  }) != nullptr;
 }
 
 /// The head as owed, where it can be had now.

@@ -1044,7 +1044,7 @@ Broker::Wait Broker::wait_of(const Job& job, TimePoint now) {
     if (obstacle) continue;
     if (ahead != nullptr)
       obstacle = {.budget = &budget, .rate = ahead->rate};
-    else if (saved.account != Stall::kNoAccount && budgets_.shortage(set, place, claim, now).obstacle)
+    else if (saved.account != Stall::kNoAccount && budgets_.obstacle_of(set, place, claim, now))
       obstacle = {.budget = &budget, .account = &budget.accounts[saved.account], .rate = saved.rate};
   }
   if (!obstacle) return {"lane " + lanes_[job.lane]->options().name, {}};

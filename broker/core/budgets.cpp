@@ -221,22 +221,24 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
 
 /// Of the budgets themselves, their keys left out.
 Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  Obstacle obstacle;
   for (const std::size_t i : sets_[set].budgets) {
-    const Quota::Block block = budgets_[i].quota.block(claim, now);
-    if (block.blocked) return {.budget = &budgets_[i], .rate = block.rate, .paused = block.paused};
+    if (!budgets_[i].quota.blocks(claim, now, obstacle)) continue;
+    obstacle.budget = &budgets_[i];
+    break;
   }
-  return {};
+  return obstacle;
 }
 
 Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   if (const UpstreamPause pause = model_pause(set, now); pause.budget != nullptr)
     return {.budget = pause.budget, .paused = true, .model = pause.model};
   if (const Obstacle own = own_obstacle(set, claim, now)) return own;
-  return pool_of(set) == nullptr ? Obstacle{} : key_shortage(set, claim, now).obstacle;
+  return pool_of(set) == nullptr ? Obstacle{} : key_obstacle(set, claim, now);
 }
 
 /// Of the keys, their budget's own limits left out.
-Budgets::Shortage Budgets::key_shortage(BudgetSet set, const Claim& claim, TimePoint now) {
+Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   if (best_key(set, claim, now) != nullptr) return {};
   const Budget& pool = *pool_of(set);
   Account* const first = first_account(set, claim, now);
@@ -245,19 +247,23 @@ Budgets::Shortage Budgets::key_shortage(BudgetSet set, const Claim& claim, TimeP
     for (const Key& key : pool.keys)
       if (!is_refused(pool, key, claim)) soonest = std::min(soonest, key.open_from());
     // One that is open is saved by others, or never has as much: only a settle can tell.
-    return {{.budget = &pool, .no_key = true}, soonest > now ? soonest : kNever};
+    return {.budget = &pool, .no_key = true, .until = soonest > now ? soonest : kNever};
   }
-  const Quota::Block block = first->quota.block(claim, now);
-  return {{.budget = &pool, .account = first, .rate = block.rate, .paused = block.paused},
-          first->quota.when_affordable(claim, now)};
+  Obstacle obstacle{.budget = &pool, .account = first};
+  first->quota.blocks(claim, now, obstacle);
+  obstacle.until = first->quota.when_affordable(claim, now);
+  return obstacle;
 }
 
-Budgets::Shortage Budgets::shortage(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
+Obstacle Budgets::obstacle_of(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
   Budget& budget = budgets_[place];
-  if (const Quota::Block block = budget.quota.block(claim, now); block.blocked)
-    return {{.budget = &budget, .rate = block.rate, .paused = block.paused},
-            budget.quota.when_affordable(claim, now)};
-  return pool_of(set) == &budget ? key_shortage(set, claim, now) : Shortage{};
+  Obstacle obstacle;
+  if (budget.quota.blocks(claim, now, obstacle)) {
+    obstacle.budget = &budget;
+    obstacle.until = budget.quota.when_affordable(claim, now);
+    return obstacle;
+  }
+  return pool_of(set) == &budget ? key_obstacle(set, claim, now) : Obstacle{};
 }
 
 bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
@@ -306,10 +312,11 @@ Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
   Budget& pool = *pool_of(set);
   Key* best = nullptr;
   std::int64_t most = 0;
+  Obstacle ignored;
   for (Key& key : pool.keys) {
     if (key.open_from() > now || is_refused(pool, key, claim)) continue;
     Quota& quota = pool.accounts[key.account].quota;
-    if (is_earmarked(pool.accounts[key.account], claim) || quota.block(claim, now).blocked) continue;
+    if (is_earmarked(pool.accounts[key.account], claim) || quota.blocks(claim, now, ignored)) continue;
     if (account_paused(set, key.account, now)) continue;
     const std::int64_t room = quota.room_after(claim, now);
     const bool spent = key.state == Key::State::spent;

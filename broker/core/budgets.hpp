@@ -62,7 +62,7 @@ struct Account {
   std::string name;  ///< the quota_group, or the key's
   Quota quota;
   std::uint64_t earmarked_from = 0;  ///< the claim that was told last to leave it to others
-  bool unsaved = false;          ///< as of Budget
+  bool unsaved = false;              ///< as of Budget
 };
 
 /// What an upstream allows, at work.
@@ -95,22 +95,6 @@ struct Reservation {
   std::uint32_t input_tokens = 0, output_tokens = 0;
 
   Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
-};
-
-/// Why a job cannot have what it asks of its budgets.
-struct Obstacle {
-  const Budget* budget = nullptr;    ///< null: nothing stands in the way
-  const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
-  const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
-  bool paused = false;
-  std::string_view model{};  ///< paused: that one alone; empty: all
-  bool no_key = false;       ///< all keys rest, are tried by others, or are draining
-
-  explicit operator bool() const { return budget != nullptr; }
-  /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
-  std::string name() const;
-  /// For people, why what costs that can never have it. Requires: unsatisfiable() found this limit.
-  std::string too_large(const Amounts& amounts) const;
 };
 
 /// Everything that is somebody else's quota. All or nothing: a job takes from every budget that matches it or
@@ -173,13 +157,8 @@ class Budgets {
 
   /// What keeps a job from having what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
-  /// What keeps a job from having what it claims of one budget of the set, and when that may be over: an
-  /// estimate on the early side; kNever when only a settle can tell.
-  struct Shortage {
-    Obstacle obstacle;
-    TimePoint until{};
-  };
-  Shortage shortage(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
+  /// What keeps a job from having what it claims of one budget of the set, and when that may be over.
+  Obstacle obstacle_of(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
   /// Earmarks the account: a flow ahead is saving it up, so this claim may not take from it. Requires: the
   /// claim has a number.
   void earmark(std::size_t budget, std::size_t account, const Claim& claim) {
@@ -372,7 +351,7 @@ class Budgets {
   static bool is_earmarked(const Account& account, const Claim& claim) {
     return claim.number != 0 && account.earmarked_from == claim.number;
   }
-  Shortage key_shortage(BudgetSet set, const Claim& claim, TimePoint now);
+  Obstacle key_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   void ease(std::size_t budget);
   void note_change(std::size_t budget, std::size_t account);
   Key& key_at(const Reservation& reservation);

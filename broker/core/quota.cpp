@@ -17,15 +17,20 @@ Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, Wi
     rates_.emplace_back(rate, window);
 }
 
-Quota::Block Quota::block(const Claim& claim, TimePoint now) {
+bool Quota::blocks(const Claim& claim, TimePoint now, Obstacle& obstacle) {
   const bool paused = now < paused_until_;
-  if (paused && now < probe_at_) return {.blocked = true, .paused = true};
-  if (concurrency_.full()) return {.blocked = true};
-  if (paused) return {};  // one that finds out whether it still holds
-  for (RateLimit& rate : rates_)
-    if (!rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now))
-      return {.blocked = true, .rate = &rate};
-  return {};
+  if (paused && now < probe_at_) {
+    obstacle.paused = true;
+    return true;
+  }
+  if (concurrency_.full()) return true;
+  if (paused) return false;  // one that finds out whether it still holds
+  for (RateLimit& rate : rates_) {
+    if (rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now)) continue;
+    obstacle.rate = &rate;
+    return true;
+  }
+  return false;
 }
 
 TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,28 @@
 
 namespace lanemq::core {
 
+struct Account;
+struct Budget;
 struct StoredEntry;
+
+/// Why a job cannot have what it asks of its budgets.
+struct Obstacle {
+  const Budget* budget = nullptr;    ///< null: nothing stands in the way
+  const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
+  const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
+  bool paused = false;
+  bool no_key = false;       ///< all keys rest, are tried by others, or are draining
+  std::string_view model{};  ///< paused: that one alone; empty: all
+  /// When it may be over, where that was asked for: an estimate on the early side; kNever when only a settle
+  /// can tell.
+  TimePoint until{};
+
+  explicit operator bool() const { return budget != nullptr; }
+  /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
+  std::string name() const;
+  /// For people, why what costs that can never have it. Requires: unsatisfiable() found this limit.
+  std::string too_large(const Amounts& amounts) const;
+};
 
 /// An upstream that asks for a longer pause gets one of this length, and is asked again.
 inline constexpr Duration kUpstreamPauseMax = std::chrono::hours(24);
@@ -60,12 +82,9 @@ class Quota {
   /// Whether it counts something over time.
   bool has_rates() const { return !rates_.empty(); }
 
-  /// What stands in the way of a claim.
-  struct Block {
-    bool blocked = false, paused = false;
-    const RateLimit* rate = nullptr;  ///< null: it is paused, or its concurrency is used up
-  };
-  Block block(const Claim& claim, TimePoint now);
+  /// Whether something stands in the way of a claim; then says in `obstacle` which of its limits, or that it
+  /// is paused. Whose quota it is, is for the caller to say.
+  bool blocks(const Claim& claim, TimePoint now, Obstacle& obstacle);
   /// When the claim may be affordable, an estimate on the early side; kNever when only a settle can tell.
   TimePoint when_affordable(const Claim& claim, TimePoint now);
   /// When it will be if until then nothing is taken, given or learnt; kNever where nobody can say.

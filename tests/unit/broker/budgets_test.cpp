@@ -59,8 +59,8 @@ bool affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& a
 TimePoint when_affordable(Budgets& budgets, BudgetSet set, TimePoint now, const Amounts& amounts = {}) {
   TimePoint latest = now;
   for (const std::size_t budget : budgets.of(set)) {
-    const Budgets::Shortage shortage = budgets.shortage(set, budget, {.amounts = amounts}, now);
-    if (shortage.obstacle) latest = std::max(latest, shortage.until);
+    const Obstacle obstacle = budgets.obstacle_of(set, budget, {.amounts = amounts}, now);
+    if (obstacle) latest = std::max(latest, obstacle.until);
   }
   return latest;
 }
@@ -539,13 +539,12 @@ TEST(Budgets, a_claim_gets_no_key_whose_account_somebody_else_saves) {
   EXPECT_EQ(budgets.key_of(budgets.reserve(set, another, kStart)), "a");
   budgets.reserve(set, claim, kStart);
 
-  const Budgets::Shortage shortage = budgets.shortage(set, 0, claim, kStart);
-  EXPECT_EQ(shortage.obstacle.account, &budgets.all()[0].accounts[1])
-      << "what it waits for is not the other's";
-  EXPECT_EQ(shortage.until, kStart + seconds(1));
+  const Obstacle obstacle = budgets.obstacle_of(set, 0, claim, kStart);
+  EXPECT_EQ(obstacle.account, &budgets.all()[0].accounts[1]) << "what it waits for is not the other's";
+  EXPECT_EQ(obstacle.until, kStart + seconds(1));
   budgets.earmark(0, 1, claim);
-  EXPECT_TRUE(budgets.shortage(set, 0, claim, kStart).obstacle);
-  EXPECT_EQ(budgets.shortage(set, 0, claim, kStart).until, kNever);
+  EXPECT_TRUE(budgets.obstacle_of(set, 0, claim, kStart));
+  EXPECT_EQ(budgets.obstacle_of(set, 0, claim, kStart).until, kNever);
 }
 
 TEST(Budgets, a_pool_eases_when_one_of_its_accounts_does_and_when_a_key_is_spent) {
