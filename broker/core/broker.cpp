@@ -443,7 +443,8 @@ void Broker::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const
     // own.
     const bool apart = died || retain != options_.retain;
     KeptResult& result =
-        kept_.add(KeptResults::of(job, body_hash_of(job)), how, std::move(ending), apart, std::move(answer));
+        kept_.add(KeptResults::of(job, job.flow().service(), job.queue->client().mark, body_hash_of(job)),
+                  how, std::move(ending), apart, std::move(answer));
     result.due = TimerWheel::fires_at(now + retain);
     if (apart) {
       result.extra->ended_at = kept_.mark(now);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "broker/core/budgets.hpp"
-#include "broker/core/stored.hpp"
+#include "broker/core/stored_entry.hpp"
 
 // What was taken of budgets, kept through a restart: nobody gets a second burst by it.
 

@@ -5,8 +5,6 @@
 #include <new>
 
 #include "broker/core/check.hpp"
-#include "broker/core/clients.hpp"
-#include "broker/core/lanes.hpp"
 
 namespace lanemq::core {
 
@@ -86,15 +84,16 @@ bool stands_behind(const KeptResults::Of& of, const Terminal& end) {
 
 }  // namespace
 
-KeptResults::Of KeptResults::of(const Job& job, std::uint64_t body_hash) {
+KeptResults::Of KeptResults::of(const Job& job, Service& service, std::uint64_t client,
+                                std::uint64_t body_hash) {
   return {.number = job.number,
           .attempt = job.attempt,
           .submitted_lane = job.submitted_lane,
           .durable = job.durable,
-          .service = &job.flow().service(),
+          .service = &service,
           .body_hash = body_hash,
           .model = job.text.get(JobText::model),
-          .client = job.queue->client().mark};
+          .client = client};
 }
 
 /// With its texts, and its body where that is small.

@@ -159,7 +159,8 @@ class KeptResults {
     std::string_view model;
     std::uint64_t client = kNoMark;  ///< of its name
   };
-  static Of of(const Job& job, std::uint64_t body_hash);
+  /// `client`: the mark of its client's name.
+  static Of of(const Job& job, Service& service, std::uint64_t client, std::uint64_t body_hash);
   /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
   /// bytes, else copied. `answer`: what is kept of a streamed one.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,

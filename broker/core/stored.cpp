@@ -98,24 +98,6 @@ void write(const StoredResult& result, const Ending* ending, Buffer& out) {
   list.integer(ending->chunks);
 }
 
-void write(const std::vector<StoredEntry>& entries, Buffer& out) {
-  DocumentWriter list(out);
-  list.array(entries.size() * 2);
-  for (const StoredEntry& entry : entries) {
-    list.text(entry.name).array(entry.numbers.all().size());
-    for (const std::int64_t number : entry.numbers.all())
-      list.integer(number);
-  }
-}
-
-void write_note(std::string_view name, const std::vector<StoredEntry>& entries, Writes& writes) {
-  writes.add(Write::Kind::put_note, 0);
-  writes.buffer().write(name.data(), name.size());
-  writes.end_of_state();
-  write(entries, writes.buffer());
-  writes.end_of_record();
-}
-
 StoredDecoder::StoredDecoder() : decoder_(limits::body_bytes_max, kRecordBytesMax) {}
 
 Result<StoredState> StoredDecoder::state(std::string_view bytes, std::int64_t epoch_us, History& history) {

@@ -14,7 +14,7 @@
 #include "broker/core/dead_job.hpp"
 #include "broker/core/job.hpp"
 #include "broker/core/mark.hpp"
-#include "broker/core/writes.hpp"
+#include "broker/core/stored_entry.hpp"
 
 namespace lanemq::core {
 
@@ -58,30 +58,6 @@ struct StoredResult {
 };
 /// `ending` may be null.
 void write(const StoredResult& result, const Ending* ending, Buffer& out);
-
-/// Integers of any meaning, in order; what budgets say of themselves.
-class StoredNumbers {
- public:
-  explicit StoredNumbers(std::vector<std::int64_t> numbers = {}) : numbers_(std::move(numbers)) {}
-  void put(std::int64_t number) { numbers_.push_back(number); }
-  /// The next one; 0 where there is none.
-  std::int64_t next() { return at_ < numbers_.size() ? numbers_[at_++] : 0; }
-  bool at_end() const { return at_ >= numbers_.size(); }
-  const std::vector<std::int64_t>& all() const { return numbers_; }
-
- private:
-  std::vector<std::int64_t> numbers_;
-  std::size_t at_ = 0;
-};
-
-/// A list under a name: of texts, each with its numbers.
-struct StoredEntry {
-  std::string name;
-  StoredNumbers numbers;
-};
-void write(const std::vector<StoredEntry>& entries, Buffer& out);
-/// Adds the note of that name to the writes.
-void write_note(std::string_view name, const std::vector<StoredEntry>& entries, Writes& writes);
 
 /// Reads all of these. What it returned lives until it reads again. Not thread-safe.
 class StoredDecoder {

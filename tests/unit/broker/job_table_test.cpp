@@ -38,7 +38,8 @@ struct TableBench {
     if (answer) {
       const Terminal how{
           .id = job.id(), .client_named_it = true, .attempts = 3, .body = Blob::borrow(*answer)};
-      result = &results.add(KeptResults::of(job, 99), how, nullptr, true);
+      result = &results.add(KeptResults::of(job, job.flow().service(), job.queue->client().mark, 99), how,
+                            nullptr, true);
     }
     job.state = JobState::succeeded;
     table.replace(job, result);

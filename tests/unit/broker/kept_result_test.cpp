@@ -23,7 +23,8 @@ using std::chrono::seconds;
 struct ResultsBench {
   ResultsBench() { job.queue = &clients.join(clients.named("c"), lane.flow(service, 0)); }
   KeptResult& add(const std::string& id, const std::string& body, bool apart = false) {
-    return results.add(KeptResults::of(job, 0), {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
+    return results.add(KeptResults::of(job, job.flow().service(), job.queue->client().mark, 0),
+                       {.id = id, .body = Blob::borrow(body)}, nullptr, apart);
   }
   Lane lane{LaneOptions{}, 0};
   Clients clients{{}, 10};
@@ -74,8 +75,9 @@ TEST(KeptResults, those_restored_stand_in_the_order_in_which_their_jobs_ended) {
   ResultsBench bench;
   const auto at = [](int s) { return TimePoint(std::chrono::seconds(s)); };
   const auto restore = [&](const std::string& id, int ended, int due) {
-    bench.results.restore(KeptResults::of(bench.job, 0), {.id = id, .body = {}}, nullptr,
-                          {.ended_at = at(ended), .due = at(due)});
+    bench.results.restore(
+        KeptResults::of(bench.job, bench.job.flow().service(), bench.job.queue->client().mark, 0),
+        {.id = id, .body = {}}, nullptr, {.ended_at = at(ended), .due = at(due)});
   };
   restore("3", 3, 3);
   restore("1", 1, 1);
