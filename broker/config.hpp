@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "broker/core/options.hpp"
+#include "broker/core/base/options.hpp"
 #include "broker/io/server.hpp"
 
 namespace lanemq {

@@ -5,7 +5,7 @@
 
 #include "broker/config/settings.hpp"
 #include "broker/config/values.hpp"
-#include "broker/core/gone_ids.hpp"
+#include "broker/core/jobs/gone_ids.hpp"
 
 namespace lanemq {
 namespace config {

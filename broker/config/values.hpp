@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "broker/core/options.hpp"
+#include "broker/core/base/options.hpp"
 
 /// Values as people write them: numbers with units, shares, switches. What reads throws ConfigError if a text
 /// is not understood, and says what to write instead; what shows gives a text that is read back as the same.

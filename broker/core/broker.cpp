@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "broker/core/check.hpp"
+#include "broker/core/base/check.hpp"
 #include "broker/core/restoring.hpp"
 
 // The life of a job: queued, handed over, ended, kept, forgotten; and the turn that moves all of them.

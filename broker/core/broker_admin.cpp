@@ -4,10 +4,10 @@
 #include <lanemq/admin_table.hpp>
 #include <lanemq/text.hpp>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
-#include "broker/core/document_page.hpp"
-#include "broker/core/quota_document.hpp"
+#include "broker/core/desks/document_page.hpp"
+#include "broker/core/desks/quota_document.hpp"
 
 // What operators ask for, and what they change. admin_table.hpp lists the verbs.
 

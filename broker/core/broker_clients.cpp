@@ -5,9 +5,9 @@
 
 #include <xxhash.h>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
-#include "broker/core/stored.hpp"
+#include "broker/core/jobs/stored.hpp"
 
 // What clients ask for, and what they are told.
 

@@ -3,9 +3,9 @@
 
 #include <lanemq/text.hpp>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
-#include "broker/core/document_page.hpp"
+#include "broker/core/desks/document_page.hpp"
 
 // Jobs that came to no good end: what is remembered of them, and how they run again.
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
 #include "broker/core/restoring.hpp"
 
 // What outlives the broker: what is written of jobs, results and budgets, how it comes back, and how bodies

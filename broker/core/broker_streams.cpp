@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
 
 // Answers that come piece by piece: from the worker that makes them to whoever reads them.
 

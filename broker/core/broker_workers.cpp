@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
 
 // What workers report, and how their silence is taken.
 

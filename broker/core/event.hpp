@@ -9,8 +9,8 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/messages.hpp>
 
-#include "broker/core/options.hpp"
-#include "broker/core/outbox.hpp"
+#include "broker/core/base/options.hpp"
+#include "broker/core/base/outbox.hpp"
 
 namespace lanemq::core {
 

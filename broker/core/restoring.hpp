@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "broker/core/broker.hpp"
-#include "broker/core/stored.hpp"
+#include "broker/core/jobs/stored.hpp"
 
 namespace lanemq::core {
 

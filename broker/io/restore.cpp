@@ -10,7 +10,7 @@
 
 #include <xxhash.h>
 
-#include "broker/core/stored.hpp"
+#include "broker/core/jobs/stored.hpp"
 
 namespace lanemq::io {
 namespace {

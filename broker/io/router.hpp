@@ -14,7 +14,7 @@
 
 #include <lanemq/blob.hpp>
 
-#include "broker/core/string_hash.hpp"
+#include "broker/core/base/string_hash.hpp"
 
 namespace lanemq::io {
 

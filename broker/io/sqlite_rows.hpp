@@ -9,7 +9,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/result.hpp>
 
-#include "broker/core/writes.hpp"
+#include "broker/core/base/writes.hpp"
 #include "broker/io/store.hpp"
 #include "sqlite/database.hpp"
 

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "broker/core/check.hpp"
+#include "broker/core/base/check.hpp"
 #include "broker/io/failpoint.hpp"
 #include "broker/io/sqlite_schema.hpp"
 #include "broker/io/time_slice.hpp"

@@ -7,7 +7,7 @@
 
 #include <lanemq/version.hpp>
 
-#include "broker/core/quota_document.hpp"
+#include "broker/core/desks/quota_document.hpp"
 
 namespace lanemq::io {
 namespace {

@@ -13,7 +13,7 @@
 #include <lanemq/blob.hpp>
 #include <lanemq/result.hpp>
 
-#include "broker/core/writes.hpp"
+#include "broker/core/base/writes.hpp"
 
 namespace lanemq::io {
 

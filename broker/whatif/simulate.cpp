@@ -14,8 +14,8 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/text.hpp>
 
+#include "broker/core/base/check.hpp"
 #include "broker/core/broker.hpp"
-#include "broker/core/check.hpp"
 #include "broker/whatif/fairness.hpp"
 #include "broker/whatif/waited_use.hpp"
 #include "broker/whatif/window_peak.hpp"

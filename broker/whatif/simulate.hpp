@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "broker/core/options.hpp"
-#include "broker/core/time.hpp"
+#include "broker/core/base/options.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::whatif {
 

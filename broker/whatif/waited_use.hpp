@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::whatif {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::whatif {
 

@@ -12,8 +12,8 @@
 
 #include <lanemq/codec.hpp>
 
-#include "broker/core/body_estimate.hpp"
 #include "broker/core/broker.hpp"
+#include "broker/core/budgets/body_estimate.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "broker/core/check.hpp"
+#include "broker/core/base/check.hpp"
 
 namespace lanemq::figures {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::scenario {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::sim {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "broker/core/options.hpp"
+#include "broker/core/base/options.hpp"
 
 namespace lanemq::sim {
 

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <random>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::sim {
 

@@ -5,7 +5,7 @@
 #include <queue>
 #include <vector>
 
-#include "broker/core/time.hpp"
+#include "broker/core/base/time.hpp"
 
 namespace lanemq::sim {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/core/options.hpp"
+#include "broker/core/base/options.hpp"
 #include "tests/sim/random.hpp"
 
 namespace lanemq::sim {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/answer_stream.hpp"
+#include "broker/core/jobs/answer_stream.hpp"
 
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "broker/core/broker.hpp"
-#include "broker/core/document_page.hpp"
+#include "broker/core/desks/document_page.hpp"
 
 namespace lanemq::core {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/budgets.hpp"
+#include "broker/core/budgets/budgets.hpp"
 
 #include <map>
 
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/stored.hpp"
+#include "broker/core/jobs/stored.hpp"
 
 namespace lanemq::core {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/circuit_breaker.hpp"
+#include "broker/core/budgets/circuit_breaker.hpp"
 
 #include <gtest/gtest.h>
 

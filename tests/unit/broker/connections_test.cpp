@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/connections.hpp"
+#include "broker/core/scheduler/connections.hpp"
 
 #include <gtest/gtest.h>
 

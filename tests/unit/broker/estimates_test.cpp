@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/estimates.hpp"
+#include "broker/core/budgets/estimates.hpp"
 
 #include <string>
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/body_estimate.hpp"
+#include "broker/core/budgets/body_estimate.hpp"
 
 namespace lanemq::core {
 namespace {

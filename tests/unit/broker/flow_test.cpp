@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/flow.hpp"
+#include "broker/core/scheduler/flow.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/clients.hpp"
-#include "broker/core/lanes.hpp"
-#include "broker/core/workers.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/lanes.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
 namespace {

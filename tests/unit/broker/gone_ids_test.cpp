@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/gone_ids.hpp"
+#include "broker/core/jobs/gone_ids.hpp"
 
 #include <deque>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/histogram.hpp"
+#include "broker/core/base/histogram.hpp"
 
 #include <algorithm>
 #include <memory>

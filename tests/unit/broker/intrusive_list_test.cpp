@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/intrusive_list.hpp"
+#include "broker/core/base/intrusive_list.hpp"
 
 #include <array>
 #include <list>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/job_slots.hpp"
+#include "broker/core/jobs/job_slots.hpp"
 
 #include <cstdint>
 #include <cstring>

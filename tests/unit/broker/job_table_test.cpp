@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/job_table.hpp"
+#include "broker/core/jobs/job_table.hpp"
 
 #include <map>
 #include <optional>
@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/clients.hpp"
-#include "broker/core/workers.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
 namespace {

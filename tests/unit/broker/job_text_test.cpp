@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/job_text.hpp"
+#include "broker/core/jobs/job_text.hpp"
 
 #include <array>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/kept_result.hpp"
+#include "broker/core/jobs/kept_result.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/clients.hpp"
-#include "broker/core/workers.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/outbox.hpp"
+#include "broker/core/base/outbox.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

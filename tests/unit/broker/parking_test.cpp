@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/parking.hpp"
+#include "broker/core/scheduler/parking.hpp"
 
 #include <deque>
 
 #include <gtest/gtest.h>
 
-#include "broker/core/clients.hpp"
-#include "broker/core/lanes.hpp"
-#include "broker/core/workers.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/lanes.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
 namespace {

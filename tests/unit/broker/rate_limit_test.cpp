@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/rate_limit.hpp"
+#include "broker/core/budgets/rate_limit.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/sliding_window.hpp"
+#include "broker/core/budgets/sliding_window.hpp"
 
 // What an upstream would see. The checks count calls in windows and know nothing of buckets, slices or paces.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/retry_budget.hpp"
+#include "broker/core/budgets/retry_budget.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/timer_wheel.hpp"
+#include "broker/core/base/timer_wheel.hpp"
 
 #include <array>
 #include <map>

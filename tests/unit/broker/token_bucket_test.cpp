@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/token_bucket.hpp"
+#include "broker/core/budgets/token_bucket.hpp"
 
 #include <limits>
 

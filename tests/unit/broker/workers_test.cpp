@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/workers.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "broker/core/clients.hpp"
+#include "broker/core/scheduler/clients.hpp"
 
 namespace lanemq::core {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "broker/core/stored.hpp"
+#include "broker/core/jobs/stored.hpp"
 #include "broker/io/store.hpp"
 #include "tests/support/store_driver.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/limits.hpp>
+#include <lanemq/result.hpp>
+
+#include "broker/core/base/amounts.hpp"
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// One priority lane. Lanes are listed highest first.
+struct LaneOptions {
+  std::string name;
+  Duration timeout = std::chrono::seconds(300);  ///< of a job that states none, queueing included
+  std::size_t depth_max = 20000;                 ///< queued and delayed jobs
+  std::size_t bytes_max = 0;       ///< bytes of queued and delayed jobs; 0: only the total bounds them
+  std::size_t reserved_slots = 0;  ///< places of each service held for this lane and those above
+  bool is_default = false;         ///< takes jobs that name no lane
+  int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
+  int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
+  Duration boost_after{};          ///< a job that waited so long competes a lane higher; 0: never
+  bool durable = true;             ///< its jobs outlive the broker, where the store does
+
+  bool operator==(const LaneOptions&) const = default;
+};
+
+/// How an upstream counts.
+enum class WindowKind : std::uint8_t {
+  sliding,  ///< any window of a period: the limit holds in every one
+  bucket,   ///< a bucket that refills continuously
+};
+
+/// One limit of a budget: so much of a resource in a period.
+struct RateOptions {
+  std::string name;  ///< as configured: requests_per_minute, ...
+  std::int64_t limit = 0;
+  Duration period{};
+  std::int64_t capacity = 0;  ///< the burst; 0: a tenth of the limit, at least 1
+  Resource resource = Resource::requests;
+
+  bool operator==(const RateOptions&) const = default;
+};
+
+/// A kind of limit: `requests_per_minute`, `input_tokens_per_day`, ...
+struct RateKind {
+  std::string_view name;
+  Resource resource;
+  Duration period;
+};
+/// All kinds there are.
+std::span<const RateKind> rate_kinds();
+/// The kind of that name, null when there is none.
+const RateKind* rate_kind(std::string_view name);
+
+/// What an upstream counts of an answer.
+enum class OutputCount : std::uint8_t {
+  used,   ///< the tokens that it had
+  bound,  ///< the max_tokens that the request allowed it, where it did
+};
+
+/// One of an upstream's keys. The secret is the workers'; the broker knows the name.
+struct KeyOptions {
+  static constexpr std::uint32_t kWeightMax = 100;
+
+  std::string name;
+  std::string quota_group{};         ///< keys of one account upstream share its limits; empty: one of its own
+  std::uint32_t weight = 1;          ///< 1..kWeightMax: its share where keys have equal room
+  std::vector<RateOptions> rates{};  ///< of the key alone, or of its group: then the same for all of it
+  std::int64_t concurrency = 0;      ///< likewise; 0: no limit
+  bool draining = false;             ///< given to no job any more
+
+  bool operator==(const KeyOptions&) const = default;
+};
+
+/// What an upstream allows, shared by all workers. Patterns are globs; an empty one matches everything.
+struct BudgetOptions {
+  std::string name;
+  std::string service, model, client, lane;
+  std::string tenant{};  ///< of jobs' clients; one that no tenant has is matched by an empty pattern alone
+  std::vector<RateOptions> rates;
+  std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
+  WindowKind window = WindowKind::sliding;
+  OutputCount output = OutputCount::used;
+  std::vector<KeyOptions> keys{};  ///< a job gets one of them; empty: workers have the only one
+
+  bool operator==(const BudgetOptions&) const = default;
+};
+
+/// How one client, or each whose name matches a glob, shares with others. The client's own name wins over a
+/// glob, and a longer glob over a shorter one.
+struct ClientOptions {
+  static constexpr std::uint32_t kWeightMax = 100;
+
+  std::string name;               ///< or a glob
+  std::uint32_t weight = 1;       ///< 1..kWeightMax: its share of what clients of one lane get
+  std::size_t in_flight_max = 0;  ///< jobs at workers; 0: no bound
+  std::size_t depth_max = 0;      ///< queued and delayed jobs; 0: only the lanes' bounds
+  std::string lane_max{};         ///< the highest lane it may use; empty: any
+  std::string tenant{};           ///< whose it is, for budgets of several clients together; empty: nobody's
+};
+
+/// What the core is told at its start. Durations are relative; every bound has its name in the options table.
+struct Options {
+  std::vector<LaneOptions> lanes;
+  std::vector<BudgetOptions> budgets;
+  std::vector<ClientOptions> clients;
+
+  /// In thousandths: the last part of a lane's depth and bytes, and of memory_max, is for clients that hold
+  /// less than that themselves, or have a depth_max of their own. Of results_max and results_bytes_max: who
+  /// holds as much makes way among its own. 0: there is no such part.
+  int client_share = 0;
+
+  std::size_t services_max = 1024;       ///< distinct services with jobs or workers
+  std::size_t clients_idle_max = 10000;  ///< addresses remembered without a job
+  std::size_t workers_max = 10000;
+  std::size_t jobs_max = 4'000'000;                        ///< jobs of all states, kept results included
+  std::size_t memory_max = std::size_t{4} << 30;           ///< bytes of all jobs and kept results
+  std::size_t results_max = 2'000'000;                     ///< kept results
+  std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory
+  std::size_t results_disk_max = std::size_t{4} << 30;     ///< of them in the store, about
+  /// Of one streamed answer, for those who read it later; at least limits::stream_bytes_max.
+  std::size_t stream_kept_bytes_max = std::size_t{1} << 20;
+  Duration retain = std::chrono::hours(24);           ///< how long a result stays fetchable
+  std::size_t gone_max = 1'000'000;                   ///< ids remembered whose results are no longer kept
+  Duration dead_retain = std::chrono::hours(24 * 7);  ///< how long a dead job is kept
+  /// Dead jobs and their bytes, which make no way for new work: in any case no more than a quarter of
+  /// jobs_max and of memory_max. With dead_max 0 none are kept.
+  std::size_t dead_max = 10000, dead_bytes_max = std::size_t{64} << 20;
+  std::size_t body_bytes_max = limits::body_bytes_max;
+
+  Duration heartbeat = std::chrono::seconds(1);
+  Duration worker_grace = std::chrono::milliseconds(500);  ///< for one to come back that may only be cut off
+  int attempts_max = 3;
+  int crash_max = 2;
+  Duration backoff_base = std::chrono::milliseconds(500);
+  Duration backoff_max = std::chrono::seconds(30);
+  bool breaker = true;  ///< services whose upstreams fail are left alone for a time
+  Duration drain_timeout = std::chrono::seconds(10);
+
+  std::int64_t media_tokens = 1600;   ///< what an image, a sound or a file in a body is taken to cost
+  std::int64_t output_default = 512;  ///< tokens of an answer, of a model nobody has seen
+
+  bool store_durable = false;  ///< what is written outlives the broker; else nothing is
+  std::int64_t wall_ms = 0;    ///< Unix time in ms at the core's time zero; for the ids the broker makes
+};
+
+/// One setting of a lane or of a budget, as a text of the configuration.
+struct OptionEdit {
+  enum class Of : std::uint8_t { lane, budget };
+  Of of;
+  std::string_view name;     ///< of the lane or budget, which is there
+  std::string_view key;      ///< of the budget's keys, whose limit it is; empty: the budget's own
+  std::string_view setting;  ///< depth_max, requests_per_minute, ...
+  std::string_view value;    ///< 500, 30s, ...
+};
+/// The options with one setting changed, by the rules of the configuration, or why it cannot be. The core
+/// does not know how a configuration is written.
+using OptionEditor = std::function<Result<Options>(const Options&, const OptionEdit&)>;
+
+/// The default lanes: critical, high, normal, low, batch.
+std::vector<LaneOptions> default_lanes();
+Options default_options();
+
+}  // namespace lanemq::core

@@ -1,0 +1,707 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/budgets.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+#include "broker/core/base/check.hpp"
+#include "broker/core/base/mark.hpp"
+
+namespace lanemq::core {
+namespace {
+
+bool matches(const std::string& pattern, std::string_view value) {
+  return pattern.empty() || glob_match(pattern, value);
+}
+
+/// Whether it is the key with which the claim's job was refused.
+bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
+  return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
+}
+
+/// The limit of which that much can never be had; null when there is none.
+const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
+  for (const RateLimit& rate : quota.rates())
+    if (amounts.of(rate.resource()) > rate.limit()) return &rate;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string_view name_of(Key::State state) {
+  switch (state) {
+    case Key::State::active:
+      return "active";
+    case Key::State::draining:
+      return "draining";
+    case Key::State::spent:
+      break;
+  }
+  return "spent";
+}
+
+Duration Key::rest() const {
+  Duration rest = kRestMin;
+  for (int i = 1; i < refusals && rest < kRestMax; ++i)
+    rest *= 2;
+  return std::min(rest, kRestMax);
+}
+
+Budget::Budget(const BudgetOptions& budget_options)
+    : options(budget_options), quota(options.rates, options.concurrency, options.window) {
+  for (const KeyOptions& key : options.keys)
+    add_key(key);
+}
+
+void Budget::add_key(const KeyOptions& key) {
+  const std::string& name = key.quota_group.empty() ? key.name : key.quota_group;
+  auto account = std::find_if(accounts.begin(), accounts.end(),
+                              [&](const Account& known) { return known.name == name; });
+  if (account == accounts.end())
+    account = accounts.insert(account, {name, Quota(key.rates, key.concurrency, options.window)});
+  keys.push_back({.name = key.name,
+                  .weight = key.weight,
+                  .account = static_cast<std::size_t>(account - accounts.begin()),
+                  .state = key.draining ? Key::State::draining : Key::State::active});
+}
+
+std::string Obstacle::name() const {
+  if (budget == nullptr) return {};
+  std::string name = budget->options.name;
+  if (no_key) return name + " keys";
+  if (paused && !model.empty()) return name + " paused by model=" + std::string(model);
+  if (account != nullptr) name += " key " + account->name;
+  if (paused) return name + " paused by its upstream";
+  return name + " " + (rate != nullptr ? rate->name() : "concurrency");
+}
+
+std::string Obstacle::too_large(const Amounts& amounts) const {
+  return "the job costs about " + std::to_string(amounts.of(rate->resource())) + ", and budget " + name() +
+         " is " + std::to_string(rate->limit()) +
+         " in all; send less, or raise the limit if the upstream allows it";
+}
+
+Budgets::Budgets(const std::vector<BudgetOptions>& options) {
+  for (const BudgetOptions& budget : options)
+    budgets_.emplace_back(budget);
+  sets_.emplace_back();
+  interned_.emplace(std::pair(std::vector<std::size_t>{}, kNoModel), 0);
+}
+
+BudgetSet Budgets::match(std::string_view service, std::string_view model, std::string_view client,
+                         std::string_view lane, std::string_view tenant) {
+  if (budgets_.empty()) return 0;
+  Set set;
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    const BudgetOptions& budget = budgets_[i].options;
+    if (!matches(budget.service, service) || !matches(budget.model, model) ||
+        !matches(budget.client, client) || !matches(budget.lane, lane) ||
+        !(budget.tenant.empty() || (!tenant.empty() && matches(budget.tenant, tenant))))
+      continue;
+    set.budgets.push_back(i);
+  }
+  if (const auto apart = apart_by_name_.find(model); apart != apart_by_name_.end()) set.model = apart->second;
+  return intern(std::move(set));
+}
+
+BudgetSet Budgets::intern(Set set) {
+  const auto [place, fresh] =
+      interned_.try_emplace({set.budgets, set.model}, static_cast<BudgetSet>(sets_.size()));
+  if (fresh) {
+    describe(set);
+    sets_.push_back(std::move(set));
+  }
+  return place->second;
+}
+
+BudgetSet Budgets::apart(BudgetSet set, std::string_view model) {
+  if (apart_.empty()) return set;
+  const auto apart = apart_by_name_.find(model);
+  const std::size_t place = apart == apart_by_name_.end() ? kNoModel : apart->second;
+  if (sets_[set].model == place) return set;
+  Set other = sets_[set];
+  other.model = place;
+  return intern(std::move(other));
+}
+
+bool Budgets::ModelApart::paused(std::size_t budget, std::size_t account, TimePoint now) const {
+  return std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
+    return pause.budget == budget && pause.account == account && now < pause.until;
+  });
+}
+
+bool Budgets::ModelApart::is_over(TimePoint now) const {
+  return std::all_of(pauses.begin(), pauses.end(), [&](const Pause& pause) { return pause.until <= now; });
+}
+
+Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const {
+  const Set& of = sets_[set];
+  if (of.model == kNoModel) return {};
+  const ModelApart& model = apart_[of.model];
+  UpstreamPause longest;
+  const auto look_at = [&](std::size_t budget, TimePoint until) {
+    if (until > now && until > longest.until) longest = {&budgets_[budget], until, model.name};
+  };
+  for (const ModelApart::Pause& pause : model.pauses)
+    if (pause.account == kOwnLimits &&
+        std::find(of.budgets.begin(), of.budgets.end(), pause.budget) != of.budgets.end())
+      look_at(pause.budget, pause.until);
+  // Of keys all must be paused.
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return longest;
+  TimePoint soonest = kNever;
+  for (const Key& key : pool->keys) {
+    if (key.open_from() == kNever) continue;
+    TimePoint until = now;
+    for (const ModelApart::Pause& pause : model.pauses)
+      if (pause.budget == of.pool && pause.account == key.account) until = std::max(until, pause.until);
+    soonest = std::min(soonest, until);
+  }
+  if (soonest != kNever) look_at(of.pool, soonest);
+  return longest;
+}
+
+std::vector<std::pair<std::string_view, TimePoint>> Budgets::paused_models(std::size_t budget,
+                                                                           TimePoint now) const {
+  std::vector<std::pair<std::string_view, TimePoint>> all;
+  for (const ModelApart& model : apart_) {
+    TimePoint until = now;
+    for (const ModelApart::Pause& pause : model.pauses)
+      if (pause.budget == budget) until = std::max(until, pause.until);
+    if (until > now) all.emplace_back(model.name, until);
+  }
+  return all;
+}
+
+/// Finds out what is true of all the set's jobs. A set that has a pool keeps it: running jobs refer to it.
+void Budgets::describe(Set& set) const {
+  set.counts_tokens = set.counts_bound = false;
+  const auto look_at = [&](const Quota& quota) {
+    for (const RateLimit& rate : quota.rates())
+      if (rate.resource() != Resource::requests) set.counts_tokens = true;
+  };
+  for (const std::size_t i : set.budgets) {
+    const Budget& budget = budgets_[i];
+    look_at(budget.quota);
+    set.counts_bound = set.counts_bound || budget.options.output == OutputCount::bound;
+    if (set.pool == kNoPool && !budget.keys.empty()) set.pool = i;
+  }
+  if (set.pool == kNoPool) return;
+  for (const Account& account : budgets_[set.pool].accounts)
+    look_at(account.quota);
+}
+
+Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
+  for (const std::size_t i : sets_[set].budgets)
+    if (const RateLimit* rate = too_small(budgets_[i].quota, amounts))
+      return {.budget = &budgets_[i], .rate = rate};
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return {};
+  Obstacle obstacle;
+  for (const Account& account : pool->accounts) {
+    const RateLimit* const rate = too_small(account.quota, amounts);
+    if (rate == nullptr) return {};
+    obstacle = {.budget = pool, .account = &account, .rate = rate};
+  }
+  return obstacle;
+}
+
+void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
+  for (const std::size_t i : sets_[set].budgets) {
+    for (const RateLimit& rate : budgets_[i].quota.rates()) {
+      if (rate.resource() != Resource::tokens && rate.resource() != Resource::output_tokens) continue;
+      const std::int64_t rest =
+          rate.limit() - (rate.resource() == Resource::tokens ? amounts.input_tokens : 0);
+      amounts.output_tokens = std::clamp<std::int64_t>(rest, 0, amounts.output_tokens);
+    }
+  }
+}
+
+/// Of the budgets themselves, their keys left out.
+Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  Obstacle obstacle;
+  for (const std::size_t i : sets_[set].budgets) {
+    if (!budgets_[i].quota.blocks(claim, now, obstacle)) continue;
+    obstacle.budget = &budgets_[i];
+    break;
+  }
+  return obstacle;
+}
+
+Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (const UpstreamPause pause = model_pause(set, now); pause.budget != nullptr)
+    return {.budget = pause.budget, .paused = true, .model = pause.model};
+  if (const Obstacle own = own_obstacle(set, claim, now)) return own;
+  return pool_of(set) == nullptr ? Obstacle{} : key_obstacle(set, claim, now);
+}
+
+/// Of the keys, their budget's own limits left out.
+Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (best_key(set, claim, now) != nullptr) return {};
+  const Budget& pool = *pool_of(set);
+  Account* const first = first_account(set, claim, now);
+  if (first == nullptr) {
+    TimePoint soonest = kNever;
+    for (const Key& key : pool.keys)
+      if (!is_refused(pool, key, claim)) soonest = std::min(soonest, key.open_from());
+    // One that is open is saved by others, or never has as much: only a settle can tell.
+    return {.budget = &pool, .no_key = true, .until = soonest > now ? soonest : kNever};
+  }
+  Obstacle obstacle{.budget = &pool, .account = first};
+  first->quota.blocks(claim, now, obstacle);
+  obstacle.until = first->quota.when_affordable(claim, now);
+  return obstacle;
+}
+
+Obstacle Budgets::obstacle_of(BudgetSet set, std::size_t place, const Claim& claim, TimePoint now) {
+  Budget& budget = budgets_[place];
+  Obstacle obstacle;
+  if (budget.quota.blocks(claim, now, obstacle)) {
+    obstacle.budget = &budget;
+    obstacle.until = budget.quota.when_affordable(claim, now);
+    return obstacle;
+  }
+  return pool_of(set) == &budget ? key_obstacle(set, claim, now) : Obstacle{};
+}
+
+bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
+  for (const std::size_t i : sets_[set].budgets)
+    if (!budgets_[i].quota.leaves_hold(claim)) return false;
+  const Budget* const pool = pool_of(set);
+  return pool == nullptr || std::any_of(pool->accounts.begin(), pool->accounts.end(),
+                                        [&](const Account& one) { return one.quota.leaves_hold(claim); });
+}
+
+void Budgets::ease(std::size_t budget) {
+  if (budgets_[budget].eased) return;
+  budgets_[budget].eased = true;
+  eased_.push_back(budget);
+}
+
+std::vector<std::size_t> Budgets::take_eased() {
+  for (const std::size_t line : eased_)
+    if (line < budgets_.size()) budgets_[line].eased = false;
+  return std::exchange(eased_, {});
+}
+
+/// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
+/// rest, are tried, draining, saved by others or never have as much.
+Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now) {
+  Budget& pool = *pool_of(set);
+  Account* first = nullptr;
+  TimePoint soonest{};
+  for (const Key& key : pool.keys) {
+    if (key.open_from() > now || is_refused(pool, key, claim)) continue;
+    Account& account = pool.accounts[key.account];
+    if (is_earmarked(account, claim) || too_small(account.quota, claim.amounts) != nullptr) continue;
+    if (account_paused(set, key.account, now)) continue;
+    const TimePoint when = account.quota.when_affordable(claim, now);
+    if (first != nullptr && when >= soonest) continue;
+    first = &account;
+    soonest = when;
+  }
+  return first;
+}
+
+/// The key whose account has the most room; of equals the one that got least for its weight. One that has
+/// rested goes before all others, so that it is tried; but for a job of which a key was refused already: that
+/// one has it where there is no other. Null when none can be given now.
+Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
+  Budget& pool = *pool_of(set);
+  Key* best = nullptr;
+  std::int64_t most = 0;
+  Obstacle ignored;
+  for (Key& key : pool.keys) {
+    if (key.open_from() > now || is_refused(pool, key, claim)) continue;
+    Quota& quota = pool.accounts[key.account].quota;
+    if (is_earmarked(pool.accounts[key.account], claim) || quota.blocks(claim, now, ignored)) continue;
+    if (account_paused(set, key.account, now)) continue;
+    const std::int64_t room = quota.room_after(claim, now);
+    const bool spent = key.state == Key::State::spent;
+    if (best != nullptr && spent != (best->state == Key::State::spent)) {
+      if (spent == claim.key_refused) continue;
+      best = nullptr;
+    }
+    const bool better = best == nullptr || room > most ||
+                        (room == most && (key.given + 1) * best->weight < (best->given + 1) * key.weight);
+    if (!better) continue;
+    best = &key;
+    most = room;
+  }
+  return best;
+}
+
+/// Requires: it has one.
+const Key& Budgets::key_at(const Reservation& reservation) const {
+  return budgets_[sets_[reservation.set].pool].keys[reservation.key];
+}
+
+Key& Budgets::key_at(const Reservation& reservation) {
+  return budgets_[sets_[reservation.set].pool].keys[reservation.key];
+}
+
+Quota& Budgets::account_of(const Reservation& reservation) {
+  return budgets_[sets_[reservation.set].pool].accounts[key_at(reservation).account].quota;
+}
+
+Reservation Budgets::reserve(BudgetSet set, const Claim& claim, TimePoint now) {
+  Reservation reservation{.set = set,
+                          .held = true,
+                          .taken_at = now,
+                          .input_tokens = static_cast<std::uint32_t>(claim.amounts.input_tokens),
+                          .output_tokens = static_cast<std::uint32_t>(claim.amounts.output_tokens)};
+  if (Budget* const pool = pool_of(set)) {
+    Key* const key = best_key(set, claim, now);
+    LANEMQ_CHECK(key != nullptr);
+    ++key->given;
+    ++key->running;
+    reservation.tries_key = key->tried = key->state == Key::State::spent;
+    reservation.key = static_cast<std::uint16_t>(key - pool->keys.data());
+  }
+  for_quotas(reservation, [&](Quota& quota, std::size_t) { quota.take(claim, now); });
+  return reservation;
+}
+
+std::string_view Budgets::key_of(const Reservation& reservation) const {
+  if (reservation.key == Reservation::kNoKey) return {};
+  return key_at(reservation).name;
+}
+
+void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now) {
+  LANEMQ_CHECK(reservation.held);
+  reservation.held = false;
+  const Amounts expected = reservation.amounts();
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    Amounts counted = used.value_or(expected);
+    // Such an upstream gives nothing back of what it was sent; a released job was not sent.
+    if (budgets_[part.budget].options.output == OutputCount::bound && counted.requests > 0)
+      counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
+    if (counted != expected) note_change(part.budget, part.account);
+    if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
+  });
+  if (reservation.key == Reservation::kNoKey) return;
+  Key& key = key_at(reservation);
+  --key.running;
+  if (!reservation.tries_key) return;
+  key.tried = false;
+  ease(sets_[reservation.set].pool);
+}
+
+void Budgets::release(Reservation& reservation, TimePoint now) {
+  settle(reservation, Amounts{.requests = 0}, now);
+}
+
+TimePoint Budgets::foreseen(BudgetSet set, const Claim& claim, TimePoint now) const {
+  TimePoint latest = std::max(now, model_pause(set, now).until);
+  for (const std::size_t i : sets_[set].budgets)
+    latest = std::max(latest, budgets_[i].quota.foreseen(claim, now));
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr || latest == kNever) return latest;
+  if (pool->keys.size() > kForeseenKeys) return kNever;
+  TimePoint soonest = kNever;
+  for (const Key& key : pool->keys)
+    if (key.open_from() != kNever)
+      soonest = std::min(soonest,
+                         std::max(key.open_from(), pool->accounts[key.account].quota.foreseen(claim, now)));
+  return std::max(latest, soonest);
+}
+
+void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now) {
+  const auto learn = [&](Quota& quota, std::size_t budget, std::size_t account = kOwnLimits) {
+    note_change(budget, account);
+    if (quota.learn(limits, reservation.taken_at, now)) ease(budget);
+  };
+  const Set& set = sets_[reservation.set];
+  if (reservation.key == Reservation::kNoKey) {
+    for (const std::size_t i : set.budgets)
+      learn(budgets_[i].quota, i);
+    return;
+  }
+  // What is said to one key is true of its account; of the budget only where that is all of it.
+  Budget& pool = budgets_[set.pool];
+  Quota& account = account_of(reservation);
+  if (account.has_rates())
+    learn(account, set.pool, key_at(reservation).account);
+  else if (pool.accounts.size() == 1)
+    learn(pool.quota, set.pool);
+}
+
+void Budgets::cut(const Reservation& reservation, TimePoint now) {
+  if (reservation.key != Reservation::kNoKey && account_of(reservation).has_rates()) {
+    note_change(sets_[reservation.set].pool, key_at(reservation).account);
+    return account_of(reservation).cut(now);
+  }
+  for (const std::size_t i : sets_[reservation.set].budgets) {
+    note_change(i, kOwnLimits);
+    budgets_[i].quota.cut(now);
+  }
+}
+
+void Budgets::succeeded(const Reservation& reservation, std::string_view model, TimePoint now) {
+  const std::uint64_t mark = mark_of(model);
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    quota.succeeded(reservation.taken_at);
+    if (!quota.answered(mark, reservation.taken_at, now)) return;
+    note_change(part.budget, part.account);
+    ease(part.budget);
+  });
+}
+
+void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
+  for_parts(reservation, [&](Quota& quota, const Part&) { quota.overloaded(reservation.taken_at, now); });
+}
+
+bool Budgets::pause(const Reservation& reservation, const Limited& limited, TimePoint now,
+                    const std::function<bool(std::size_t)>& in_use) {
+  // By value: a set of its own for the model may be made meanwhile.
+  const Set set = sets_[reservation.set];
+  if (reservation.key != Reservation::kNoKey) {
+    const Part part{.budget = set.pool, .account = key_at(reservation).account};
+    const bool paused = pause_part(part, limited, now, in_use);
+    if (!limited.told && is_short(part, limited, now)) cut(reservation, now);
+    return paused;
+  }
+  bool any = false;
+  for (const std::size_t i : set.budgets) {
+    if (!budgets_[i].quota.has_rates()) continue;
+    any = pause_part({.budget = i}, limited, now, in_use) || any;
+    if (limited.told || !is_short({.budget = i}, limited, now)) continue;
+    note_change(i, kOwnLimits);
+    budgets_[i].quota.cut(now);
+  }
+  return any;
+}
+
+/// Whether the upstream's word is about all models: it says so, those that it would be about are not known,
+/// or another one was refused as well, and none was answered of late.
+bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
+  return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
+         (quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now) &&
+          !quota_of(part).answers_others(mark_of(limited.model), kAnsweredLately, now));
+}
+
+/// Whether the upstream's word shows that what the part allows is too much: no other model had its share of
+/// that.
+bool Budgets::is_short(const Part& part, const Limited& limited, TimePoint now) const {
+  return pauses_all(part, limited, now) ||
+         !quota_of(part).answers_others(mark_of(limited.model), kOthersWithin, now);
+}
+
+/// False where neither all jobs nor those of the model wait.
+bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
+                         const std::function<bool(std::size_t)>& in_use) {
+  Budget& budget = budgets_[part.budget];
+  Quota& quota = quota_of(part);
+  quota.refused(mark_of(limited.model), now);
+  const bool all = pauses_all(part, limited, now);
+  const bool apart = !limited.model.empty() && budget.options.model != limited.model &&
+                     (!all || limited.until - now > kPauseProbedAfter);
+  const std::size_t model = apart ? go_apart(limited.model, limited.client, now, in_use) : kNoModel;
+  if (model != kNoModel)
+    pause_model(model, {.budget = part.budget,
+                        .account = part.account,
+                        .until = limited.until,
+                        .length = limited.until - now});
+  if (all) {
+    note_change(part.budget, part.account);
+    if (quota.pause(limited.until, now)) ease(part.budget);
+  }
+  return all || model != kNoModel;
+}
+
+std::size_t Budgets::go_apart(std::string_view name, std::string_view client, TimePoint now,
+                              const std::function<bool(std::size_t)>& in_use) {
+  if (const auto known = apart_by_name_.find(name); known != apart_by_name_.end()) return known->second;
+  const auto of_client = std::count_if(apart_.begin(), apart_.end(), [&](const ModelApart& model) {
+    return model.client == client && !model.is_over(now);
+  });
+  if (static_cast<std::size_t>(of_client) >= kModelsApartOfClient) return kNoModel;
+  std::size_t place = apart_.size();
+  if (place < kModelsApartMax) {
+    apart_.emplace_back();
+  } else {
+    for (place = 0; place < apart_.size() && !(apart_[place].is_over(now) && !in_use(place)); ++place) {
+    }
+    if (place == apart_.size()) return kNoModel;
+    apart_by_name_.erase(apart_[place].name);
+  }
+  apart_[place] = {.name = std::string(name), .client = std::string(client), .pauses = {}};
+  apart_by_name_.emplace(name, place);
+  return place;
+}
+
+void Budgets::pause_model(std::size_t model, const ModelApart::Pause& pause) {
+  std::vector<ModelApart::Pause>& pauses = apart_[model].pauses;
+  const auto known = std::find_if(pauses.begin(), pauses.end(), [&](const ModelApart::Pause& one) {
+    return one.budget == pause.budget && one.account == pause.account;
+  });
+  if (known == pauses.end())
+    pauses.push_back(pause);
+  else if (known->until < pause.until)
+    *known = pause;
+  note_change(pause.budget, kOwnLimits);
+}
+
+Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) const {
+  UpstreamPause longest;
+  const auto look_at = [&](const Budget& budget, TimePoint until) {
+    if (until > longest.until) longest = {&budget, until};
+  };
+  for (const std::size_t i : sets_[set].budgets)
+    look_at(budgets_[i], budgets_[i].quota.open_from());
+  if (const Budget* const pool = pool_of(set)) {
+    TimePoint soonest = kNever;
+    for (const Key& key : pool->keys)
+      if (key.open_from() != kNever)
+        soonest = std::min(soonest, std::max(key.open_from(), pool->accounts[key.account].quota.open_from()));
+    if (soonest != kNever && keys_rest(set, now).budget == nullptr) look_at(*pool, soonest);
+  }
+  if (const UpstreamPause pause = model_pause(set, now); pause.until > longest.until) longest = pause;
+  return longest;
+}
+
+Budgets::UpstreamPause Budgets::keys_rest(BudgetSet set, TimePoint now) const {
+  const Budget* const pool = pool_of(set);
+  if (pool == nullptr) return {};
+  UpstreamPause rest{.budget = pool, .until = kNever, .no_key = true};
+  for (const Key& key : pool->keys) {
+    if (key.state == Key::State::active) return {};
+    rest.tried = rest.tried || key.tried;
+    rest.until = std::min(rest.until, key.open_from());
+  }
+  if (rest.until == kNever && rest.tried) rest.until = now;
+  return rest.until == kNever ? UpstreamPause{} : rest;
+}
+
+Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_spend, TimePoint now,
+                                     std::uint64_t client) {
+  const std::vector<Key>& keys = budgets_[sets_[reservation.set].pool].keys;
+  Key& key = key_at(reservation);
+  Spending spending;
+  const bool known = key.state == Key::State::spent;
+  const bool alone = client != kNoMark && !key.refused.others_within(client, kAnsweredLately, now) &&
+                     !(known && key.spent_by != client);
+  const bool may_be_why = alone && key.answered.others_within(client, kAnsweredLately, now);
+  if (client != kNoMark) key.refused.note(client, now);
+  if (known && !alone && reservation.taken_at >= key.since) key.spent_by = kNoMark;
+  if (reservation.taken_at >= key.since && (known ? reservation.tries_key : may_spend && !may_be_why)) {
+    key.state = Key::State::spent;
+    ++key.refusals;
+    key.spent_by = alone ? client : kNoMark;
+    spending.rest = key.rest();
+    key.rests_until = now + spending.rest;
+    note_change(sets_[reservation.set].pool, kOwnLimits);
+    spending.news = true;
+    ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
+  }
+  spending.key_left = std::any_of(keys.begin(), keys.end(), [&](const Key& other) {
+    return &other != &key && other.state == Key::State::active;
+  });
+  return spending;
+}
+
+void Budgets::try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now) {
+  if (keys_rest(set, now).budget == nullptr) return;
+  Budget* const pool = pool_of(set);
+  for (Key& key : pool->keys) {
+    if (key.state != Key::State::spent || key.tried || key.rests_until <= now) continue;
+    if (key.spent_by == kNoMark || key.spent_by == client) continue;
+    key.rests_until = now;
+    ease(sets_[set].pool);
+  }
+}
+
+bool Budgets::take_key(const Reservation& reservation, bool answered, TimePoint now, std::uint64_t client) {
+  if (reservation.key == Reservation::kNoKey) return false;
+  Key& key = key_at(reservation);
+  if (answered && client != kNoMark) key.answered.note(client, now);
+  if (key.refusals == 0 || reservation.taken_at < key.since) return false;
+  const bool back = key.state == Key::State::spent && reservation.tries_key;
+  if (back) key.state = Key::State::active;
+  // What is refused by its account at times rests longer each time, until it has done something.
+  if (answered && key.state == Key::State::active) key.refusals = 0;
+  note_change(sets_[reservation.set].pool, kOwnLimits);
+  if (back) ease(sets_[reservation.set].pool);
+  return back;
+}
+
+void Budgets::change_limits(const BudgetOptions& options, TimePoint now) {
+  for (Budget& budget : budgets_) {
+    if (budget.options.name != options.name) continue;
+    budget.options = options;
+    budget.quota.configure(options.rates, options.concurrency, options.window, now);
+    for (const KeyOptions& wanted : options.keys)
+      for (const Key& key : budget.keys)
+        if (key.name == wanted.name)
+          budget.accounts[key.account].quota.configure(wanted.rates, wanted.concurrency, options.window, now);
+  }
+  for (Set& set : sets_)
+    describe(set);
+  save_all();
+}
+
+bool Budgets::lift(std::size_t place, TimePoint now) {
+  bool any = false;
+  const auto lift = [&](Quota& quota, std::size_t account) {
+    if (!quota.lift(now)) return;
+    note_change(place, account);
+    any = true;
+  };
+  Budget& budget = budgets_[place];
+  lift(budget.quota, kOwnLimits);
+  for (std::size_t model = 0; model < apart_.size(); ++model)
+    for (ModelApart::Pause& pause : apart_[model].pauses) {
+      if (pause.budget != place || pause.until <= now) continue;
+      pause.until = now;
+      note_change(place, kOwnLimits);
+      eased_.push_back(line_of(model));
+      any = true;
+    }
+  for (std::size_t account = 0; account < budget.accounts.size(); ++account)
+    lift(budget.accounts[account].quota, account);
+  if (any) ease(place);
+  return any;
+}
+
+bool Budgets::can_lift(std::size_t place, TimePoint now) {
+  Budget& budget = budgets_[place];
+  return budget.quota.can_lift(now) || !paused_models(place, now).empty() ||
+         std::any_of(budget.accounts.begin(), budget.accounts.end(),
+                     [&](Account& account) { return account.quota.can_lift(now); });
+}
+
+void Budgets::configure(const std::vector<BudgetOptions>& options, TimePoint now) {
+  for (Budget& budget : budgets_) {
+    const auto place = std::find_if(options.begin(), options.end(), [&](const BudgetOptions& other) {
+      return other.name == budget.options.name;
+    });
+    if (place == options.end()) continue;
+    budget.quota.configure(place->rates, place->concurrency, budget.options.window, now);
+    budget.options.rates = place->rates;
+    budget.options.concurrency = place->concurrency;
+    budget.options.keys = place->keys;
+    for (Key& key : budget.keys)
+      key.state = Key::State::draining;
+    for (const KeyOptions& wanted : place->keys) {
+      const auto known = std::find_if(budget.keys.begin(), budget.keys.end(),
+                                      [&](const Key& key) { return key.name == wanted.name; });
+      if (known == budget.keys.end()) {
+        budget.add_key(wanted);
+        continue;
+      }
+      known->weight = wanted.weight;
+      known->since = now;
+      known->refusals = 0;
+      known->state = wanted.draining ? Key::State::draining : Key::State::active;
+      budget.accounts[known->account].quota.configure(wanted.rates, wanted.concurrency, budget.options.window,
+                                                      now);
+    }
+  }
+  for (Set& set : sets_)
+    describe(set);
+  save_all();
+}
+
+}  // namespace lanemq::core

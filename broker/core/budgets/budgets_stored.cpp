@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "broker/core/base/stored_entry.hpp"
+#include "broker/core/budgets/budgets.hpp"
+
+// What was taken of budgets, kept through a restart: nobody gets a second burst by it.
+
+namespace lanemq::core {
+namespace {
+
+/// Of entries' names: the budget's own limits, those of an account of its keys, keys that are spent.
+constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ";
+/// A model's pause: behind it the account, or none, and the model.
+constexpr std::string_view kModel = "model ";
+/// Between the name of whose it is and that of the limit.
+constexpr char kOf = '\n';
+
+/// How many numbers say what an upstream has said and shown, where it has.
+constexpr std::int64_t kLearnedNumbers = 6;
+/// More refusals of a key make no rest longer.
+constexpr std::int64_t kRefusalsMax = 1000;
+constexpr std::int64_t kScaleMax = 1000, kAgeMsMax = std::int64_t{1} << 32;
+/// More than a limit ever counts, and less than its sums can hold.
+constexpr std::int64_t kSentMax = std::int64_t{1} << 50;
+
+const StoredEntry* entry_named(const std::vector<StoredEntry>& entries, std::string_view name) {
+  const auto entry =
+      std::find_if(entries.begin(), entries.end(), [&](const StoredEntry& one) { return one.name == name; });
+  return entry == entries.end() ? nullptr : &*entry;
+}
+
+std::int64_t unix_us(TimePoint when, std::int64_t epoch_us) {
+  return when == kNever ? 0 : when.time_since_epoch().count() + epoch_us;
+}
+
+/// Not before time zero, where nothing was.
+TimePoint time_of(std::int64_t us, std::int64_t epoch_us) {
+  return TimePoint(Duration(std::max<std::int64_t>(us - epoch_us, 0)));
+}
+
+}  // namespace
+
+void TokenBucket::set_level(std::int64_t tokens, TimePoint at) {
+  set_whole(tokens);
+  refilled_at_ = at;
+}
+
+std::vector<SlidingWindow::Sent> SlidingWindow::sent() const {
+  std::vector<Sent> all;
+  const std::int64_t step = kept_ / static_cast<std::int64_t>(kSaved) + 1;
+  for (std::int64_t slice = slice_ - kept_ + 1; slice <= slice_; ++slice) {
+    if (slice < 0) continue;
+    const std::int64_t amount = counts_[static_cast<std::size_t>(slice) % counts_.size()];
+    if (amount == 0) continue;
+    const TimePoint last = start_of(slice / step * step + step - 1);
+    if (all.empty() || all.back().at != last) all.push_back({.at = last});
+    all.back().amount += amount;
+  }
+  return all;
+}
+
+/// In as few bytes as it takes: a pool of keys has hundreds of these, and many change with each commit.
+void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const {
+  numbers.put(-scale_);
+  numbers.put(bucket_.level());
+  numbers.put(unix_us(bucket_.refilled_at(), epoch_us));
+  numbers.put(ahead);
+  const bool learned = ceiling_ != limit_ || share_ != 1000 || ramp_ != 1000;
+  numbers.put(learned ? kLearnedNumbers : 0);
+  if (learned) {
+    numbers.put(ceiling_);
+    numbers.put(share_);
+    numbers.put(unix_us(cut_at_, epoch_us));
+    numbers.put(unix_us(changed_at_, epoch_us));
+    numbers.put(ramp_);
+    numbers.put(unix_us(ramp_next_, epoch_us));
+  }
+  if (!window_) return;
+  for (const SlidingWindow::Sent& sent : window_->sent()) {
+    // Rounded to the later: it counts for no shorter.
+    numbers.put(std::chrono::floor<std::chrono::milliseconds>(bucket_.refilled_at() - sent.at).count());
+    numbers.put(sent.amount);
+  }
+}
+
+void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now) {
+  const auto time = [&] { return time_of(numbers.next(), epoch_us); };
+  const std::int64_t first = std::clamp<std::int64_t>(numbers.next(), -kScaleMax, kScaleMax);
+  const bool earlier = first >= 0;  // a version that had all numbers, and times as they are
+  const std::int64_t scale = std::max<std::int64_t>(earlier ? first : -first, 1), level = numbers.next();
+  const TimePoint saved_at = time(), refilled_at = std::min(saved_at, now);
+  const std::int64_t ahead = earlier ? 0 : numbers.next();
+  if (earlier || numbers.next() == kLearnedNumbers) {
+    ceiling_ = std::clamp<std::int64_t>(numbers.next(), 1, limit_);
+    share_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, 1000));
+    cut_at_ = std::min(time(), now);
+    changed_at_ = std::min(time(), now);
+    ramp_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
+    // In a pause it rises at its end, and else within a second.
+    ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
+  }
+  trial_ = ramp_ == 0;
+  if (window_) {
+    window_->advance(now);
+    while (!numbers.at_end()) {
+      // A step that ends in the future, since it stands for all in it, counts as sent now.
+      const Duration age = std::chrono::milliseconds(
+          std::clamp<std::int64_t>(earlier ? 0 : numbers.next(), -kAgeMsMax, kAgeMsMax));
+      const TimePoint at = earlier ? time() : std::max(saved_at - age, TimePoint{});
+      window_->record_late(std::clamp<std::int64_t>(numbers.next(), 0, kSentMax), std::min(at, now));
+    }
+  }
+  apply_limit();
+  const Int128 scaled = static_cast<Int128>(level) * scale_ / scale;
+  const Int128 most = TokenBucket::kLevelMax;
+  bucket_.set_level(static_cast<std::int64_t>(std::clamp(scaled, -most, most)), refilled_at);
+  bucket_.raise_to(-limit_ * scale_);
+  owed_at_ = now;
+  advanced_at_ = kNever;
+  advance(now);
+  // Nobody knows how much of it was used: it counts as used now, all of it.
+  if (ahead > 0) take(std::min(ahead, limit_), now);
+}
+
+void Quota::save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const {
+  if (paused_until_ != TimePoint{}) {
+    StoredEntry own{.name = name, .numbers = StoredNumbers()};
+    own.numbers.put(unix_us(paused_until_, epoch_us));
+    own.numbers.put(paused_for_.count());
+    entries.push_back(std::move(own));
+  }
+  for (const RateLimit& rate : rates_) {
+    StoredEntry entry{.name = name + kOf + rate.name(), .numbers = StoredNumbers()};
+    rate.save(epoch_us, leased_ ? rate.ahead() : 0, entry.numbers);
+    entries.push_back(std::move(entry));
+  }
+}
+
+void Quota::restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
+                    TimePoint now) {
+  if (const StoredEntry* own = entry_named(entries, name)) {
+    StoredNumbers numbers = own->numbers;
+    const TimePoint until = time_of(numbers.next(), epoch_us);
+    // A clock that went back makes no pause longer than it was meant to be. An earlier version did not say
+    // that.
+    paused_for_ = numbers.at_end() ? kUpstreamPauseMax
+                                   : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
+    paused_until_ = std::min(until, now + paused_for_);
+    paused_at_ = now;
+    if (paused_until_ - now > kPauseProbedAfter) probe_at_ = now + kPauseProbedAfter;
+  }
+  for (RateLimit& rate : rates_)
+    if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))
+      rate.restore(entry->numbers, epoch_us, paused_until_, now);
+}
+
+void Budgets::note_change(std::size_t place, std::size_t account) {
+  Budget& budget = budgets_[place];
+  bool& unsaved = account == kOwnLimits ? budget.unsaved : budget.accounts[account].unsaved;
+  if (std::exchange(unsaved, true)) return;
+  unsaved_.push_back({place, account});
+}
+
+std::vector<Budgets::Part> Budgets::take_unsaved() {
+  for (const Part& part : unsaved_) {
+    Budget& budget = budgets_[part.budget];
+    (part.account == kOwnLimits ? budget.unsaved : budget.accounts[part.account].unsaved) = false;
+  }
+  must_save_ = false;
+  return std::exchange(unsaved_, {});
+}
+
+void Budgets::save_all() {
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    note_change(i, kOwnLimits);
+    for (std::size_t account = 0; account < budgets_[i].accounts.size(); ++account)
+      note_change(i, account);
+  }
+}
+
+void Budgets::end_leases() {
+  const auto end = [&](Quota& quota, std::size_t budget, std::size_t account) {
+    if (quota.end_lease()) note_change(budget, account);
+  };
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    end(budgets_[i].quota, i, kOwnLimits);
+    for (std::size_t account = 0; account < budgets_[i].accounts.size(); ++account)
+      end(budgets_[i].accounts[account].quota, i, account);
+  }
+}
+
+bool Budgets::use_ahead(const Reservation& reservation) {
+  bool covered = true;
+  for_parts(reservation, [&](Quota& quota, const Part& part) {
+    if (quota.lease(marks_)) note_change(part.budget, part.account);
+    covered = quota.covers(reservation.amounts(), marks_) && covered;
+  });
+  if (!covered) {
+    must_save_ = true;
+    return false;
+  }
+  for_parts(reservation, [&](Quota& quota, const Part&) { quota.use_ahead(reservation.amounts(), marks_); });
+  return true;
+}
+
+std::string Budgets::account_entry(std::string_view account, std::string_view entry) {
+  std::string name(kAccount);
+  return name.append(account).append(entry);
+}
+
+std::vector<StoredEntry> Budgets::save(const Part& part, std::int64_t epoch_us) const {
+  std::vector<StoredEntry> entries;
+  const Budget& budget = budgets_[part.budget];
+  if (part.account != kOwnLimits) {
+    budget.accounts[part.account].quota.save({}, epoch_us, entries);
+    return entries;
+  }
+  budget.quota.save(std::string(kOwn), epoch_us, entries);
+  for (const Key& key : budget.keys)
+    if (key.state == Key::State::spent)
+      entries.push_back({.name = std::string(kSpent) + key.name,
+                         .numbers = StoredNumbers({unix_us(key.rests_until, epoch_us), key.refusals})});
+  for (const ModelApart& model : apart_)
+    for (const ModelApart::Pause& pause : model.pauses) {
+      if (pause.budget != part.budget) continue;
+      const std::string account = pause.account == kOwnLimits ? "" : budget.accounts[pause.account].name;
+      entries.push_back({.name = std::string(kModel) + account + kOf + model.name,
+                         .numbers = StoredNumbers({unix_us(pause.until, epoch_us), pause.length.count()})});
+    }
+  return entries;
+}
+
+void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
+                      TimePoint now) {
+  budget.quota.restore(std::string(kOwn), entries, epoch_us, now);
+  for (Account& account : budget.accounts)
+    account.quota.restore(std::string(kAccount) + account.name, entries, epoch_us, now);
+  for (Key& key : budget.keys) {
+    const StoredEntry* const spent = entry_named(entries, std::string(kSpent) + key.name);
+    if (key.state != Key::State::active || spent == nullptr) continue;
+    key.state = Key::State::spent;
+    StoredNumbers numbers = spent->numbers;
+    const bool earlier = numbers.at_end();  // a version in which keys were spent for good
+    const TimePoint until = time_of(numbers.next(), epoch_us);
+    key.refusals = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, kRefusalsMax));
+    // A clock that went back makes no rest longer than it was meant to be.
+    key.rests_until = earlier ? now : std::min(until, now + key.rest());
+  }
+  for (const StoredEntry& entry : entries)
+    if (entry.name.starts_with(kModel)) restore_model(budget, entry, epoch_us, now);
+}
+
+void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std::int64_t epoch_us,
+                            TimePoint now) {
+  const std::size_t end = entry.name.find(kOf);
+  if (end == std::string::npos) return;
+  const std::string account = entry.name.substr(kModel.size(), end - kModel.size());
+  ModelApart::Pause pause{.budget = static_cast<std::size_t>(&budget - budgets_.data())};
+  if (!account.empty()) {
+    const auto known = std::find_if(budget.accounts.begin(), budget.accounts.end(),
+                                    [&](const Account& one) { return one.name == account; });
+    if (known == budget.accounts.end()) return;
+    pause.account = static_cast<std::size_t>(known - budget.accounts.begin());
+  }
+  StoredNumbers numbers = entry.numbers;
+  const TimePoint until = time_of(numbers.next(), epoch_us);
+  // As of all pauses: a clock that went back makes none longer.
+  pause.length = std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
+  pause.until = std::min(until, now + pause.length);
+  if (pause.until <= now) return;
+  // Whose job it was is not known any more: nobody's share counts it.
+  const std::size_t place =
+      go_apart(entry.name.substr(end + 1), "\n" + entry.name, now, [](std::size_t) { return false; });
+  if (place != kNoModel) pause_model(place, pause);
+}
+
+Reservation Budgets::adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at) {
+  Reservation reservation{.set = set,
+                          .held = true,
+                          .taken_at = taken_at,
+                          .input_tokens = static_cast<std::uint32_t>(amounts.input_tokens),
+                          .output_tokens = static_cast<std::uint32_t>(amounts.output_tokens)};
+  if (Budget* const pool = pool_of(set); pool != nullptr && !key.empty()) {
+    const auto place =
+        std::find_if(pool->keys.begin(), pool->keys.end(), [&](const Key& one) { return one.name == key; });
+    if (place != pool->keys.end()) {
+      ++place->running;
+      reservation.key = static_cast<std::uint16_t>(place - pool->keys.begin());
+    }
+  }
+  for_quotas(reservation, [](Quota& quota, std::size_t) { quota.adopt(); });
+  return reservation;
+}
+
+}  // namespace lanemq::core

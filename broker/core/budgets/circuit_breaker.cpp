@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/circuit_breaker.hpp"
+
+#include <algorithm>
+
+#include "broker/core/base/check.hpp"
+
+namespace lanemq::core {
+
+bool says_unreachable(std::string_view code) {
+  return code == "connect" || code == "resolve" || code == "tls";
+}
+
+bool CircuitBreaker::admits(bool top_lane, TimePoint now) const {
+  switch (state_) {
+    case State::closed:
+      return true;
+    case State::open:
+      return false;
+    case State::half_open:
+      break;
+  }
+  if (trials_out_ > 0 && now - trial_at_ >= kTrialPatience) return true;
+  if (trials_passed_ == 0) return trials_out_ == 0 && (!top_lane || now >= top_lane_from_);
+  return trials_out_ + trials_passed_ - 1 < kTrialsMax;
+}
+
+TimePoint CircuitBreaker::admits_at(bool top_lane) const {
+  if (trials_out_ > 0) return kNever;
+  return top_lane ? top_lane_from_ : open_until_;
+}
+
+TimePoint CircuitBreaker::next_change() const {
+  switch (state_) {
+    case State::closed:
+      return kNever;
+    case State::open:
+      return open_until_;
+    case State::half_open:
+      break;
+  }
+  return trials_out_ > 0 ? trial_at_ + kTrialPatience : top_lane_from_;
+}
+
+CircuitBreaker::Period CircuitBreaker::called(TimePoint now) {
+  if (state_ == State::half_open) {
+    ++trials_out_;
+    trial_at_ = now;
+  }
+  return period_;
+}
+
+CircuitBreaker::Finding CircuitBreaker::ended(Verdict verdict, Period called_in, const Caller& caller,
+                                              TimePoint now, std::mt19937_64& random) {
+  if (state_ == State::open || called_in != period_) return Finding::nothing;
+  if (state_ == State::half_open) return judge_trial(verdict, caller, now, random);
+  if (verdict == Verdict::unknown) return Finding::nothing;
+  if (verdict == Verdict::unreachable) {
+    const bool same = unreachable_ == 0 || unreachable_for_ == caller.client;
+    unreachable_for_ = same ? caller.client : kNoMark;
+    ++unreachable_;
+  } else {
+    unreachable_ = 0;
+  }
+  if (verdict == Verdict::refusal) return Finding::nothing;
+  const bool failed = verdict != Verdict::success;
+  record(failed, caller, now);
+  if (!failed) return Finding::nothing;
+  const Finding finding = nobody_reaches_it() ? Finding::all_fail : look(caller);
+  if (finding == Finding::all_fail) open(kNoMark, now, random);
+  return finding;
+}
+
+template <class Counts>
+CircuitBreaker::Count CircuitBreaker::count(Counts counts) const {
+  Count count;
+  for (std::size_t i = 0; i < calls_made_; ++i) {
+    if (!counts(calls_[i].caller)) continue;
+    ++count.calls;
+    count.failed += calls_[i].failed ? 1 : 0;
+  }
+  return count;
+}
+
+void CircuitBreaker::record(bool failed, const Caller& caller, TimePoint now) {
+  // While all is well nobody asks whose calls they are.
+  if (failed || failed_ > 0) make_room(caller, now);
+  calls_[next_call_] = {now, failed, caller};
+  next_call_ = (next_call_ + 1) % kWindowCalls;
+  calls_made_ = std::min(calls_made_ + 1, kWindowCalls);
+  failed_ += failed ? 1 : 0;
+}
+
+/// For a call of the caller's: what is too old goes, and where several call, of each client all but its last
+/// ones. What is left stands in its order from the ring's beginning.
+void CircuitBreaker::make_room(const Caller& caller, TimePoint now) {
+  const auto begin = calls_.begin();
+  if (calls_made_ == kWindowCalls)
+    std::rotate(begin, begin + static_cast<std::ptrdiff_t>(next_call_), calls_.end());
+  auto end = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(calls_made_),
+                            [&](const Call& call) { return now - call.at > kWindow; });
+  if (std::any_of(begin, end, [&](const Call& call) { return call.caller.client != caller.client; })) {
+    auto kept = begin;
+    for (auto call = begin; call != end; ++call) {
+      const std::uint64_t client = call->caller.client;
+      const auto later =
+          std::count_if(call + 1, end, [&](const Call& other) { return other.caller.client == client; }) +
+          (client == caller.client ? 1 : 0);
+      if (static_cast<std::size_t>(later) < kOfClient) *kept++ = *call;
+    }
+    end = kept;
+  }
+  if (end == calls_.end()) end = std::move(begin + 1, end, begin);
+  calls_made_ = next_call_ = static_cast<std::size_t>(end - begin);
+  failed_ = static_cast<std::size_t>(std::count_if(begin, end, [](const Call& call) { return call.failed; }));
+}
+
+/// There was no connection several times in a row. One client may name a target of its own that cannot be
+/// reached: its calls alone say nothing while others are answered.
+bool CircuitBreaker::nobody_reaches_it() const {
+  if (unreachable_ < kUnreachableMax) return false;
+  return unreachable_for_ == kNoMark ||
+         count([&](const Caller& caller) { return caller.client != unreachable_for_; }).all();
+}
+
+/// What the calls say, of which the caller's was the last and failed.
+CircuitBreaker::Finding CircuitBreaker::look(const Caller& caller) const {
+  const Count all = count([](const Caller&) { return true; });
+  const Count others = count([&](const Caller& other) { return other.client != caller.client; });
+  const bool half = all.half() && fails_without_any_model();
+  if (others.calls == 0) {
+    if (all.calls >= kCallsMin && half) return Finding::one_client_fails;
+  } else if (half && all.calls >= kOfClient + kOthersMin && fails_without_any_client()) {
+    return Finding::all_fail;
+  } else if (half && all.calls > kOfClient && others.calls < kOthersMin && others.all()) {
+    return Finding::one_client_fails;
+  }
+  return model_fails(caller) ? Finding::one_model_fails : Finding::nothing;
+}
+
+bool CircuitBreaker::fails_without_any_client() const {
+  return std::all_of(
+      calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_), [&](const Call& call) {
+        const Count others = count([&](const Caller& other) { return other.client != call.caller.client; });
+        return others.calls >= kOthersMin && others.half();
+      });
+}
+
+/// Who names no model says nothing of any.
+bool CircuitBreaker::fails_without_any_model() const {
+  return std::all_of(
+      calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_), [&](const Call& call) {
+        if (call.caller.model == kNoMark) return true;
+        const Count others = count(
+            [&](const Caller& other) { return other.model != kNoMark && other.model != call.caller.model; });
+        return others.all() || (others.calls >= kOthersMin && others.half());
+      });
+}
+
+/// Whether the calls for the caller's model fail, also without those of any one client, while one for another
+/// model was answered.
+bool CircuitBreaker::model_fails(const Caller& caller) const {
+  if (caller.model == kNoMark) return false;
+  const auto is_its = [&](const Caller& other) { return other.model == caller.model; };
+  const Count its = count(is_its);
+  const Count others = count([&](const Caller& other) { return other.model != kNoMark && !is_its(other); });
+  return its.calls >= kOfClient && its.half() && !others.all() &&
+         std::all_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_),
+                     [&](const Call& call) {
+                       return count([&](const Caller& other) {
+                                return is_its(other) && other.client != call.caller.client;
+                              })
+                           .half();
+                     });
+}
+
+bool CircuitBreaker::names_only(std::uint64_t model) const {
+  return model != kNoMark && count([&](const Caller& caller) { return caller.model != model; }).calls == 0;
+}
+
+std::uint64_t CircuitBreaker::only_client_of(std::uint64_t model) const {
+  std::uint64_t only = kNoMark;
+  for (std::size_t i = 0; i < calls_made_; ++i) {
+    const Caller& caller = calls_[i].caller;
+    if (caller.model != model) continue;
+    if (only != kNoMark && only != caller.client) return kNoMark;
+    only = caller.client;
+  }
+  return only;
+}
+
+void CircuitBreaker::open(std::uint64_t client, TimePoint now, std::mt19937_64& random) {
+  only_client_ = failed_last_ = client;
+  begin(now, random);
+}
+
+void CircuitBreaker::try_now(TimePoint now) {
+  LANEMQ_CHECK(state_ != State::closed);
+  state_ = State::half_open;
+  ++period_;
+  trials_out_ = trials_passed_ = 0;
+  only_client_ = kNoMark;
+  passed_last_ = {};
+  open_until_ = top_lane_from_ = now;
+}
+
+void CircuitBreaker::begin(TimePoint now, std::mt19937_64& random) {
+  Duration wait = kOpenMin;
+  for (int i = 0; i < openings_ && wait < kOpenMax; ++i)
+    wait *= 2;
+  wait = std::min(wait, kOpenMax);
+  // A fifth up or down, so that the breakers of many services do not try in step.
+  wait = wait * static_cast<Duration::rep>(800 + random() % 401) / 1000;
+  wait = std::min(wait, kOpenMax);
+  ++openings_;
+  trials_out_ = trials_passed_ = 0;
+  passed_last_ = {};
+  state_ = State::open;
+  ++period_;
+  open_until_ = now + wait;
+  top_lane_from_ = open_until_ + wait;
+}
+
+void CircuitBreaker::advance(TimePoint now) {
+  if (state_ != State::open || now < open_until_) return;
+  state_ = State::half_open;
+  ++period_;
+}
+
+CircuitBreaker::Finding CircuitBreaker::judge_trial(Verdict verdict, const Caller& caller, TimePoint now,
+                                                    std::mt19937_64& random) {
+  // Every call of this period is a trial, and is over once.
+  LANEMQ_CHECK(trials_out_ > 0);
+  --trials_out_;
+  if (verdict == Verdict::unknown) return Finding::nothing;
+  if (verdict == Verdict::failure || verdict == Verdict::unreachable) {
+    if (passed_last_.model != kNoMark && caller.model != kNoMark && passed_last_.model != caller.model)
+      return Finding::one_model_fails;
+    // Others were answered, or none of them was among the last who tried it: it may fail for this one alone.
+    const bool others_passed = passed_last_.client != kNoMark && passed_last_.client != caller.client;
+    only_client_ = others_passed || failed_last_ == caller.client ? caller.client : kNoMark;
+    failed_last_ = caller.client;
+    begin(now, random);
+    return Finding::nothing;
+  }
+  passed_last_ = caller;
+  only_client_ = kNoMark;
+  if (++trials_passed_ == 1 + kTrialsMax) close();
+  return Finding::nothing;
+}
+
+void CircuitBreaker::close() {
+  state_ = State::closed;
+  ++period_;
+  openings_ = unreachable_ = 0;
+  trials_out_ = trials_passed_ = 0;
+  next_call_ = calls_made_ = failed_ = 0;
+  only_client_ = failed_last_ = kNoMark;
+  passed_last_ = {};
+}
+
+std::string_view name_of(CircuitBreaker::State state) {
+  switch (state) {
+    case CircuitBreaker::State::closed:
+      return "closed";
+    case CircuitBreaker::State::open:
+      return "open";
+    case CircuitBreaker::State::half_open:
+      break;
+  }
+  return "half_open";
+}
+
+}  // namespace lanemq::core

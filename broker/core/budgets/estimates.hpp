@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <absl/container/node_hash_map.h>
+
+#include <lanemq/messages.hpp>
+
+#include "broker/core/base/amounts.hpp"
+#include "broker/core/base/intrusive_list.hpp"
+#include "broker/core/base/string_hash.hpp"
+
+namespace lanemq::core {
+
+/// What a job is expected to take before anybody knows.
+struct Estimate {
+  Amounts amounts;
+  std::optional<std::int64_t> output_bound{};  ///< as the request says
+  std::uint32_t raw_input = 0;  ///< before correction; 0: the client stated it, nothing is learned from it
+};
+
+/// Of a body that nobody looks into, about.
+inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
+  constexpr std::size_t kBytesPerToken = 4;
+  return static_cast<std::uint32_t>(std::min<std::size_t>(bytes / kBytesPerToken + 1, 1'000'000'000));
+}
+
+/// Guesses what jobs cost in tokens, and learns from what their upstreams say: for each model, and for each
+/// client of it, how far the guess of the input is off (a moving ratio), and how long answers are (a decaying
+/// histogram, of which the 90th percentile is taken).
+class Estimates {
+ public:
+  /// Models and clients of models about which something is kept. Beyond it the client makes way of whom
+  /// nothing was learned for longest, and a model only where there are models alone.
+  static constexpr std::size_t kSeriesMax = 4096;
+  /// One in so many clients for whom there is no room gets it.
+  static constexpr unsigned kNewcomersTried = 8;
+
+  /// `media_tokens`: for each image, sound or file in a body; `output_default`: of a model nobody has seen.
+  Estimates(std::int64_t media_tokens, std::int64_t output_default)
+      : media_tokens_(media_tokens), output_default_(output_default) {}
+
+  /// What a client states counts as it stands.
+  Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
+                    const std::optional<wire::Cost>& stated) const;
+  /// Of a body that cannot be looked into now, and is taken for so many tokens: nothing is learned from it.
+  Estimate estimate(std::string_view model, std::string_view client, std::int64_t tokens,
+                    const std::optional<wire::Cost>& stated) const;
+  /// What an attempt of a job so estimated really used. A call that took no tokens at all is no model's
+  /// answer, and says nothing of answers.
+  void learn(std::string_view model, std::string_view client, std::uint32_t raw_input,
+             const wire::Usage& usage);
+  std::size_t size() const { return series_.size(); }
+
+ private:
+  /// Output lengths by size class, four to each doubling.
+  static constexpr std::size_t kClasses = 96;
+
+  struct Series {
+    bool of_client = false;
+    ListHook<Series> hook;  ///< among those of models or those of clients
+    const std::string* name = nullptr;
+
+    double ratio = 1;
+    std::uint32_t samples = 0;
+    std::uint32_t outputs = 0;  ///< the sum of the classes
+    std::array<std::uint16_t, kClasses> classes{};
+
+    void learn_input(double actual, double raw);
+    void learn_output(std::int64_t tokens);
+    std::int64_t output_p90() const;
+  };
+
+  const std::string& key(std::string_view model, std::string_view client) const;
+  const Series* find(std::string_view model, std::string_view client) const;
+  Series* series(std::string_view model, std::string_view client);
+  using List = IntrusiveList<Series, &Series::hook>;
+  List& list_of(const Series& series) { return series.of_client ? clients_ : models_; }
+  bool make_way(bool for_client);
+  struct Guess {
+    std::int64_t input_tokens = 0;
+    std::optional<std::int64_t> max_output;
+    bool learned_from = true;
+  };
+  Estimate estimate(std::string_view model, std::string_view client, const Guess& guess) const;
+  static void put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate);
+
+  std::int64_t media_tokens_, output_default_;
+  absl::node_hash_map<std::string, Series, StringHash, StringEqual> series_;
+  unsigned newcomers_ = 0;   // clients for whom there was no room
+  List models_, clients_;    // by when something was learned of them, the latest last
+  mutable std::string key_;  // the last one, for its memory
+};
+
+}  // namespace lanemq::core

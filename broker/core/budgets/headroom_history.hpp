@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// How much room a limit had after what was sent at some time of the last period. What an upstream says that
+/// remains is of the time at which it took the request in, not of the time at which its answer arrives.
+class HeadroomHistory {
+ public:
+  static constexpr std::size_t kSlices = 600;  ///< to a period
+
+  /// Requires: period >= 1 ms.
+  explicit HeadroomHistory(Duration period) : slice_length_(period / kSlices), slices_(kSlices) {}
+
+  /// So much was left after something was sent.
+  void note(std::int64_t headroom, TimePoint now) {
+    Slice& slice = slices_[place_of(now)];
+    const std::int64_t value = headroom + foreign_;
+    if (slice.number == number_of(now) && slice.headroom <= value) return;
+    slice = {number_of(now), value};
+  }
+  /// All that was left was less by so much: others had taken it.
+  void lower(std::int64_t foreign) { foreign_ += foreign; }
+  /// The least that was left around `when`; none where nothing was sent then or that is too long ago.
+  std::optional<std::int64_t> at(TimePoint when) const {
+    const Slice& slice = slices_[place_of(when)];
+    if (slice.number != number_of(when)) return std::nullopt;
+    return slice.headroom - foreign_;
+  }
+
+ private:
+  struct Slice {
+    std::int64_t number = -1, headroom = 0;
+  };
+
+  std::int64_t number_of(TimePoint when) const { return when.time_since_epoch() / slice_length_; }
+  std::size_t place_of(TimePoint when) const { return static_cast<std::size_t>(number_of(when)) % kSlices; }
+
+  Duration slice_length_;
+  std::vector<Slice> slices_;
+  std::int64_t foreign_ = 0;  // all of it; slices hold their headroom as if there had been none
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/budgets/rate_limit.hpp"
+
+#include <algorithm>
+
+namespace lanemq::core {
+namespace {
+
+std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
+  std::int64_t capacity =
+      options.capacity > 0 ? options.capacity : std::max<std::int64_t>(options.limit / 10, 1);
+  if (window == WindowKind::sliding)
+    capacity = std::min(capacity, std::max<std::int64_t>(options.limit / 2, 1));
+  return capacity;
+}
+
+/// How finely a bucket is counted whose pace changes: a small limit in thousandths, since the pace is a whole
+/// number and of a few per period nothing may be lost.
+std::int64_t scale_of(std::int64_t limit) {
+  return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
+}
+
+/// How long after a cut a limit begins to rise again, and how often it is cut.
+constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
+/// Thousandths of a limit that refusals leave in any case.
+constexpr int kShareMin = 10;
+
+/// Of the thousandths of the pace after a pause: where it begins, and how long it stays before it doubles.
+constexpr int kRampFirst = 100, kRampFull = 1000;
+constexpr Duration kRampStep = std::chrono::seconds(1);
+/// What may pile up during a pause, so that somebody goes at its end.
+constexpr std::int64_t kPausedLevelMax = 1;
+
+/// Of a limit: as much as may be missing upstream before it is said that others took it. Calls cross on their
+/// way, and upstreams count in steps of their own.
+constexpr std::int64_t kForeignTolerance = 20;
+
+/// So small a part of a period is what is owed kept for longer: clocks drift apart.
+constexpr std::int64_t kPeriodSlack = 100;
+
+/// The part of a strict window that a reserve keeps free at most.
+constexpr std::int64_t kHeldInWindow = 100;
+
+/// Changes that are foreseen at most: a window that empties, the steps after a pause, and a limit that rises.
+constexpr int kForeseenSteps = 2 * static_cast<int>(SlidingWindow::kSlices);
+
+std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
+  return value >= 0 ? value / by : -((-value + by - 1) / by);
+}
+
+}  // namespace
+
+RateLimit::RateLimit(const RateOptions& options, WindowKind window)
+    : name_(options.name),
+      resource_(options.resource),
+      kind_(window),
+      limit_(options.limit),
+      period_(options.period),
+      ceiling_(options.limit),
+      scale_(window == WindowKind::sliding ? scale_of(options.limit) : 1),
+      bucket_(options.limit * scale_, options.period, capacity_of(options, window) * scale_),
+      ramp_(kRampFull),
+      history_(options.period) {
+  if (window == WindowKind::sliding) window_.emplace(options.limit, options.period, scale_);
+}
+
+void RateLimit::configure(const RateOptions& options, TimePoint now) {
+  advance(now);
+  const std::int64_t level = floor_divide(bucket_.level(), scale_), before = limit_;
+  limit_ = options.limit;
+  ceiling_ = ceiling_ == before ? limit_ : std::min(ceiling_, limit_);
+  scale_ = window_ ? scale_of(limit_) : 1;
+  bucket_ = TokenBucket(limit_ * scale_, period_, capacity_of(options, kind_) * scale_);
+  bucket_.set_level(std::max(level, -limit_) * scale_, now);
+  if (window_) window_->set_scale(scale_);
+  history_.lower(before - limit_);
+  apply_limit();
+}
+
+void RateLimit::recover(TimePoint now) {
+  if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
+  // The first second of recovery is the one after the wait.
+  const auto periods = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
+  const int before = share_;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < 1000; ++i)
+    share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
+  // Whole seconds: however often it is asked, it rises at the same rate.
+  changed_at_ += periods * std::chrono::seconds(1);
+  if (share_ != before) apply_limit();
+}
+
+std::int64_t RateLimit::effective() const {
+  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+}
+
+void RateLimit::apply_limit() {
+  advanced_at_ = kNever;
+  if (window_) window_->set_limit(effective());
+  apply_pace();
+}
+
+void RateLimit::apply_pace() {
+  const std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  // In a pause a debt is still paid back.
+  const int share = ramp_ == 0 ? kRampFull : ramp_;
+  bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
+}
+
+bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
+  const std::int64_t ceiling = std::clamp<std::int64_t>(limit, 1, limit_);
+  if (ceiling == ceiling_) return false;
+  advance(now);
+  ceiling_ = ceiling;
+  share_ = 1000;  // what was guessed is known now
+  apply_limit();
+  return true;
+}
+
+void RateLimit::cut(TimePoint now) {
+  advance(now);
+  if (share_ < 1000 && now - cut_at_ < kCutPause) return;
+  share_ = std::max(share_ * 4 / 5, kShareMin);
+  cut_at_ = changed_at_ = now;
+  apply_limit();
+}
+
+bool RateLimit::can_lift(TimePoint now) {
+  advance(now);
+  return ceiling_ != limit_ || share_ != 1000 || ramp_ != kRampFull;
+}
+
+bool RateLimit::lift(TimePoint now) {
+  if (!can_lift(now)) return false;
+  ceiling_ = limit_;
+  share_ = 1000;
+  ramp_ = kRampFull;
+  trial_ = false;
+  apply_limit();
+  return true;
+}
+
+std::int64_t RateLimit::effective_limit(TimePoint now) {
+  advance(now);
+  return effective();
+}
+
+void RateLimit::pause(TimePoint until, TimePoint now) {
+  if (until <= now) return;
+  advance(now);
+  bucket_.lower_to(0);
+  ramp_ = 0;
+  ramp_next_ = until;
+  trial_ = true;
+  advanced_at_ = kNever;
+  apply_pace();
+}
+
+std::int64_t RateLimit::headroom() const {
+  return window_ ? window_->headroom() : floor_divide(bucket_.level(), scale_);
+}
+
+void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
+                                TimePoint now) {
+  // What was sent earlier and is answered later says what is known already.
+  if (sent_at < remaining_sent_at_) return;
+  advance(now);
+  const std::optional<std::int64_t> then = history_.at(sent_at);
+  if (!then) return;
+  remaining_sent_at_ = sent_at;
+  // Some upstreams say what remained when they took the request in, some what remains when they answer it.
+  const std::int64_t foreign = std::min(*then, headroom()) - std::clamp<std::int64_t>(remaining, 0, limit_);
+  if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
+  history_.lower(foreign);
+  if (!window_) return owe(foreign, now);
+  const TimePoint leaves_with_reset =
+      now - (period_ - std::clamp(reset.value_or(period_), Duration(0), period_));
+  window_->record_late(foreign, std::max(leaves_with_reset, TimePoint{}));
+  advanced_at_ = kNever;
+  advance(now);
+}
+
+void RateLimit::advance(TimePoint now) {
+  // Asked by many in one turn: what is taken and given lowers and raises bucket and window alike.
+  if (now == advanced_at_) return;
+  advanced_at_ = now;
+  recover(now);
+  const std::int64_t rate_before = bucket_.rate();
+  if (window_) {
+    // Up to then the window had no more room, whether somebody asked meanwhile or not.
+    if (const TimePoint changes = window_->next_change(); changes <= now) {
+      bucket_.refill(changes);
+      bucket_.lower_to((window_->headroom() + 1) * scale_);
+    }
+    window_->advance(now);
+  }
+  for (; ramp_ < kRampFull && ramp_next_ <= now; ramp_next_ += kRampStep) {
+    bucket_.refill(ramp_next_);
+    if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+    ramp_ = std::min(std::max(2 * ramp_, kRampFirst), kRampFull);
+    trial_ = trial_ && ramp_ < kRampFull;
+    apply_pace();
+  }
+  if (window_ && ramp_ == kRampFull) {
+    // The pace of when it was last asked may be that of a full window, long ago. Where it is more now, that
+    // counts: the window bounds it in any case.
+    apply_pace();
+    bucket_.set_rate(std::max(rate_before, bucket_.rate()));
+  }
+  if (window_ && bucket_.level() < 0) forget_debt(now);
+  bucket_.refill(now);
+  if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
+  if (!window_) return;
+  apply_pace();
+  // What the window cannot take must not pile up as a later burst.
+  bucket_.lower_to((window_->headroom() + 1) * scale_);
+}
+
+/// What is owed has left the upstream's window after a period, however slow the pace is that its last word
+/// leaves. Requires: there is a window.
+void RateLimit::forget_debt(TimePoint now) {
+  const TimePoint over = owed_at_ + period_ + period_ / kPeriodSlack;
+  if (now < over) return;
+  bucket_.refill(over);
+  bucket_.raise_to(0);
+}
+
+std::int64_t RateLimit::available(TimePoint now) {
+  advance(now);
+  if (!window_) return bucket_.level();
+  return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
+}
+
+std::int64_t RateLimit::held(int hold) const {
+  const std::int64_t held = capacity() * hold / 1000;
+  // A strict window has room for a burst only if that was left free all the time, at the cost of the rate.
+  return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
+}
+
+std::int64_t RateLimit::whole_for(std::int64_t amount) const {
+  if (amount > limit_) return amount;
+  return amount <= ceiling_ ? ceiling_ : effective();
+}
+
+std::int64_t RateLimit::level_for(std::int64_t amount, int hold) const {
+  if (amount <= 0) return 0;
+  const std::int64_t level = std::min(amount + held(hold), capacity());
+  return window_ ? std::min(level, whole_for(amount)) : level;
+}
+
+std::int64_t RateLimit::headroom_for(std::int64_t amount, int hold) const {
+  if (amount <= 0) return 0;
+  return std::min(amount + held(hold), whole_for(amount));
+}
+
+bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
+  if (amount > limit_) return false;
+  advance(now);
+  if (window_ && window_->headroom() < headroom_for(amount, hold)) return false;
+  return floor_divide(bucket_.level(), scale_) >= level_for(amount, hold) ||
+         (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
+}
+
+/// Whether it may go as the one that finds out whether the pause is over for its upstream: when that is over,
+/// and no debt is left.
+bool RateLimit::is_trial(std::int64_t amount) const {
+  return trial_ && (window_ || amount <= capacity());
+}
+
+TimePoint RateLimit::foreseen(std::int64_t amount, int hold, TimePoint now) const {
+  if (amount > limit_) return kNever;
+  RateLimit ahead = *this;
+  for (int step = 0; step < kForeseenSteps; ++step) {
+    if (ahead.affordable(amount, hold, now)) return now;
+    const TimePoint next = ahead.when_affordable(amount, hold, now);
+    if (next == kNever) return kNever;
+    now = std::max(next, now + Duration(1));
+  }
+  return kNever;
+}
+
+bool RateLimit::leaves(std::int64_t amount, int hold) const {
+  return amount + held(hold) <= (window_ ? whole_for(amount) : capacity());
+}
+
+void RateLimit::take(std::int64_t amount, TimePoint now, int hold) {
+  advance(now);
+  if (ramp_ > 0 && amount > 0) trial_ = false;
+  const std::int64_t level = bucket_.level(), left = held(hold) * scale_;
+  if (window_ && level >= 0)
+    bucket_.take(std::min(amount * scale_, level - (level >= left ? left : 0)));
+  else
+    bucket_.take(amount * scale_);
+  if (window_) window_->record(amount, now);
+  history_.note(headroom(), now);
+}
+
+void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  const std::int64_t counted = std::min(amount, limit_);
+  owe(counted, now);
+  if (window_) window_->record_late(counted, taken_at);
+}
+
+/// Takes from the bucket alone, whatever it holds.
+void RateLimit::owe(std::int64_t amount, TimePoint now) {
+  owed_at_ = now;
+  bucket_.take(amount * scale_);
+  bucket_.raise_to(-limit_ * scale_);
+}
+
+void RateLimit::give(std::int64_t amount, TimePoint taken_at, TimePoint now) {
+  advance(now);
+  bucket_.give(amount * scale_);
+  if (window_) window_->unrecord(amount, taken_at);
+}
+
+TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint now) {
+  advance(now);
+  TimePoint refilled = bucket_.when_level(is_trial(amount) ? 0 : level_for(amount, hold) * scale_, now);
+  if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
+  // While it recovers it is faster by the second.
+  if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
+  if (!window_) return refilled;
+  if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();
+  return std::min(refilled, std::max(window_->next_change(), now));
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// What was sent in the last period, in slices, for an upstream that counts every window of that length.
+///
+/// A bucket alone either wastes quota (refilled at (limit - capacity) / period) or breaks the limit (refilled
+/// at limit / period, it lets limit + capacity through). This ledger bounds the bucket exactly and says how
+/// fast it may refill: the fastest even pace at which the window never fills up, so that nobody stands still
+/// while an earlier burst leaves the window.
+///
+/// Errs on the side of the limit: what was sent counts to the end of its slice plus `slack`, the time by
+/// which two calls may swap or drift apart between here and the upstream's counter.
+class SlidingWindow {
+ public:
+  static constexpr std::size_t kSlices = 600;  ///< to a period
+
+  /// `scale` is how finely the pace is said. Requires: limit > 0, period >= 60 ms, limit * scale <= 10^12.
+  SlidingWindow(std::int64_t limit, Duration period, std::int64_t scale = 1);
+
+  /// Forgets what has left the window.
+  void advance(TimePoint now);
+  void record(std::int64_t amount, TimePoint now);
+  /// Adds to what was recorded at an earlier time: it turned out to be more.
+  void record_late(std::int64_t amount, TimePoint recorded_at);
+  /// Takes back what was recorded but never sent.
+  void unrecord(std::int64_t amount, TimePoint recorded_at);
+
+  /// The pace is said in other units from the next change on.
+  void set_scale(std::int64_t scale) { scale_ = scale; }
+  /// The limit is another from now on. Requires: limit > 0.
+  void set_limit(std::int64_t limit);
+
+  /// What was sent and still counts, in at most kSaved steps, each at the time of the last of it.
+  static constexpr std::size_t kSaved = 61;
+  struct Sent {
+    TimePoint at{};
+    std::int64_t amount = 0;
+  };
+  std::vector<Sent> sent() const;
+
+  /// How much may still be sent now; negative when the limit was lowered.
+  std::int64_t headroom() const { return limit_ - sent_; }
+  /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a
+  /// slice ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to
+  /// leave the window goes as soon as it has left.
+  std::int64_t pace() const { return pace_; }
+  /// When the next slice ends, so that headroom and pace may change.
+  TimePoint next_change() const { return start_of(slice_ + 1); }
+
+ private:
+  TimePoint start_of(std::int64_t slice) const { return TimePoint(slice * slice_length_); }
+  std::int64_t& count_of(std::int64_t slice) {
+    return counts_[static_cast<std::size_t>(slice) % counts_.size()];
+  }
+  void find_pace();
+
+  std::int64_t limit_, scale_;
+  Duration slice_length_;
+  std::int64_t kept_;                 // slices that count: the period, the open slice and the slack
+  std::vector<std::int64_t> counts_;  // a ring of kept_ slices
+  std::int64_t slice_ = 0;            // the open slice
+  std::int64_t sent_ = 0;             // the sum of counts_
+  std::int64_t pace_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/desks/quota_document.hpp"
+
+#include <algorithm>
+
+namespace lanemq::core {
+namespace {
+
+DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t limit) {
+  DocumentMap map;
+  map.integer("level", level).integer("capacity", capacity).integer("limit", limit);
+  return map;
+}
+
+}  // namespace
+
+void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
+  for (RateLimit& rate : quota.rates()) {
+    DocumentMap limit = limit_map(rate.available(now), rate.capacity(), rate.limit());
+    // What its upstream has said or shown to be less.
+    if (const std::int64_t effective = rate.effective_limit(now); effective < rate.limit())
+      limit.integer("effective", effective);
+    map.map(rate.name(), limit);
+  }
+  if (const ConcurrencyLimit& concurrency = quota.concurrency(); concurrency.configured() > 0)
+    map.map("concurrency", limit_map(concurrency.limit() - concurrency.running(), concurrency.limit(),
+                                     concurrency.configured()));
+}
+
+void add_pause(DocumentMap& map, const Quota& quota, TimePoint now) {
+  if (now < quota.paused_until()) map.integer("paused_ms", to_ms(quota.paused_until() - now));
+  if (now < quota.open_from() && quota.open_from() < quota.paused_until())
+    map.integer("probed_ms", to_ms(quota.open_from() - now));
+}
+
+void add_paused_models(DocumentMap& map, const Budgets& budgets, const Budget& budget, std::size_t shown_max,
+                       TimePoint now) {
+  const auto place = static_cast<std::size_t>(&budget - budgets.all().data());
+  auto paused = budgets.paused_models(place, now);
+  if (paused.empty()) return;
+  paused.resize(std::min(paused.size(), shown_max));
+  DocumentMap models;
+  for (const auto& [model, until] : paused)
+    models.integer(model, to_ms(until - now));
+  map.map("paused_models_ms", models);
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "broker/core/base/amounts.hpp"
+
+namespace lanemq::core {
+
+/// What a job is expected to take of its budgets, in tokens.
+struct Expected {
+  std::uint32_t input_tokens = 0, output_tokens = 0;
+  std::uint32_t raw_input = 0;  ///< the guess of the input before its correction, to learn from
+
+  Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
+  bool is_estimated() const { return (input_tokens | output_tokens) != 0; }
+  bool operator==(const Expected&) const = default;
+};
+
+/// The variable parts of a job, packed behind each other, and after it in memory: its holder leaves as much
+/// room behind it as tail_bytes() says, so that a typical job needs no allocation of its own and pays for
+/// what it has. Where they are larger than kInlineBytes they stand in one block apart.
+///
+/// Two numbers that few jobs have stand before the texts.
+class JobText {
+ public:
+  enum Part : std::uint8_t { id, envelope, ref, model, client, meta, trace, extras, body, kParts };
+  using Parts = std::array<std::string_view, kParts>;
+  struct Contents {
+    Parts parts{};
+    std::optional<std::uint64_t> body_hash;  ///< where it cannot be made of the body that is there
+    std::optional<Expected> expected;
+  };
+
+  /// What stands behind the record at most.
+  static constexpr std::size_t kInlineBytes = 256;
+  static constexpr std::size_t kTailBytesMax = sizeof(std::uint64_t) + sizeof(Expected) + kInlineBytes;
+  /// What all parts may have together.
+  static constexpr std::size_t kBytesMax = 0xFFFF;
+  /// Bodies up to this are packed with the rest; larger ones are kept by their Blob.
+  static constexpr std::size_t kBodyBytesMax = 4096;
+
+  JobText() = default;
+  ~JobText() { clear(); }
+  JobText(const JobText&) = delete;
+  JobText& operator=(const JobText&) = delete;
+
+  static std::size_t tail_bytes(const Contents& contents);
+  /// Requires: it has nothing yet, as much room behind it, and the parts have at most kBytesMax.
+  void fill(const Contents& contents);
+  /// Forgets everything.
+  void clear();
+  /// Forgets all but its model and its client.
+  void keep_names();
+
+  std::string_view get(Part part) const { return find(parts_, texts(), part); }
+  Parts parts() const;
+  /// Of its parts.
+  std::size_t size() const { return size_of(parts_, texts()); }
+
+  std::optional<std::uint64_t> body_hash() const;
+  bool has_expected() const { return has_expected_; }
+  /// Requires: has_expected().
+  Expected expected() const;
+  void set_expected(const Expected& expected);
+
+  /// How texts stand behind each other: the end of each that is not empty, then the texts.
+  using Mask = std::uint16_t;  ///< a bit for each part that is not empty
+  static Mask mask_of(const Parts& parts);
+  static std::size_t bytes_of(const Parts& parts);
+  static void write(const Parts& parts, char* to);
+  static std::size_t size_of(Mask mask, const char* texts) {
+    return mask == 0 ? 0 : end_at(texts, count(mask) - 1);
+  }
+  static std::string_view find(Mask mask, const char* texts, Part part) {
+    if ((mask >> part & 1) == 0) return {};
+    const std::size_t place = count(mask & ((1U << part) - 1));
+    const std::size_t begin = place == 0 ? 0 : end_at(texts, place - 1);
+    return {texts + count(mask) * sizeof(std::uint16_t) + begin, end_at(texts, place) - begin};
+  }
+
+ private:
+  /// Bits that are set, without the instruction for it, which not every machine has.
+  static std::size_t count(std::uint32_t bits) {
+    bits -= bits >> 1 & 0x5555U;
+    bits = (bits & 0x3333U) + (bits >> 2 & 0x3333U);
+    bits = (bits + (bits >> 4)) & 0x0F0FU;
+    return (bits + (bits >> 8)) & 0x1FU;
+  }
+  static std::size_t end_at(const char* texts, std::size_t place) {
+    std::uint16_t end = 0;
+    std::memcpy(&end, texts + place * sizeof end, sizeof end);
+    return end;
+  }
+
+  // Behind it: the hash, the expected tokens, then the texts or where they are; each where there is any.
+  const char* tail() const { return reinterpret_cast<const char*>(this + 1); }
+  char* tail() { return reinterpret_cast<char*>(this + 1); }
+  std::size_t expected_at() const { return has_hash_ ? sizeof(std::uint64_t) : 0; }
+  std::size_t texts_at() const { return expected_at() + (has_expected_ ? sizeof(Expected) : 0); }
+  const char* texts() const { return apart_ ? block() : tail() + texts_at(); }
+  char* block() const {
+    char* block = nullptr;
+    std::memcpy(&block, tail() + texts_at(), sizeof block);
+    return block;
+  }
+
+  Mask parts_ : kParts = 0;
+  bool apart_ : 1 = false;
+  bool has_hash_ : 1 = false;
+  bool has_expected_ : 1 = false;
+};
+static_assert(sizeof(JobText) == 2);
+
+/// Texts of a job that are kept by themselves.
+class KeptText {
+ public:
+  KeptText() = default;
+  explicit KeptText(const JobText::Parts& parts);
+
+  std::string_view get(JobText::Part part) const { return JobText::find(mask_, block_.get(), part); }
+  std::size_t size() const { return JobText::size_of(mask_, block_.get()); }
+
+ private:
+  std::unique_ptr<char[]> block_;
+  JobText::Mask mask_ = 0;
+};
+
+}  // namespace lanemq::core

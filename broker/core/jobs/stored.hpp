@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/list_reader.hpp>
+#include <lanemq/result.hpp>
+
+#include "broker/core/base/mark.hpp"
+#include "broker/core/base/stored_entry.hpp"
+#include "broker/core/jobs/dead_job.hpp"
+#include "broker/core/jobs/job.hpp"
+
+namespace lanemq::core {
+
+// What a store is given of jobs, results and budgets, as bytes that it does not look into: msgpack arrays, to
+// whose ends later versions may append; anything else needs a new version of the store's schema. A job's
+// record is the submit that it came by, in the words of the protocol. Times are Unix time in microseconds, so
+// that they outlive the process.
+
+/// What of a job changes while it waits and runs.
+struct StoredState {
+  enum class Kind : std::uint8_t { queued, delayed, running, dead };
+
+  Kind kind = Kind::queued;
+  std::uint64_t arrival = 0;
+  std::int64_t accepted_us = 0, deadline_us = 0;
+  std::int64_t due_us = 0;  ///< running: when it was handed over
+  Duration delay{};         ///< Job::Extra's
+  std::uint32_t attempt = 0;
+  std::uint16_t attempts = 0, attempts_max = 0;
+  std::uint8_t crashes = 0;
+  std::uint32_t input_tokens = 0, output_tokens = 0, raw_input = 0;
+  std::int64_t retain_ms = 0;
+  std::uint64_t body_hash = 0;
+  std::string_view lane;    ///< where it is not that of its record
+  std::string_view key;     ///< running: which one of its budget's it has
+  std::int64_t chunks = 0;  ///< of its streamed answer, that clients got by then
+};
+void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
+
+/// What is kept of a job that has ended.
+struct StoredResult {
+  std::string_view id, model, service, lane, submitted_lane;
+  JobState state = JobState::succeeded;
+  std::uint32_t attempt = 0;
+  std::uint16_t attempts = 0;
+  std::uint32_t queued_ms = 0, ran_ms = 0;
+  std::uint64_t body_hash = 0;
+  bool client_named_it = false, id_told = false, dead = false;
+  std::int64_t due_us = 0, ended_us = 0;
+  std::uint64_t client = kNoMark;  ///< of the name that its submit gave
+};
+/// `ending` may be null.
+void write(const StoredResult& result, const Ending* ending, Buffer& out);
+
+/// Reads all of these. What it returned lives until it reads again. Not thread-safe.
+class StoredDecoder {
+ public:
+  StoredDecoder();
+
+  /// `history`: what was written of the attempts, of a broker whose time zero is `epoch_us`.
+  Result<StoredState> state(std::string_view bytes, std::int64_t epoch_us, History& history);
+  Result<StoredResult> result(std::string_view bytes, std::unique_ptr<Ending>& ending);
+  Result<std::vector<StoredEntry>> entries(std::string_view bytes);
+  /// The submit that a job's record is.
+  Result<wire::Submit> submit(std::string_view record);
+
+ private:
+  ListReader list_;
+  Decoder decoder_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/flow.hpp"
+
+#include <algorithm>
+
+#include "broker/core/base/check.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/flow_group.hpp"
+#include "broker/core/scheduler/lanes.hpp"
+
+namespace lanemq::core {
+
+Job* ClientQueue::oldest() const {
+  Job* const fresh = fresh_.front();
+  if (returned_.empty()) return fresh;
+  Job* const returned = returned_.begin()->second;
+  return fresh == nullptr || returned->arrival < fresh->arrival ? returned : fresh;
+}
+
+void ClientQueue::push(Job& job) {
+  job.returned = false;
+  fresh_.push_back(job);
+}
+
+void ClientQueue::put_back(Job& job) {
+  job.returned = true;
+  const bool fresh = returned_.emplace(std::uint64_t{job.arrival}, &job).second;
+  LANEMQ_CHECK(fresh);
+}
+
+void ClientQueue::remove(Job& job) {
+  if (job.returned)
+    returned_.erase(job.arrival);
+  else
+    fresh_.remove(job);
+  job.returned = false;
+}
+
+void ClientQueue::append_to(std::vector<Job*>& all) const {
+  for (Job* job = fresh_.front(); job != nullptr; job = fresh_.next(*job))
+    all.push_back(job);
+  for (const auto& [arrival, job] : returned_)
+    all.push_back(job);
+}
+
+Lane& Flow::lane() const {
+  return group_.lane();
+}
+
+Service& Flow::service() const {
+  return group_.service();
+}
+
+void Flow::push(Job& job) {
+  job.queue->push(job);
+  ++depth_;
+  update(*job.queue);
+}
+
+void Flow::put_back(Job& job) {
+  job.queue->put_back(job);
+  ++depth_;
+  update(*job.queue);
+}
+
+void Flow::remove(Job& job) {
+  job.queue->remove(job);
+  --depth_;
+  update(*job.queue);
+}
+
+void Flow::update(ClientQueue& queue) {
+  const bool takes_turns = queue.turn_at_ != ClientQueue::kNoTurn;
+  const bool should = !queue.empty() && !queue.barred && !queue.client().at_limit() &&
+                      !(lane().disk_stalled && queue.oldest()->durable) &&
+                      !(lane().bodies_held && queue.oldest()->body_stored);
+  if (!should) {
+    if (takes_turns) turns_.remove(queue);
+    weight_ -= queue.weight_;
+    queue.weight_ = 0;
+  } else {
+    const std::uint64_t arrival = queue.oldest()->arrival;
+    const std::uint32_t weight = queue.client().options.weight;
+    if (!takes_turns) {
+      queue.arrival_ = arrival;
+      queue.tag_ = std::max(queue.tag_, now_);
+      turns_.push(queue, turn_of(queue));
+    } else if (queue.arrival_ != arrival) {
+      queue.arrival_ = arrival;
+      turns_.update(queue, turn_of(queue));
+    }
+    weight_ += std::int64_t{weight} - queue.weight_;
+    queue.weight_ = weight;
+  }
+  group_.update(*this);
+}
+
+void Flow::set_paused(bool paused) {
+  paused_ = paused;
+  group_.update(*this);
+}
+
+void Flow::set_counts_tokens(bool counts_tokens) {
+  if (counts_tokens_ == counts_tokens) return;
+  counts_tokens_ = counts_tokens;
+  group_.update_cost(*this);
+}
+
+void Flow::charge(ClientQueue& queue, std::int64_t cost) {
+  LANEMQ_CHECK(queue.turn_at_ != ClientQueue::kNoTurn);
+  now_ = std::max(now_, queue.tag_);
+  queue.tag_ = now_;
+  move_back(queue, cost);
+}
+
+void Flow::correct(ClientQueue& queue, std::int64_t more) {
+  move_back(queue, more);
+  group_.update(*this);
+}
+
+void Flow::move_back(ClientQueue& queue, std::int64_t cost) {
+  const std::int64_t moved = virtual_time(cost, queue.client().options.weight, queue.tag_rest_);
+  queue.tag_ = std::clamp<std::int64_t>(queue.tag_ + moved, 0, kVirtualTimeMax);
+  if (queue.turn_at_ != ClientQueue::kNoTurn) turns_.update(queue, turn_of(queue));
+}
+
+void update_turns(Client& client) {
+  for (const auto& queue : client.queues)
+    queue->flow().update(*queue);
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "broker/core/base/histogram.hpp"
+#include "broker/core/base/options.hpp"
+#include "broker/core/jobs/job.hpp"
+#include "broker/core/scheduler/flow_group.hpp"
+
+namespace lanemq::core {
+
+class Service;
+
+/// Counters of a lane, since the start.
+struct LaneCounters {
+  std::uint64_t accepted = 0, succeeded = 0, failed = 0, refused = 0, requeued = 0, duplicates = 0;
+  std::uint64_t restored = 0;  ///< after a restart, those that were accepted before
+};
+
+/// One priority lane: its flows, its bounds and its figures.
+class Lane {
+ public:
+  Lane(const LaneOptions& options, LaneIndex index) : options_(options), index_(index) {}
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  const LaneOptions& options() const { return options_; }
+  /// Requires: the same name.
+  void configure(const LaneOptions& options);
+  LaneIndex index() const { return index_; }
+  std::size_t depth() const { return queued + delayed; }
+
+  /// The flow for jobs of a service under a set of budgets; made when it is first asked for.
+  Flow& flow(Service& service, BudgetSet budgets);
+
+  /// Forgets the flows of services that leave. Requires: nothing refers to them.
+  void forget_leaving();
+
+  /// A group of flows is ready while one of them is to be asked and its service has a free place of any
+  /// kind.
+  void update_ready(FlowGroup& group);
+  const std::vector<FlowGroup*>& ready() const { return ready_; }
+
+  /// When, in virtual time, the flow's turn is: of flows that want the same place the lowest goes first,
+  /// so that a long queue for one service or budget does not keep those for others waiting.
+  std::int64_t turn_of(const Flow& flow) const { return std::max(flow.tag, virtual_now_); }
+  /// The turn of the job that was last handed over.
+  std::int64_t virtual_now() const { return virtual_now_; }
+  /// A job of the flow is about to be handed over; `cost` in tokens, where its budgets count them.
+  void charge(Flow& flow, std::optional<std::int64_t> cost);
+
+  /// One for each service that had jobs here.
+  const std::vector<std::unique_ptr<FlowGroup>>& groups() const { return groups_; }
+
+  /// Sees to it that what a job is expected to take is there, before it is the head of its flow; none: it
+  /// is.
+  std::function<void(Job&)> appraise;
+
+  std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
+  bool paused = false;        ///< by an operator
+  bool bodies_held = false;   ///< jobs whose bodies are in the store are not handed over for now
+  bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on
+  LaneCounters counters;
+  Histogram wait, run;
+  /// A job was done: feeds the rate below.
+  void count_leaving(TimePoint now);
+  double leaving_per_second = 0;  ///< over the last whole second, for retry_after of a full lane
+
+ private:
+  LaneOptions options_;
+  LaneIndex index_;
+  std::vector<std::unique_ptr<FlowGroup>> groups_;
+  std::vector<FlowGroup*> ready_;
+  std::int64_t virtual_now_ = 0;
+  std::int64_t usual_cost_ = 1;  // of late; what a job counts for whose tokens nobody counts
+  TimePoint second_began_{};
+  std::uint64_t left_in_second_ = 0;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// What an operator can pause.
+enum class PauseKind : std::uint8_t { lane, service, client, budget };
+
+std::string_view name_of(PauseKind kind);
+/// None for a name that is no kind's.
+std::optional<PauseKind> pause_kind(std::string_view name);
+
+/// That no job of something is handed over, until an operator resumes it.
+struct Pause {
+  PauseKind kind;
+  std::string name;    ///< of the lane, service, client or budget
+  std::string reason;  ///< as the operator gave it; may be empty
+  TimePoint since{};
+};
+
+/// All pauses, by kind and name. Whether something is paused stands at the thing itself, for dispatch; here
+/// is why.
+class Pauses {
+ public:
+  static constexpr std::size_t kMax = 1024;
+
+  using Key = std::pair<PauseKind, std::string>;
+
+  bool empty() const { return all_.empty(); }
+  bool full() const { return all_.size() >= kMax; }
+  /// Null: it is not paused.
+  const Pause* find(PauseKind kind, const std::string& name) const {
+    const auto place = all_.find({kind, name});
+    return place == all_.end() ? nullptr : &place->second;
+  }
+  /// Takes the place of the one that is there. Requires: there is one, or !full().
+  void set(Pause pause) { all_.insert_or_assign({pause.kind, pause.name}, pause); }
+  void remove(PauseKind kind, const std::string& name) { all_.erase({kind, name}); }
+  const std::map<Key, Pause>& all() const { return all_; }
+
+ private:
+  std::map<Key, Pause> all_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/workers.hpp"
+
+#include <algorithm>
+
+#include "broker/core/base/check.hpp"
+
+namespace lanemq::core {
+namespace {
+
+IntrusiveList<Place, &Place::hook>& list_of(const Place& place) {
+  return place.worker->reserved() ? place.service->reserved : place.service->general;
+}
+
+}  // namespace
+
+Workers::Workers(const std::vector<LaneOptions>& lanes) {
+  std::size_t above = 0;
+  for (const LaneOptions& lane : lanes) {
+    reserved_above_.push_back(above);
+    above += lane.reserved_slots;
+  }
+}
+
+Worker* Workers::find(std::string_view address) const {
+  const auto place = by_address_.find(address);
+  return place == by_address_.end() ? nullptr : place->second;
+}
+
+Worker* Workers::of_session(std::string_view session) const {
+  const auto place = by_session_.find(session);
+  return place == by_session_.end() ? nullptr : place->second;
+}
+
+void Workers::move(Worker& worker, std::string_view address) {
+  by_address_.erase(worker.address);
+  worker.address = address;
+  worker.grouping = {};  // what was grouped goes to where it was
+  const bool fresh = by_address_.emplace(worker.address, &worker).second;
+  LANEMQ_CHECK(fresh);
+}
+
+Worker& Workers::add(std::string_view address, std::string session) {
+  auto worker = std::make_unique<Worker>();
+  worker->address = address;
+  worker->session = std::move(session);
+  worker->number = next_number_++;
+  Worker& added = *worker;
+  const bool fresh = by_address_.emplace(added.address, &added).second;
+  LANEMQ_CHECK(fresh);
+  by_session_.emplace(added.session, &added);
+  by_number_.emplace(added.number, std::move(worker));
+  return added;
+}
+
+void Workers::remove(Worker& worker) {
+  LANEMQ_CHECK(worker.running == 0 && worker.leases.empty());
+  offer(worker, {}, 0, 0);
+  by_address_.erase(worker.address);
+  by_session_.erase(worker.session);
+  by_number_.erase(worker.number);
+}
+
+Service* Workers::find_service(std::string_view name) const {
+  const auto place = services_.find(name);
+  return place == services_.end() ? nullptr : place->second.get();
+}
+
+Service& Workers::service(std::string_view name) {
+  if (Service* const known = find_service(name)) return *known;
+  Service& made = *services_.emplace(name, std::make_unique<Service>(std::string(name))).first->second;
+  unused_.push_back(made);
+  return made;
+}
+
+void Workers::change_free(Worker& worker, std::ptrdiff_t places) {
+  for (const auto& place : worker.places) {
+    Service& service = *place->service;
+    const bool had_free = service.free_places > 0;
+    service.free_places += static_cast<std::size_t>(places);
+    if (!worker.reserved()) service.free_general += static_cast<std::size_t>(places);
+    if (had_free == (service.free_places > 0)) continue;
+    for (FlowGroup* group : service.groups)
+      group->lane().update_ready(*group);
+  }
+}
+
+void Workers::list(Worker& worker) {
+  worker.listed = true;
+  for (const auto& place : worker.places)
+    list_of(*place).push_back(*place);
+  change_free(worker, static_cast<std::ptrdiff_t>(worker.capacity - worker.occupied()));
+}
+
+void Workers::unlist(Worker& worker) {
+  change_free(worker, -static_cast<std::ptrdiff_t>(worker.capacity - worker.occupied()));
+  for (const auto& place : worker.places)
+    list_of(*place).remove(*place);
+  worker.listed = false;
+}
+
+void Workers::update(Worker& worker) {
+  if (worker.available() == worker.listed) return;
+  if (worker.listed)
+    unlist(worker);
+  else
+    list(worker);
+}
+
+void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes,
+                    std::uint32_t capacity) {
+  if (worker.listed) unlist(worker);
+  for (const auto& place : worker.places) {
+    --place->service->workers;
+    release(*place->service);
+  }
+  worker.places.clear();
+  worker.lanes = lanes;
+  worker.capacity = capacity;
+  for (Service* service : services) {
+    ++service->workers;
+    use(*service);
+    auto place = std::make_unique<Place>();
+    place->worker = &worker;
+    place->service = service;
+    worker.places.push_back(std::move(place));
+  }
+  update(worker);
+}
+
+void Workers::set_strays(Worker& worker, std::vector<wire::Lease> strays) {
+  if (strays.empty() && worker.strays.empty()) return;
+  if (worker.listed) unlist(worker);
+  worker.strays = std::move(strays);
+  update(worker);
+}
+
+std::size_t Workers::held_for_higher_lanes(const Service& service, LaneIndex lane) const {
+  if (reserved_above_[lane] == 0) return 0;
+  // A lane's own slots are used up by it and the lanes above it alone: whatever runs in `high`, the slots of
+  // `critical` stay held.
+  std::size_t held = 0, used = 0;
+  for (LaneIndex above = 0; above < lane; ++above) {
+    used += service.running_general[above];
+    const std::size_t slots = reserved_above_[above + 1u];
+    if (slots > used) held = std::max(held, slots - used);
+  }
+  return held;
+}
+
+Place* Workers::find_place(Service& service, LaneIndex lane) const {
+  for (Place* place = service.reserved.front(); place != nullptr; place = service.reserved.next(*place))
+    if ((place->worker->lanes >> lane & 1) != 0) return place;
+  if (service.general.empty() || service.free_general <= held_for_higher_lanes(service, lane)) return nullptr;
+  return service.general.front();
+}
+
+void Workers::take_place(Worker& worker, Job& job) {
+  Away& away = job.at_away();
+  LANEMQ_CHECK(worker.available() && worker.listed && away.worker == nullptr);
+  change_free(worker, -1);
+  ++worker.running;
+  worker.leases.push_back(away);
+  away.worker = &worker;
+  away.reserved_place = worker.reserved();
+  if (!away.reserved_place) ++job.flow().service().running_general[job.lane];
+  if (!worker.available()) return update(worker);
+  // The next job goes to another worker.
+  for (const auto& place : worker.places) {
+    list_of(*place).remove(*place);
+    list_of(*place).push_back(*place);
+  }
+}
+
+void Workers::free_place(Job& job) {
+  Away& away = job.at_away();
+  Worker& worker = *away.worker;
+  LANEMQ_CHECK(worker.running > 0);
+  worker.leases.remove(away);
+  --worker.running;
+  away.worker = nullptr;
+  if (!away.reserved_place) --job.flow().service().running_general[job.lane];
+  if (worker.listed)
+    change_free(worker, 1);
+  else
+    update(worker);
+}
+
+}  // namespace lanemq::core
