@@ -12,14 +12,16 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/result.hpp>
 
+#include "broker/core/base/event.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/outbox.hpp"
+#include "broker/core/base/pauses.hpp"
+#include "broker/core/base/refusal.hpp"
 #include "broker/core/base/stats.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/base/timer_wheel.hpp"
 #include "broker/core/budgets/budgets.hpp"
 #include "broker/core/budgets/estimates.hpp"
-#include "broker/core/event.hpp"
 #include "broker/core/jobs/gone_ids.hpp"
 #include "broker/core/jobs/job_table.hpp"
 #include "broker/core/jobs/kept_result.hpp"
@@ -27,7 +29,6 @@
 #include "broker/core/scheduler/connections.hpp"
 #include "broker/core/scheduler/lanes.hpp"
 #include "broker/core/scheduler/parking.hpp"
-#include "broker/core/scheduler/pauses.hpp"
 #include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
@@ -37,14 +38,6 @@ struct StoredResult;
 class DocumentMap;
 class StoredDecoder;
 struct StoredEntry;
-
-/// Why a request is not taken, and when to come again.
-struct Refusal {
-  ErrorCode code;
-  std::string message;
-  std::optional<Duration> retry_after;
-  std::string limiter{};  ///< the bound that stood in the way, by its name in the configuration
-};
 
 /// The broker's decisions, without a clock, a socket, a file, a thread or a log: it is told what happened and
 /// says what is wanted. Equal options, seed and events give equal answers.

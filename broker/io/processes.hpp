@@ -8,8 +8,8 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include "broker/core/base/event.hpp"
 #include "broker/core/base/string_hash.hpp"
-#include "broker/core/event.hpp"
 
 namespace lanemq::io {
 

@@ -6,10 +6,10 @@
 
 #include <lanemq/messages.hpp>
 
+#include "broker/core/base/event.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/outbox.hpp"
 #include "broker/core/base/time.hpp"
-#include "broker/core/event.hpp"
 
 namespace lanemq::sim {
 

@@ -10,11 +10,11 @@
 #include <lanemq/messages.hpp>
 
 #include "broker/core/base/amounts.hpp"
-#include "broker/core/base/last_two.hpp"
 #include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/concurrency_limit.hpp"
+#include "broker/core/budgets/last_two.hpp"
 #include "broker/core/budgets/rate_limit.hpp"
 
 namespace lanemq::core {

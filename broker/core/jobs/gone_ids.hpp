@@ -10,8 +10,8 @@
 
 #include <xxhash.h>
 
-#include "broker/core/base/id_index.hpp"
 #include "broker/core/base/time.hpp"
+#include "broker/core/jobs/id_index.hpp"
 
 namespace lanemq::core {
 

@@ -10,7 +10,7 @@
 
 #include <xxhash.h>
 
-#include "broker/core/base/id_index.hpp"
+#include "broker/core/jobs/id_index.hpp"
 #include "broker/core/jobs/job.hpp"
 #include "broker/core/jobs/job_slots.hpp"
 #include "broker/core/jobs/kept_result.hpp"

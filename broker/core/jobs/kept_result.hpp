@@ -20,12 +20,12 @@
 #include <lanemq/error_table.hpp>
 #include <lanemq/messages.hpp>
 
-#include "broker/core/base/fifo_arena.hpp"
 #include "broker/core/base/intrusive_list.hpp"
 #include "broker/core/base/mark.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/base/timer_wheel.hpp"
 #include "broker/core/jobs/dead_job.hpp"
+#include "broker/core/jobs/fifo_arena.hpp"
 #include "broker/core/jobs/job.hpp"
 #include "broker/core/jobs/record.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/base/id_index.hpp"
+#include "broker/core/jobs/id_index.hpp"
 
 #include <algorithm>
 #include <map>

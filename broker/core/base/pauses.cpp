@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/scheduler/pauses.hpp"
+#include "broker/core/base/pauses.hpp"
 
 namespace lanemq::core {
 namespace {

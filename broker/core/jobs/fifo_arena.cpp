@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/core/base/fifo_arena.hpp"
+#include "broker/core/jobs/fifo_arena.hpp"
 
 #include <algorithm>
 #include <utility>

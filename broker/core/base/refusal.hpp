@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <lanemq/error_table.hpp>
+
+#include "broker/core/base/time.hpp"
+
+namespace lanemq::core {
+
+/// Why a request is not taken, and when to come again.
+struct Refusal {
+  ErrorCode code;
+  std::string message;
+  std::optional<Duration> retry_after;
+  std::string limiter{};  ///< the bound that stood in the way, by its name in the configuration
+};
+
+}  // namespace lanemq::core
