@@ -20,14 +20,14 @@ constexpr std::string_view kClock = "clock";
 /// Hands on what the store says, in its order.
 class Reader final : public StoreReader {
  public:
-  Reader(core::Broker& broker, core::TimePoint time, const ClockReading& clock)
-      : broker_(broker), time_(time), clock_(clock), stored_us_(clock.unix_us) {}
+  Reader(core::Restorer& restorer, core::TimePoint time, const ClockReading& clock)
+      : restorer_(restorer), time_(time), clock_(clock), stored_us_(clock.unix_us) {}
 
   /// The store's clock at `clock`.
   std::int64_t stored_now() const { return stored_us_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
-    if (name != kClock) return broker_.restore_note(name, record);
+    if (name != kClock) return restorer_.note(name, record);
     core::StoredDecoder decoder;
     auto entries = decoder.entries(record);
     if (!entries || entries->empty()) return failure(ErrorCode::internal, "note \"clock\" cannot be read");
@@ -38,20 +38,20 @@ class Reader final : public StoreReader {
     note.at.uptime_us = numbers.next();
     note.at.boot = numbers.next();
     stored_us_ = stored_us(note, clock_);
-    broker_.restore_clock(core::Duration(clock_.unix_us - stored_us_));
+    restorer_.clock(core::Duration(clock_.unix_us - stored_us_));
     return {};
   }
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view> body, std::size_t body_bytes) override {
-    return broker_.restore_job(number, state, record, body, body_bytes, time_);
+    return restorer_.job(number, state, record, body, body_bytes, time_);
   }
   Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
                       std::size_t body_bytes) override {
-    return broker_.restore_result(number, record, body, body_bytes, time_);
+    return restorer_.result(number, record, body, body_bytes, time_);
   }
 
  private:
-  core::Broker& broker_;
+  core::Restorer& restorer_;
   core::TimePoint time_;
   const ClockReading& clock_;
   std::int64_t stored_us_;
@@ -83,12 +83,13 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now) {
                                  : std::max<std::int64_t>(now.unix_us - note.at.unix_us, 0));
 }
 
-Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
-                                       const std::function<core::TimePoint()>& now) {
+Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store,
+                                         const std::function<core::TimePoint()>& now) {
   const ClockReading clock = read_clock();
-  Reader reader(broker, now(), clock);
+  core::Restorer restorer = broker.restorer();
+  Reader reader(restorer, now(), clock);
   if (const auto loaded = store.load(reader); !loaded) return tl::unexpected<Error>(loaded.error());
-  const auto restored = broker.restored(now());
+  const auto restored = restorer.finish(now());
   if (!restored) return restored;
   core::StoredNumbers numbers;
   for (const std::int64_t number : {reader.stored_now(), clock.unix_us, clock.uptime_us, clock.boot})

@@ -7,6 +7,7 @@
 #include <lanemq/result.hpp>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/desks/restorer.hpp"
 #include "broker/io/store.hpp"
 
 namespace lanemq::io {
@@ -31,7 +32,7 @@ std::int64_t stored_us(const ClockNote& note, const ClockReading& now);
 
 /// Brings back what a store knows, and says what it was. `now` tells the core's time, at the beginning and
 /// when all is read.
-Result<core::Broker::Restored> restore(core::Broker& broker, Store& store,
-                                       const std::function<core::TimePoint()>& now);
+Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store,
+                                         const std::function<core::TimePoint()>& now);
 
 }  // namespace lanemq::io

@@ -136,7 +136,7 @@ void Stage::start() {
   if (options_.lanes.empty()) options_.lanes = core::default_lanes();
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
-  if (options_.store_durable) committed_.restore(*broker_, now_);
+  if (options_.store_durable) committed_.restore(*broker_, now_, clock_set_);
 }
 
 /// A new broker: that knows nothing, or what was committed. `clock=1h`: the wall clock was set forward while
@@ -156,8 +156,7 @@ void Stage::restart(Words words) {
   broker_ = std::make_unique<core::Broker>(options_, ++lives_);
   crashed_ = false;
   if (!options_.store_durable) return;
-  broker_->restore_clock(clock_set_);
-  committed_.restore(*broker_, now_);
+  committed_.restore(*broker_, now_, clock_set_);
   turn();
 }
 

@@ -69,8 +69,7 @@ void CrashingHost::start_again(const ClockChange& change, bool in_vain) {
     if (upstreams_ != nullptr) upstreams_->memory_is_void();
   }
   broker_ = std::make_unique<core::Broker>(options_, random_.next());
-  broker_->restore_clock(clock_set_);
-  strictly([&] { store_.rows().restore(*broker_, now); });
+  strictly([&] { store_.rows().restore(*broker_, now, clock_set_); });
   if (in_vain) return broker_.reset();
   // Nobody is served before this life's beginning is on disk: job numbers are its own from then on.
   store_.submit(broker_->outbox().writes);

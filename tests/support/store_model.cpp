@@ -52,21 +52,24 @@ void StoreModel::apply(const core::Writes& writes) {
   }
 }
 
-core::Broker::Restored StoreModel::restore(core::Broker& broker, core::TimePoint now) const {
+core::Restorer::Restored StoreModel::restore(core::Broker& broker, core::TimePoint now,
+                                             core::Duration clock_set) const {
+  core::Restorer restorer = broker.restorer();
+  restorer.clock(clock_set);
   for (const auto& [name, record] : notes_)
-    require(broker.restore_note(name, record));
+    require(restorer.note(name, record));
   for (const auto& [number, job] : jobs_) {
     const bool here = job.body.size() <= kBodyReadMax;
-    require(broker.restore_job(number, job.state, job.record,
-                               here ? std::optional<std::string_view>(job.body) : std::nullopt,
-                               job.body.size(), now));
+    require(restorer.job(number, job.state, job.record,
+                         here ? std::optional<std::string_view>(job.body) : std::nullopt, job.body.size(),
+                         now));
   }
   for (const auto& [number, result] : results_)
-    require(broker.restore_result(
+    require(restorer.result(
         number, result.record,
         result.body.size() <= kBodyReadMax ? std::optional<std::string_view>(result.body) : std::nullopt,
         result.body.size(), now));
-  const auto restored = broker.restored(now);
+  const auto restored = restorer.finish(now);
   if (!restored) throw std::runtime_error(restored.error().message);
   return *restored;
 }

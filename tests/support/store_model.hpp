@@ -7,6 +7,7 @@
 #include <string>
 
 #include "broker/core/broker.hpp"
+#include "broker/core/desks/restorer.hpp"
 
 namespace lanemq {
 
@@ -28,7 +29,8 @@ class StoreModel {
   void apply(const core::Writes& writes);
   /// Tells a new broker all of it, as an adapter does, and restored(). Throws std::logic_error where it
   /// cannot read something.
-  core::Broker::Restored restore(core::Broker& broker, core::TimePoint now) const;
+  core::Restorer::Restored restore(core::Broker& broker, core::TimePoint now,
+                                   core::Duration clock_set = {}) const;
   std::optional<Blob> body(std::uint64_t number) const;
   /// What a broker hears that asks for a result. A view of the model.
   core::ResultRead result(std::uint64_t number) const;

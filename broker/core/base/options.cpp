@@ -63,4 +63,10 @@ Options default_options() {
   return options;
 }
 
+std::size_t last_part(std::size_t bound, const Options& options, std::size_t least) {
+  const auto share = static_cast<std::size_t>(options.client_share);
+  const std::size_t part = bound / 1000 * share + bound % 1000 * share / 1000;
+  return part < least ? 0 : part;
+}
+
 }  // namespace lanemq::core

@@ -169,4 +169,9 @@ using OptionEditor = std::function<Result<Options>(const Options&, const OptionE
 std::vector<LaneOptions> default_lanes();
 Options default_options();
 
+/// A last part of fewer jobs, or bytes, is not kept for those who have less.
+inline constexpr std::size_t kSharedJobsMin = 16, kSharedBytesMin = std::size_t{16} << 20;
+/// How much of a bound client_share leaves to those who have less; 0 where that would be less than `least`.
+std::size_t last_part(std::size_t bound, const Options& options, std::size_t least);
+
 }  // namespace lanemq::core

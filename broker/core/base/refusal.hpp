@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <lanemq/error_table.hpp>
 
@@ -17,5 +18,9 @@ struct Refusal {
   std::optional<Duration> retry_after;
   std::string limiter{};  ///< the bound that stood in the way, by its name in the configuration
 };
+
+inline Refusal bad_request(std::string message) {
+  return {ErrorCode::bad_request, std::move(message), {}};
+}
 
 }  // namespace lanemq::core

@@ -15,7 +15,7 @@
 
 #include <lanemq/messages.hpp>
 
-#include "broker/core/base/last_two.hpp"
+#include "broker/core/budgets/last_two.hpp"
 #include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
@@ -147,7 +147,7 @@ class Budgets {
     bool no_key = false;       ///< all keys of the budget rest
     bool tried = false;        ///< and a job finds out at present whether one of them is taken again
     std::string name() const {
-      return Obstacle{.budget = budget, .paused = !no_key, .model = model, .no_key = no_key}.name();
+      return Obstacle{.budget = budget, .paused = !no_key, .no_key = no_key, .model = model}.name();
     }
   };
   /// What keeps all jobs of the set's model waiting, and until when; no budget where nothing does.

@@ -266,4 +266,11 @@ struct Job final : Record {
 
 static_assert(sizeof(Job) == 112);
 
+/// From acceptance, or the end of the delay, to the last hand-over; of a job that waits, until now.
+inline std::uint32_t waited_ms(const Job& job, TimePoint now) {
+  if (job.state == JobState::running) return job.at_away().queued_ms;
+  const bool begins_later = job.state == JobState::delayed && job.attempt == 0;
+  return begins_later ? 0 : to_ms32(now - job.accepted_at);
+}
+
 }  // namespace lanemq::core

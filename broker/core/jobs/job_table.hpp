@@ -164,4 +164,10 @@ class JobTable {
   IdIndex by_id_;
 };
 
+/// Whether it is kept on disk.
+inline bool is_durable(const Record& record) {
+  const KeptResult* const result = record.result();
+  return result != nullptr ? result->durable : record.job()->durable;
+}
+
 }  // namespace lanemq::core

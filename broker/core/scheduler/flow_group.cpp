@@ -3,6 +3,7 @@
 
 #include "broker/core/scheduler/lanes.hpp"
 #include "broker/core/scheduler/parking.hpp"
+#include "broker/core/scheduler/terms.hpp"
 #include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq::core {
@@ -54,8 +55,8 @@ void FlowGroup::reconfigure() {
 void FlowGroup::reappraise() {
   for (const auto& flow : flows_) {
     Job* const head = flow->head();
-    if (head == nullptr || flow->cost_at_ == kNotReady || !lane_.appraise) continue;
-    lane_.appraise(*head);
+    if (head == nullptr || flow->cost_at_ == kNotReady || lane_.terms == nullptr) continue;
+    lane_.terms->appraise(*head);
     update_cost(*flow);
   }
 }
@@ -111,7 +112,7 @@ void FlowGroup::update(Flow& flow) {
   if (head == nullptr) {
     forget_costs(flow);
   } else if (!same || flow.cost_at_ == kNotReady) {
-    if (lane_.appraise) lane_.appraise(*head);
+    if (lane_.terms != nullptr) lane_.terms->appraise(*head);
     flow.listed_ = {.tag = flow.tag,
                     .arrival = head->arrival,
                     .cost = cost_of_head(flow),

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 namespace lanemq::core {
 
 class Service;
+class Terms;
 
 /// Counters of a lane, since the start.
 struct LaneCounters {
@@ -58,9 +58,9 @@ class Lane {
   /// One for each service that had jobs here.
   const std::vector<std::unique_ptr<FlowGroup>>& groups() const { return groups_; }
 
-  /// Sees to it that what a job is expected to take is there, before it is the head of its flow; none: it
-  /// is.
-  std::function<void(Job&)> appraise;
+  /// What sees to it that what a job is expected to take is there before it is the head of its flow; null: it
+  /// is there.
+  Terms* terms = nullptr;
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   bool paused = false;        ///< by an operator

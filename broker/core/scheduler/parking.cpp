@@ -189,7 +189,7 @@ void Parking::wake(TimePoint now) {
 void Parking::make_way() {
   bool some_open = false, some_closed = false;
   for (FlowGroup* group : groups_) {
-    const bool open = can_start_(*group);
+    const bool open = terms_.can_start(*group);
     some_open = some_open || open;
     some_closed = some_closed || (group->was_open_ && !open);
     group->was_open_ = open;

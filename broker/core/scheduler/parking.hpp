@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "broker/core/base/placed_heap.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/scheduler/flow.hpp"
+#include "broker/core/scheduler/terms.hpp"
 
 namespace lanemq::core {
 
@@ -27,10 +27,8 @@ namespace lanemq::core {
 /// A flow leaves by itself when its head is another. Owns nothing: flows must stay at their address.
 class Parking {
  public:
-  using CanStart = std::function<bool(const FlowGroup&)>;
-
-  /// `budgets`: how many there are. `can_start`: whether a group's jobs may start now, but for budgets.
-  Parking(std::size_t budgets, CanStart can_start) : lines_(budgets), can_start_(std::move(can_start)) {}
+  /// `budgets`: how many there are. `terms`: say whether a group's jobs may start now, but for budgets.
+  Parking(std::size_t budgets, const Terms& terms) : lines_(budgets), terms_(terms) {}
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
 
@@ -94,7 +92,7 @@ class Parking {
   };
 
   static const Stall& stall_at(const Flow& flow, std::size_t budget);
-  bool can_start(const Flow& flow) const { return can_start_(flow.group()); }
+  bool can_start(const Flow& flow) const { return terms_.can_start(flow.group()); }
   void enter_line(Flow& flow, const Stall& stall);
   void leave_line(Flow& flow, std::size_t budget);
   void set_short(Flow& flow, std::size_t budget);
@@ -105,7 +103,7 @@ class Parking {
   void ask_first_ones();
 
   std::vector<Line> lines_;  // by budget
-  CanStart can_start_;
+  const Terms& terms_;
   PlacedHeap<Flow, TimePoint, &Flow::wake_at_> wakes_;
   std::vector<std::size_t> moved_;  // lines whose first ones may be others
   std::vector<Flow*> asked_;        // flows in line that are to be asked, and some that were

@@ -7,7 +7,8 @@
 
 #include "broker/core/scheduler/clients.hpp"
 #include "broker/core/scheduler/lanes.hpp"
-#include "broker/core/scheduler/workers.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/terms.hpp"
 
 namespace lanemq::core {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::size_t kBudget = 0, kOther = 1;
 class ParkingTest : public testing::Test {
  protected:
   ParkingTest() {
+    lane_.terms = nullptr;  // its jobs are estimated
     for (Service* service : {&first_, &second_}) {
       Worker& worker = workers_.add(service->name, service->name);
       workers_.offer(worker, {service}, 0, 1);
@@ -49,17 +51,22 @@ class ParkingTest : public testing::Test {
     worker.draining = closed;
     workers_.update(worker);
   }
+  static Options options() {
+    Options options;
+    options.lanes = {LaneOptions{.name = "normal", .is_default = true}};
+    return options;
+  }
   static Rank rank(std::int64_t turn) { return {.level = 0, .turn = turn, .arrival = 0}; }
   bool asked(Flow& flow) { return flow.group().first() == &flow; }
 
-  Lane lane_{LaneOptions{.name = "normal"}, 0};
-  Workers workers_{{LaneOptions{.name = "normal"}}};
+  State state_{options(), 1};
+  Lane& lane_ = *state_.lanes.front();
+  Workers& workers_ = state_.workers;
   Service &first_ = workers_.service("first"), &second_ = workers_.service("second");
-  Clients clients_{{}, 100};
+  Clients& clients_ = state_.clients;
   std::deque<Job> jobs_;
-  Parking parking_{2, [this](const FlowGroup& group) {
-                     return workers_.find_place(group.service(), group.lane().index()) != nullptr;
-                   }};
+  Terms terms_{state_};
+  Parking parking_{2, terms_};
 };
 
 TEST_F(ParkingTest, only_the_first_in_line_is_asked_when_its_budget_may_have_room) {

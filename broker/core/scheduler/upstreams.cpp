@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/upstreams.hpp"
+
 #include <algorithm>
 
-#include "broker/core/broker.hpp"
-
-// Upstreams that fail: what the end of a call says of its service and its model, and who tries them again.
+#include "broker/core/scheduler/flow_group.hpp"
+#include "broker/core/scheduler/parking.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/terms.hpp"
 
 namespace lanemq::core {
 namespace {
 
 constexpr std::size_t kAllModels = Budgets::kNoModel;
-
-/// What an upstream would have answered that asked for a pause.
-constexpr int kTooManyRequests = 429;
-/// Places of jobs that one turn looks at for jobs that wait in vain, and how many of these it ends.
-constexpr std::size_t kSweptInATurn = 4096, kShutOutInATurn = 1000;
-/// How often all of them are looked at, at most.
-constexpr Duration kSweepPause = std::chrono::seconds(1);
 
 bool is_for(const Service::Bar& bar, const Client& client, std::size_t model) {
   return bar.client == client.name && (bar.model == kAllModels || bar.model == model);
@@ -23,19 +19,31 @@ bool is_for(const Service::Bar& bar, const Client& client, std::size_t model) {
 
 }  // namespace
 
-Caller Broker::caller_of(const Job& job) {
+bool Upstreams::called(Job& job, TimePoint now) {
+  Service& service = job.flow().service();
+  Away& away = job.at_away();
+  away.called_in = service.breaker.called(now);
+  if (service.is_sound()) return false;
+  if (Service::FailedModel* const failed =
+          service.failed_model(state_.budgets.model_of(job.flow().budgets())))
+    away.model_called_in = failed->breaker.called(now);
+  set_timer(service, now);
+  return !service.breaker.closed();
+}
+
+Caller Upstreams::caller_of(const Job& job) {
   return {.client = job.queue->client().mark, .model = mark_of(job.text.get(JobText::model))};
 }
 
-void Broker::judge(const Job& job, Verdict verdict, TimePoint now) {
+void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
   Service& service = job.flow().service();
   // What was due since the last turn comes first: the timer is set anew below.
   if (!service.is_sound()) look_after(service, now);
   if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
-    const std::size_t model = budgets_.model_of(job.flow().budgets());
+    const std::size_t model = state_.budgets.model_of(job.flow().budgets());
     if (Service::FailedModel* const failed = service.failed_model(model)) {
       judge(job, failed->breaker, model, verdict, now);
-      parking_.ease(budgets_.line_of(model));
+      parking_.ease(state_.budgets.line_of(model));
     }
     // That a model still fails says nothing of the others.
     if (verdict == Verdict::failure || verdict == Verdict::unreachable) verdict = Verdict::unknown;
@@ -45,24 +53,25 @@ void Broker::judge(const Job& job, Verdict verdict, TimePoint now) {
   set_timer(service, now);
 }
 
-void Broker::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
-                   TimePoint now) {
+void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
+                      TimePoint now) {
   Service& service = job.flow().service();
   const Away& away = job.at_away();
   const CircuitBreaker::State before = breaker.state();
-  const auto finding = breaker.ended(verdict, model == kAllModels ? away.called_in : away.model_called_in,
-                                     verdict == Verdict::unknown ? Caller{} : caller_of(job), now, random_);
+  const auto finding =
+      breaker.ended(verdict, model == kAllModels ? away.called_in : away.model_called_in,
+                    verdict == Verdict::unknown ? Caller{} : caller_of(job), now, state_.random);
   if (finding == CircuitBreaker::Finding::nothing && breaker.state() == before) return;
   Client& client = job.queue->client();
   const std::string_view name = job.text.get(JobText::model);
   // Where somebody else waits he is the next to call, and shows whether it fails for him, too.
   if (finding == CircuitBreaker::Finding::one_client_fails && !others_wait(job, model, now))
-    breaker.open(client.mark, now, random_);
+    breaker.open(client.mark, now, state_.random);
   // One model more than can be left alone is as good as all of them.
   if (finding == CircuitBreaker::Finding::one_model_fails &&
       leave_model(job, name, breaker.only_client_of(caller_of(job).model), now) == nullptr &&
       before == CircuitBreaker::State::half_open)
-    breaker.open(kNoMark, now, random_);
+    breaker.open(kNoMark, now, state_.random);
   note_breaker(service, breaker, before, model == kAllModels ? std::string_view{} : name, now);
   if (model == kAllModels && before == CircuitBreaker::State::closed)
     service.only_model = breaker.names_only(caller_of(job).model) ? name : std::string_view{};
@@ -73,58 +82,73 @@ void Broker::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, V
   }
 }
 
-void Broker::note_breaker(const Service& service, const CircuitBreaker& breaker, CircuitBreaker::State before,
-                          std::string_view model, TimePoint now) {
+void Upstreams::note_breaker(const Service& service, const CircuitBreaker& breaker,
+                             CircuitBreaker::State before, std::string_view model, TimePoint now) {
   if (breaker.state() == before) return;
   Notice notice{.kind = Notice::Kind::upstream_closed, .service = service.name, .model = std::string(model)};
   if (!breaker.closed()) {
-    ++stats_.upstreams_opened;
+    ++state_.stats.upstreams_opened;
     notice.kind = Notice::Kind::upstream_opened;
     notice.retry_ms = to_ms(breaker.admits_at(false) - now);
   }
-  outbox_.notices.push_back(std::move(notice));
+  state_.outbox.notices.push_back(std::move(notice));
+}
+
+/// Whether jobs wait in flows for the model at that place among those that are apart.
+bool Upstreams::has_jobs_apart(std::size_t model) const {
+  for (const auto& lane : state_.lanes)
+    for (const auto& group : lane->groups())
+      for (const auto& flow : group->flows())
+        if (state_.budgets.model_of(flow->budgets()) == model && flow->depth() > 0) return true;
+  return false;
+}
+
+bool Upstreams::waits_apart(std::size_t model) const {
+  const auto& services = state_.workers.services();
+  return has_jobs_apart(model) || std::any_of(services.begin(), services.end(), [&](const auto& one) {
+           return one.second->failed_model(model) != nullptr;
+         });
 }
 
 /// Whether others than the job's client have jobs that could try the service, or the model.
-bool Broker::others_wait(const Job& job, std::size_t model, TimePoint now) const {
+bool Upstreams::others_wait(const Job& job, std::size_t model, TimePoint now) const {
   const std::vector<FlowGroup*>& groups = job.flow().service().groups;
   return std::any_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
     return std::any_of(group->flows().begin(), group->flows().end(), [&](const auto& flow) {
       return flow->others_than(job.queue->client()) &&
-             (model == kAllModels ? model_open_from(*flow, now) <= now
-                                  : budgets_.model_of(flow->budgets()) == model);
+             (model == kAllModels ? terms_.model_open_from(*flow, now) <= now
+                                  : state_.budgets.model_of(flow->budgets()) == model);
     });
   });
 }
 
 /// The calls for the model fail, and others are answered: it is left alone by itself. `client`: for whom
 /// alone; kNoMark: for several. Null where no more models can be apart.
-Service::FailedModel* Broker::leave_model(const Job& job, std::string_view name, std::uint64_t client,
-                                          TimePoint now) {
+Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view name, std::uint64_t client,
+                                             TimePoint now) {
   Service& service = job.flow().service();
   Client& whose = job.queue->client();
   forget_failed(service, now);
   const auto its = std::count_if(service.failed_models.begin(), service.failed_models.end(),
                                  [&](const auto& failed) { return failed.client == whose.mark; });
   if (its >= Service::kFailedModelsOfClient) return nullptr;
-  const std::size_t model =
-      budgets_.go_apart(name, whose.name, now, [this](std::size_t place) { return waits_apart(place); });
+  const std::size_t model = state_.budgets.go_apart(name, whose.name, now,
+                                                    [this](std::size_t place) { return waits_apart(place); });
   if (model == Budgets::kNoModel) return nullptr;
   if (Service::FailedModel* const known = service.failed_model(model)) return known;
   Service::FailedModel& failed = service.failed_models.emplace_back(Service::FailedModel{
       .model = model, .client = whose.mark, .breaker = CircuitBreaker(service.next_period)});
-  failed.breaker.open(client, now, random_);
+  failed.breaker.open(client, now, state_.random);
   note_breaker(service, failed.breaker, CircuitBreaker::State::closed, name, now);
   return &failed;
 }
 
-/// A job is queued: nobody waits for an upstream that has failed for others alone, or for another model.
-void Broker::comes(const Job& job, TimePoint now) {
+void Upstreams::comes(const Job& job, TimePoint now) {
   Service& service = job.flow().service();
   if (service.is_sound()) return;
   look_after(service, now);
   const Client& client = job.queue->client();
-  const std::size_t model = budgets_.model_of(job.flow().budgets());
+  const std::size_t model = state_.budgets.model_of(job.flow().budgets());
   if (!job.queue->barred &&
       std::any_of(service.bars.begin(), service.bars.end(),
                   [&](const Service::Bar& bar) { return is_for(bar, client, model); })) {
@@ -143,14 +167,14 @@ void Broker::comes(const Job& job, TimePoint now) {
   Service::FailedModel* const failed = service.failed_model(model);
   if (failed != nullptr && fails_for_others(failed->breaker)) {
     try_now(service, failed->breaker, model, now);
-    parking_.ease(budgets_.line_of(model));
+    parking_.ease(state_.budgets.line_of(model));
   }
   set_timer(service, now);
 }
 
 /// It is tried now, and not by the client for whom alone it failed.
-void Broker::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now) {
-  const auto& all = clients_.all();
+void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now) {
+  const auto& all = state_.clients.all();
   for (Client* client = all.front(); client != nullptr; client = all.next(*client))
     if (client->mark == breaker.only_client() && breaker.others_first_until() > now)
       bar(*client, service, model, breaker.others_first_until());
@@ -158,7 +182,7 @@ void Broker::try_now(Service& service, CircuitBreaker& breaker, std::size_t mode
   service.only_model.clear();
 }
 
-void Broker::bar(Client& client, Service& service, std::size_t model, TimePoint until) {
+void Upstreams::bar(Client& client, Service& service, std::size_t model, TimePoint until) {
   if (service.bars.size() == Service::kBarsMax) {
     // The oldest has had most of its time.
     service.bars.front().until = TimePoint::min();
@@ -168,26 +192,26 @@ void Broker::bar(Client& client, Service& service, std::size_t model, TimePoint 
   for (const auto& queue : client.queues) {
     Flow& flow = queue->flow();
     if (&flow.service() != &service ||
-        !is_for(service.bars.back(), client, budgets_.model_of(flow.budgets())))
+        !is_for(service.bars.back(), client, state_.budgets.model_of(flow.budgets())))
       continue;
     queue->barred = true;
     flow.update(*queue);
   }
 }
 
-void Broker::lift_bars(Service& service, TimePoint now) {
+void Upstreams::lift_bars(Service& service, TimePoint now) {
   for (;;) {
     const auto over = std::find_if(service.bars.begin(), service.bars.end(),
                                    [&](const Service::Bar& bar) { return bar.until <= now; });
     if (over == service.bars.end()) return;
-    Client* const client = clients_.find(over->client);
+    Client* const client = state_.clients.find(over->client);
     service.bars.erase(over);
     if (client == nullptr) continue;
     for (const auto& queue : client->queues) {
       Flow& flow = queue->flow();
       if (!queue->barred || &flow.service() != &service) continue;
       queue->barred = std::any_of(service.bars.begin(), service.bars.end(), [&](const Service::Bar& bar) {
-        return is_for(bar, *client, budgets_.model_of(flow.budgets()));
+        return is_for(bar, *client, state_.budgets.model_of(flow.budgets()));
       });
       flow.update(*queue);
     }
@@ -195,7 +219,7 @@ void Broker::lift_bars(Service& service, TimePoint now) {
 }
 
 /// Models that are answered again, and those for which nobody asks any more, are like all others.
-void Broker::forget_failed(Service& service, TimePoint now) {
+void Upstreams::forget_failed(Service& service, TimePoint now) {
   auto& all = service.failed_models;
   for (std::size_t i = 0; i < all.size();) {
     const CircuitBreaker& breaker = all[i].breaker;
@@ -203,25 +227,24 @@ void Broker::forget_failed(Service& service, TimePoint now) {
       ++i;
       continue;
     }
-    parking_.ease(budgets_.line_of(all[i].model));
+    parking_.ease(state_.budgets.line_of(all[i].model));
     service.next_period = std::max(service.next_period, breaker.period() + 1);
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-/// The time has come that one of a service's breakers or bars named.
-void Broker::look_after(Service& service, TimePoint now) {
+void Upstreams::look_after(Service& service, TimePoint now) {
   service.breaker.advance(now);
   for (Service::FailedModel& failed : service.failed_models) {
     failed.breaker.advance(now);
-    parking_.ease(budgets_.line_of(failed.model));
+    parking_.ease(state_.budgets.line_of(failed.model));
   }
   lift_bars(service, now);
   forget_failed(service, now);
   set_timer(service, now);
 }
 
-void Broker::set_timer(Service& service, TimePoint now) {
+void Upstreams::set_timer(Service& service, TimePoint now) {
   TimePoint when = kNever;
   // What is due and was not looked at yet is so in the next turn; one that is tried waits for a call to come.
   const auto look_at = [&](const CircuitBreaker& breaker) {
@@ -234,81 +257,52 @@ void Broker::set_timer(Service& service, TimePoint now) {
   for (const Service::Bar& bar : service.bars)
     when = std::min(when, bar.until);
   if (when == kNever)
-    timers_.clear(service.timer);
+    state_.timers.clear(service.timer);
   else
-    timers_.set(service.timer, std::max(when, now + TimerWheel::kTick));
+    state_.timers.set(service.timer, std::max(when, now + TimerWheel::kTick));
 }
 
-std::vector<Broker::ShownBreaker> Broker::breakers_of(const Service& service) const {
+std::vector<Upstreams::ShownBreaker> Upstreams::breakers_of(const Service& service) const {
   std::vector<ShownBreaker> shown;
   const auto show = [&](const CircuitBreaker& breaker, std::string_view model) {
     if (!breaker.closed())
       shown.push_back({.model = model,
-                       .client = clients_.name_of(breaker.only_client()),
+                       .client = state_.clients.name_of(breaker.only_client()),
                        .state = name_of(breaker.state()),
                        .until = breaker.admits_at(false)});
   };
   show(service.breaker, {});
   for (const Service::FailedModel& failed : service.failed_models)
-    show(failed.breaker, budgets_.model_name(failed.model));
+    show(failed.breaker, state_.budgets.model_name(failed.model));
   for (const Service::Bar& bar : service.bars)
-    shown.push_back({.model = bar.model == kAllModels ? std::string_view{} : budgets_.model_name(bar.model),
-                     .client = bar.client,
-                     .state = "others_first",
-                     .until = bar.until});
+    shown.push_back(
+        {.model = bar.model == kAllModels ? std::string_view{} : state_.budgets.model_name(bar.model),
+         .client = bar.client,
+         .state = "others_first",
+         .until = bar.until});
   return shown;
 }
 
-/// What keeps all jobs of the set from running before that deadline, whoever stands before them, or is not
-/// waited for; no budget where nothing does.
-Budgets::UpstreamPause Broker::shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
-                                          TimePoint now) const {
-  const Budgets::UpstreamPause pause = budgets_.upstream_pause(set, now);
+Budgets::UpstreamPause Upstreams::shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
+                                             TimePoint now) const {
+  const Budgets::UpstreamPause pause = state_.budgets.upstream_pause(set, now);
   if (pause.until > now && (elsewhere.when_limited || pause.until >= deadline)) return pause;
-  const Budgets::UpstreamPause rest = budgets_.keys_rest(set, now);
+  const Budgets::UpstreamPause rest = state_.budgets.keys_rest(set, now);
   if (rest.budget == nullptr) return {};
   if (elsewhere.when_spent && (rest.tried || rest.until > now)) return rest;
   return !rest.tried && rest.until > now && rest.until >= deadline ? rest : Budgets::UpstreamPause{};
 }
 
-/// The job is queued, and its upstream takes nobody before its time is over: it hears so now, as if it had
-/// been refused itself.
-bool Broker::end_if_shut_out(Job& job, TimePoint now) {
+Budgets::UpstreamPause Upstreams::shut_out(const Job& job, TimePoint now) {
   BudgetSet set = job.flow().budgets();
-  if (budgets_.any_apart()) set = budgets_.apart(set, job.text.get(JobText::model));
-  budgets_.try_keys_for(set, job.queue->client().mark, now);
-  const Budgets::UpstreamPause shut = shut_until(set, job.deadline, {}, now);
-  if (shut.budget == nullptr) return false;
-  auto ending = std::make_unique<Ending>();
-  if (shut.no_key) {
-    ending->code = ErrorCode::upstream_quota;
-    ending->message =
-        "all keys of the upstream rest for longer than the job's time (budget " + shut.name() + ")";
-  } else {
-    ending->code = ErrorCode::limited;
-    ending->message =
-        "the upstream asked for a pause that is longer than the job's time (budget " + shut.name() + ")";
-    ending->retry_after = shut.until - now;
-    ending->upstream_status = kTooManyRequests;
-  }
-  end(job, JobState::failed, std::move(ending), {}, now);
-  return true;
+  if (state_.budgets.any_apart()) set = state_.budgets.apart(set, job.text.get(JobText::model));
+  return shut_out(set, job.queue->client(), job.deadline, {}, now);
 }
 
-/// Those that wait in vain end wherever they stand: a part of all jobs is looked at each turn.
-void Broker::end_shut_out(TimePoint now) {
-  if (sweep_from_ == 0) {
-    if (!sweep_is_due_ || now < sweep_not_before_) return;
-    sweep_is_due_ = false;
-    sweep_not_before_ = now + kSweepPause;
-  }
-  const std::size_t end = std::min(jobs_.places(), sweep_from_ + kSweptInATurn);
-  for (std::size_t ended = 0; sweep_from_ < end && ended < kShutOutInATurn; ++sweep_from_) {
-    Record* const record = jobs_.at(sweep_from_);
-    Job* const job = record != nullptr ? record->job() : nullptr;
-    if (job != nullptr && job->state == JobState::queued && end_if_shut_out(*job, now)) ++ended;
-  }
-  if (sweep_from_ == jobs_.places()) sweep_from_ = 0;
+Budgets::UpstreamPause Upstreams::shut_out(BudgetSet set, const Client& client, TimePoint deadline,
+                                           Elsewhere elsewhere, TimePoint now) {
+  state_.budgets.try_keys_for(set, client.mark, now);
+  return shut_until(set, deadline, elsewhere, now);
 }
 
 }  // namespace lanemq::core

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/desks/admission.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "broker/core/life/answers.hpp"
+#include "broker/core/life/results.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/terms.hpp"
+#include "broker/core/scheduler/upstreams.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// The fields that an offer may have whatever was submitted.
+constexpr std::size_t kOfferFieldsLeast = 6;
+/// What an offer says besides the texts of its submit: at most three names, numbers, the names of fields.
+constexpr std::size_t kOfferRoom = 1024;
+
+/// Bounds of the time a full lane asks its clients to stay away.
+constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
+constexpr Duration kRetryAfterMax = std::chrono::seconds(30);
+
+std::optional<ReplyMode> reply_mode(std::string_view name) {
+  if (name.empty() || name == "result") return ReplyMode::result;
+  if (name == "accepted") return ReplyMode::accepted;
+  if (name == "both") return ReplyMode::both;
+  return std::nullopt;
+}
+
+/// What the job will count for in the byte bounds, but for its record.
+std::size_t bytes_of(const Submitted& event) {
+  const wire::Submit& fields = *event.fields;
+  return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
+         fields.ref.bytes.size() + fields.model.size() + fields.client.size() + fields.meta.bytes.size() +
+         fields.trace.bytes.size() + (fields.extras.count > 0 ? fields.extras.bytes.size() + 1 : 0) +
+         event.body.size() + (fields.stream ? Job::kStreamBytes : 0);
+}
+
+}  // namespace
+
+// ---- is it a request ----------------------------------------------------------------------------------
+
+std::optional<Refusal> Admission::invalid(const Submitted& event) const {
+  const wire::Submit& fields = *event.fields;
+  if (state_.lane_named(fields.lane) == nullptr)
+    return bad_request("unknown lane \"" + std::string(fields.lane) + "\"; the lanes are " +
+                       state_.lane_names());
+  const auto mode = reply_mode(fields.reply);
+  if (!mode) return bad_request("field \"reply\" must be result, accepted or both");
+  if (event.from.one_answer && *mode == ReplyMode::both)
+    return bad_request("field \"reply\" is both, but a REQ socket takes one answer; use a DEALER");
+  if (event.from.one_answer && fields.stream)
+    return bad_request("field \"stream\" is true, but a REQ socket takes one answer; use a DEALER");
+  if (!fields.orphan.empty() && fields.orphan != "keep" && fields.orphan != kOrphanCancel)
+    return bad_request("field \"orphan\" must be keep or cancel");
+  if (!fields.limited.empty() && fields.limited != "wait" && fields.limited != kElsewhere)
+    return bad_request("field \"limited\" must be wait or end");
+  if (!fields.spent.empty() && fields.spent != "wait" && fields.spent != kElsewhere)
+    return bad_request("field \"spent\" must be wait or end");
+  if (event.body.size() > state_.options.body_bytes_max)
+    return Refusal{ErrorCode::too_large,
+                   "the body has " + std::to_string(event.body.size()) +
+                       " bytes, more than body_bytes_max (" + std::to_string(state_.options.body_bytes_max) +
+                       ")",
+                   {}};
+  return unreadable_as_offer(event);
+}
+
+ReplyMode Admission::reply_mode_of(const wire::Submit& fields) {
+  return *reply_mode(fields.reply);
+}
+
+/// Its worker is told what the submit says and more: that has to fit into one header, too, wherever the job
+/// may be moved and whichever key it gets.
+std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
+  const wire::Submit& fields = *event.fields;
+  // Always told in the worst case: job, attempt, id, service, lane and key.
+  const std::size_t others = kOfferFieldsLeast + (fields.model.empty() ? 0 : 1) +
+                             (fields.client.empty() ? 0 : 1) + (fields.timeout_ms ? 1 : 0) +
+                             (fields.cost ? 1 : 0) + (fields.stream ? 1 : 0) +
+                             (fields.meta.present() ? 1 : 0) + (fields.trace.present() ? 1 : 0);
+  const std::size_t entries = others + fields.extras.count;
+  if (bytes_of(event) - event.body.size() + kOfferRoom <= limits::header_bytes_max &&
+      entries <= limits::map_entries_max)
+    return std::nullopt;
+  const std::string longest(limits::name_bytes_max, '.');
+  wire::JobOffer offer;
+  offer.job = (std::uint64_t{1} << 53) - 1;
+  offer.attempt = std::numeric_limits<std::uint32_t>::max();
+  offer.id = fields.id.empty() ? std::string_view(longest).substr(0, kIdBytes) : fields.id;
+  offer.service = fields.service;
+  offer.lane = offer.key = longest;
+  offer.model = fields.model;
+  offer.client = fields.client;
+  offer.timeout_ms = limits::duration_ms_max;
+  offer.cost = fields.cost;
+  offer.stream = true;
+  offer.meta = fields.meta;
+  offer.trace = fields.trace;
+  offer.extras = fields.extras;
+  Buffer header;
+  encode(offer, header);
+  if (header.size() > limits::header_bytes_max)
+    return Refusal{ErrorCode::too_large,
+                   "what a worker would be told of the job has up to " + std::to_string(header.size()) +
+                       " bytes besides its body, more than " + std::to_string(limits::header_bytes_max) +
+                       " (header_bytes_max); send less in meta, trace and x- fields, or put it into the body",
+                   {}};
+  if (entries > limits::map_entries_max)
+    return Refusal{ErrorCode::too_large,
+                   "the job has " + std::to_string(fields.extras.count) +
+                       " x- fields, and a worker can be told " +
+                       std::to_string(limits::map_entries_max - others) + " beside its " +
+                       std::to_string(others) + " other fields (" + std::to_string(limits::map_entries_max) +
+                       " in all, map_entries_max); send fewer, or put them into meta",
+                   {}};
+  return std::nullopt;
+}
+
+// ---- is there room ------------------------------------------------------------------------------------
+
+std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, TimePoint now) {
+  const wire::Submit& fields = *event.fields;
+  if (state_.draining)
+    return Refusal{ErrorCode::draining, "the broker is stopping; submit again in a moment",
+                   std::chrono::seconds(1)};
+  to.durable = state_.options.store_durable && fields.durable.value_or(to.lane->options().durable);
+  if (to.durable && state_.store_full) {
+    results_.make_room_in_store(now);
+    return Refusal{
+        ErrorCode::store_full,
+        "the disk of the store is full (store_reserve is kept back for what runs); free some space, "
+        "submit again later, or with durable false",
+        std::chrono::seconds(1), "store_reserve"};
+  }
+  if (to.durable && state_.store_behind) return Answers::disk_behind();
+  if (auto why = not_allowed(*to.client, *to.lane)) return why;
+  std::size_t bytes = bytes_of(event);
+  to.spilled = to.durable && results_.spills(bytes, event.body.size());
+  if (to.spilled) bytes -= event.body.size();
+  if (auto why = over_share(*to.client, *to.lane, bytes)) return why;
+  if (auto why = no_room(*to.lane, bytes, now)) return why;
+  const BudgetSet budgets = to.budgets = state_.budgets.match(
+      fields.service, fields.model, to.client->name, to.lane->options().name, to.client->options.tenant);
+  to.estimate = terms_.estimate(budgets, fields.model, fields.client, event.body.bytes(), fields.cost);
+  if (auto why = too_large_for(budgets, to.estimate)) return why;
+  if (to.spilled && !state_.budgets.counts_tokens(budgets))
+    to.estimate.raw_input = tokens_of_bytes(event.body.size());
+  if (auto why = shut_out(fields, to, now)) return why;
+  // The last: what is refused leaves no name behind.
+  if (state_.workers.find_service(fields.service) == nullptr && !room_for_services(1))
+    return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
+                       std::to_string(state_.options.services_max) +
+                       ") have jobs, results or workers; check its name");
+  to.service = &state_.workers.service(fields.service);
+  return std::nullopt;
+}
+
+/// That the job's upstream takes nobody before its time is over, or that it does not wait for it.
+std::optional<Refusal> Admission::shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now) {
+  if (fields.delay_ms.value_or(0) > 0) return std::nullopt;
+  const Upstreams::Elsewhere elsewhere{.when_limited = fields.limited == kElsewhere,
+                                       .when_spent = fields.spent == kElsewhere};
+  const Duration timeout = fields.timeout_ms ? Duration(std::chrono::milliseconds(*fields.timeout_ms))
+                                             : Duration(to.lane->options().timeout);
+  const Budgets::UpstreamPause shut =
+      upstreams_.shut_out(to.budgets, *to.client, now + timeout, elsewhere, now);
+  if (shut.budget == nullptr) return std::nullopt;
+  const std::string limiter = "budget " + shut.name();
+  if (shut.no_key)
+    return Refusal{ErrorCode::upstream_quota,
+                   elsewhere.when_spent
+                       ? "all keys of the upstream rest, and the job is not to wait for one (spent: end)"
+                       : "all keys of the upstream rest for longer than the job's time",
+                   {},
+                   limiter};
+  return Refusal{ErrorCode::limited,
+                 elsewhere.when_limited
+                     ? "the upstream asked for a pause, and the job is not to wait for that (limited: end)"
+                     : "the upstream asked for a pause that is longer than the job's time",
+                 shut.until - now, limiter};
+}
+
+std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimate& estimate) const {
+  if (!state_.budgets.counts_tokens(budgets)) return std::nullopt;
+  const Obstacle limit = state_.budgets.unsatisfiable(budgets, estimate.amounts);
+  if (!limit) return std::nullopt;
+  return Refusal{ErrorCode::unsatisfiable, limit.too_large(estimate.amounts), {}, "budget " + limit.name()};
+}
+
+std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& lane) const {
+  const ClientOptions& options = client.options;
+  if (!options.lane_max.empty() && lane.index() < state_.lane_named(options.lane_max)->index())
+    return Refusal{ErrorCode::forbidden,
+                   "client \"" + client.name + "\" may use lane \"" + options.lane_max +
+                       "\" and those below it (clients." + options.name + ".lane_max), not \"" +
+                       lane.options().name + '"',
+                   {},
+                   "clients." + options.name + ".lane_max"};
+  if (options.depth_max > 0 && client.waiting >= options.depth_max)
+    return full(lane, ErrorCode::client_full, "clients." + options.name + ".depth_max",
+                "client \"" + client.name + "\" has " + std::to_string(client.waiting) + " jobs waiting");
+  return std::nullopt;
+}
+
+/// That the rest is left to those who hold less. One that is alone has all but that; of several nobody finds
+/// the door shut by another one.
+std::optional<Refusal> Admission::over_share(const Client& client, const Lane& lane,
+                                             std::size_t bytes) const {
+  if (client.options.depth_max > 0) return std::nullopt;  // the configuration says what it may have
+  const Client::Held held = lane.index() < client.held.size() ? client.held[lane.index()] : Client::Held{};
+  const auto refused = [&](std::size_t has, std::string_view of, std::string_view bound) {
+    return full(lane, ErrorCode::client_full, "client_share",
+                "client \"" + client.name + "\" has " + std::to_string(has) + " " + std::string(of) +
+                    ", and what is left of " + std::string(bound) + " is for those who have less");
+  };
+  const LaneOptions& options = lane.options();
+  if (const std::size_t part = last_part(options.depth_max, state_.options, kSharedJobsMin);
+      part > 0 && held.jobs >= part && lane.depth() + part >= options.depth_max)
+    return refused(held.jobs, "jobs waiting in it", "the lane's depth_max");
+  if (const std::size_t part = last_part(options.bytes_max, state_.options, kSharedBytesMin);
+      part > 0 && held.bytes >= part && lane.bytes + bytes + part > options.bytes_max)
+    return refused(held.bytes, "bytes waiting in it", "the lane's bytes_max");
+  if (const std::size_t part = last_part(state_.options.memory_max, state_.options, kSharedBytesMin);
+      part > 0 && state_.bytes + bytes + part > state_.options.memory_max) {
+    std::size_t has = 0;
+    for (const Client::Held& of_lane : client.held)
+      has += of_lane.bytes;
+    if (has >= part) return refused(has, "bytes waiting", "memory_max");
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes) const {
+  const std::string& name = lane.options().name;
+  if (lane.depth() >= lane.options().depth_max)
+    return full(lane, ErrorCode::lane_full, "lane." + name + ".depth_max",
+                "lane \"" + name + "\" holds " + std::to_string(lane.depth()) + " jobs");
+  if (lane.options().bytes_max > 0 && lane.bytes + bytes > lane.options().bytes_max)
+    return full(lane, ErrorCode::lane_full, "lane." + name + ".bytes_max",
+                "lane \"" + name + "\" holds " + std::to_string(lane.bytes) + " bytes");
+  return std::nullopt;
+}
+
+std::optional<Refusal> Admission::no_room(const Lane& lane, std::size_t bytes, TimePoint now) {
+  if (auto why = lane_full(lane, bytes)) return why;
+  const std::size_t needed = bytes + Job::kRecordBytes;
+  // Kept results make way for new work.
+  if (results_.make_room(needed, true, now)) return std::nullopt;
+  if (state_.jobs.full())
+    return full(lane, ErrorCode::bytes_full, "jobs_max",
+                "the broker holds " + std::to_string(state_.jobs.size()) + " jobs");
+  return full(lane, ErrorCode::bytes_full, "memory_max",
+              "the broker holds " + std::to_string(results_.memory_bytes()) + " bytes");
+}
+
+/// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
+/// late.
+Refusal Admission::full(const Lane& lane, ErrorCode code, std::string limiter,
+                        const std::string& holds) const {
+  Duration wait = kRetryAfterMax;
+  if (lane.leaving_per_second > 0) {
+    const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
+    wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
+  }
+  return {code, holds + " (" + limiter + "); retry later", std::clamp(wait, kRetryAfterMin, kRetryAfterMax),
+          std::move(limiter)};
+}
+
+bool Admission::room_for_services(std::size_t count) {
+  const std::size_t known = state_.workers.services().size();
+  if (known + count <= state_.options.services_max) return true;
+  if (known - state_.workers.unused() + count > state_.options.services_max) return false;
+  std::vector<Service*> leaving;
+  const std::size_t enough =
+      std::max(known + count - state_.options.services_max, state_.options.services_max / 8);
+  while (leaving.size() < enough && state_.workers.unused() > 0)
+    leaving.push_back(state_.workers.take_unused());
+  state_.clients.forget_leaving();
+  for (const auto& lane : state_.lanes)
+    lane->forget_leaving();
+  for (Service* const service : leaving) {
+    state_.timers.clear(service->timer);
+    state_.workers.forget(*service);
+  }
+  return true;
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/desks/client_desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/desks/admission.hpp"
+#include "broker/core/life/answers.hpp"
+#include "broker/core/life/job_life.hpp"
+#include "broker/core/life/journal.hpp"
+#include "broker/core/life/results.hpp"
+#include "broker/core/life/streams.hpp"
+#include "broker/core/scheduler/state.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Keeps a client for as long as a submit is looked at.
+class ClientHold {
+ public:
+  ClientHold(Clients& clients, Client& client) : clients_(clients), client_(client) {
+    clients_.take_reference(client_);
+  }
+  ~ClientHold() { clients_.drop_reference(client_); }
+  ClientHold(const ClientHold&) = delete;
+  ClientHold& operator=(const ClientHold&) = delete;
+  Client& operator*() const { return client_; }
+  Client* operator->() const { return &client_; }
+
+ private:
+  Clients& clients_;
+  Client& client_;
+};
+
+}  // namespace
+
+void ClientDesk::on(const Submitted& event, TimePoint now) {
+  const wire::Submit& fields = *event.fields;
+  Connection& connection = state_.connections.at(event.from.address);
+  answers_.note_life(connection);
+  if (fields.batch > 0 && !event.from.one_answer) connection.grouping.agree(fields.batch);
+  if (const auto why = admission_.invalid(event)) {
+    ++state_.stats.refused_bad_request;
+    return answers_.refuse(event.from, fields.ref, fields.id, *why);
+  }
+  Lane& lane = *state_.lane_named(fields.lane);
+  const ReplyMode mode = Admission::reply_mode_of(fields);
+  if (Record* known = fields.id.empty() ? nullptr : state_.jobs.find(fields.id)) {
+    ++lane.counters.duplicates;
+    if (is_durable(*known) && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+    if (same_content(*known, event, lane)) return join(*known, event, mode, now);
+    return answers_.refuse(
+        event.from, fields.ref, fields.id,
+        {ErrorCode::conflict,
+         "id \"" + std::string(fields.id) +
+             "\" is in use by a job with other content (service, lane, model or body); choose another id",
+         {}});
+  }
+  if (const auto why = fields.id.empty() ? std::nullopt : results_.ran_before(fields.id, now)) {
+    ++lane.counters.refused;
+    return answers_.refuse(event.from, fields.ref, fields.id, *why);
+  }
+  const ClientHold client(state_.clients, fields.client.empty() ? state_.connections.client_of(connection)
+                                                                : state_.clients.named(fields.client));
+  Admitted admitted{.lane = &lane, .client = &*client, .connection = &connection};
+  if (const auto why = admission_.admit(event, admitted, now)) {
+    ++lane.counters.refused;
+    return answers_.refuse(event.from, fields.ref, fields.id, *why);
+  }
+  life_.accept(event, admitted, mode, now);
+}
+
+/// Whether a submit says what an earlier one of the same id said. The body may be gone by now: its hash is
+/// kept.
+bool ClientDesk::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
+  const wire::Submit& fields = *event.fields;
+  const auto same = [&](const auto& of, std::uint64_t body_hash, const Service& service,
+                        std::string_view model) {
+    const std::string_view body = event.body.bytes();
+    return of.client_named_it && of.submitted_lane == lane.index() && service.name == fields.service &&
+           model == fields.model && body_hash == journal_.hash_of(body);
+  };
+  if (const KeptResult* result = known.result())
+    return same(*result, result->body_hash, *result->service, result->model());
+  const Job& job = *known.job();
+  return same(job, journal_.body_hash_of(job), job.flow().service(), job.text.get(JobText::model));
+}
+
+/// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
+void ClientDesk::join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now) {
+  const wire::Raw ref = event.fields->ref;
+  if (mode != ReplyMode::accepted && known.result() == nullptr)
+    if (const auto why = answers_.no_room_to_wait(event.from, ref, now))
+      return answers_.refuse(event.from, ref, known.id(), *why);
+  const Outbox::Waiting waiting(state_.outbox, is_durable(known));
+  if (mode != ReplyMode::result)
+    answers_.say_accepted(known.id(), *state_.lane_named(event.fields->lane), is_durable(known), std::nullopt,
+                          std::nullopt, event.from, ref);
+  Job* const job = known.result() == nullptr ? known.job() : nullptr;
+  if (job != nullptr && job->extra && !job->extra->owners.empty())
+    answers_.add_owner(*job, state_.connections.at(event.from.address));
+  if (mode == ReplyMode::accepted) return;
+  const bool reads = event.fields->stream;
+  if (const KeptResult* result = known.result())
+    return answers_.tell_end(*result, reads ? std::optional<std::int64_t>(0) : std::nullopt, event.from, ref);
+  if (!reads || job->answer() == nullptr) return answers_.add_waiter(*job, event.from, ref, std::nullopt);
+  if (const AnswerStream& stream = *job->answer(); stream.placed() && stream.first() > 0)
+    return answers_.refuse(event.from, ref, known.id(), answers_.chunk_gone(known.id(), 0, stream.first()));
+  streams_.add_reader(
+      *job,
+      {.from = event.from, .ref = ref, .waits = job->durable && mode == ReplyMode::both, .joined = true},
+      now);
+}
+
+void ClientDesk::on(const CancelAsked& event, TimePoint now) {
+  const wire::Cancel& fields = *event.fields;
+  Record* record = state_.jobs.find(fields.id);
+  const bool by_operator = event.from.peer == Peer::admin;
+  const bool ends = record != nullptr && record->result() == nullptr;
+  // On a full disk, or one that is far behind, who changes nothing there is answered at once, and operators
+  // are in any case.
+  const bool at_once = (state_.store_full || state_.store_behind) && (by_operator || !ends);
+  const bool waits = !at_once && (record == nullptr ? state_.options.store_durable : is_durable(*record));
+  if (waits && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+  const Outbox::Waiting waiting(state_.outbox, waits);
+  if (record == nullptr) return answers_.say_unknown(fields.id, event.from, fields.ref);
+  if (ends) {
+    life_.end_with(*record->job(), JobState::cancelled, ErrorCode::cancelled,
+                   by_operator ? "cancelled by an operator" : "cancelled by its client", now);
+    record = state_.jobs.find(fields.id);
+  }
+  if (record != nullptr) return answers_.say_status(*record, event.from, fields.ref, now);
+  // It is not to be kept, and gone by now.
+  wire::StatusReply reply;
+  reply.id = fields.id;
+  reply.state = name_of(JobState::cancelled);
+  reply.ref = fields.ref;
+  state_.answer(event.from, reply);
+}
+
+void ClientDesk::on(const StatusAsked& event, TimePoint now) {
+  const wire::StatusQuery& fields = *event.fields;
+  // On a full disk, or one that is far behind, it says what is so, on disk or not yet: else it would wait for
+  // as long as that lasts.
+  const Outbox::Waiting waiting(state_.outbox,
+                                state_.options.store_durable && !state_.store_full && !state_.store_behind);
+  if (!fields.ids.empty()) {
+    if (!fields.id.empty())
+      return answers_.refuse(event.from, fields.ref, fields.id,
+                             bad_request("fields \"id\" and \"ids\" are both there; send one of them"));
+    return answers_.say_statuses(event, now);
+  }
+  if (fields.id.empty())
+    return answers_.refuse(event.from, fields.ref, {},
+                           bad_request("field \"id\" is missing, and so is \"ids\""));
+  if (const Record* record = state_.jobs.find(fields.id))
+    return answers_.say_status(*record, event.from, fields.ref, now);
+  answers_.say_unknown(fields.id, event.from, fields.ref);
+}
+
+void ClientDesk::on(const FetchAsked& event, TimePoint now) {
+  const wire::Fetch& fields = *event.fields;
+  Record* const record = state_.jobs.find(fields.id);
+  if (fields.from_seq && event.from.one_answer)
+    return answers_.refuse(
+        event.from, fields.ref, fields.id,
+        bad_request("field \"from_seq\" is set, but a REQ socket takes one answer; use a DEALER"));
+  if (record == nullptr)
+    return answers_.refuse(event.from, fields.ref, fields.id, results_.not_known(fields.id));
+  if (is_durable(*record) && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
+  const Outbox::Waiting waiting(state_.outbox, is_durable(*record));
+  if (const KeptResult* result = record->result())
+    return answers_.tell_end(*result, fields.from_seq, event.from, fields.ref);
+  Job& waited_for = *record->job();
+  const bool owned = waited_for.extra && !waited_for.extra->owners.empty();
+  if (owned) answers_.note_life(state_.connections.at(event.from.address));
+  if (fields.wait_ms > 0)
+    if (const auto why = answers_.no_room_to_wait(event.from, fields.ref, now))
+      return answers_.refuse(event.from, fields.ref, fields.id, *why);
+  // Who waits for a job is its client, too.
+  if (owned) answers_.add_owner(waited_for, state_.connections.at(event.from.address));
+  if (const AnswerStream* const stream = record->job()->answer(); stream != nullptr && fields.from_seq) {
+    if (stream->placed() && *fields.from_seq < stream->first())
+      return answers_.refuse(event.from, fields.ref, fields.id,
+                             answers_.chunk_gone(fields.id, *fields.from_seq, stream->first()));
+    StreamReader& reader = streams_.add_reader(*record->job(),
+                                               {.from = event.from,
+                                                .ref = fields.ref,
+                                                .from_seq = *fields.from_seq,
+                                                .until = now + std::chrono::milliseconds(fields.wait_ms),
+                                                .joined = fields.wait_ms > 0},
+                                               now);
+    if (fields.wait_ms == 0) streams_.end_reading(reader, now);
+    return;
+  }
+  if (fields.wait_ms == 0) return answers_.say_status(*record, event.from, fields.ref, now);
+  answers_.add_waiter(*record->job(), event.from, fields.ref,
+                      now + std::chrono::milliseconds(fields.wait_ms));
+}
+
+void ClientDesk::on(const SeenSaid& event, TimePoint now) {
+  streams_.take_seen(event, now);
+}
+
+void ClientDesk::on(const ClientUnreachable& event, TimePoint now) {
+  Connection* const connection = state_.connections.find(event.address);
+  if (connection == nullptr) return;
+  connection->unreachable = true;
+  for (StreamReader* reader = connection->readers.front(); reader != nullptr;
+       reader = connection->readers.next(*reader))
+    streams_.readers_changed(*reader->job);
+  if (connection->owned.empty() || connection->timer.is_set()) return;
+  state_.timers.set(connection->timer, now + Answers::kOrphanPause);
+}
+
+}  // namespace lanemq::core

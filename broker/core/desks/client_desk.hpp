@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "broker/core/base/event.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/jobs/job.hpp"
+
+namespace lanemq::core {
+
+class Admission;
+class Answers;
+class JobLife;
+class Journal;
+class Lane;
+class Results;
+struct State;
+class Streams;
+
+/// What clients ask for.
+class ClientDesk {
+ public:
+  ClientDesk(State& state, Journal& journal, Results& results, Answers& answers, Streams& streams,
+             JobLife& life, Admission& admission)
+      : state_(state),
+        journal_(journal),
+        results_(results),
+        answers_(answers),
+        streams_(streams),
+        life_(life),
+        admission_(admission) {}
+  ClientDesk(const ClientDesk&) = delete;
+  ClientDesk& operator=(const ClientDesk&) = delete;
+
+  void on(const Submitted& event, TimePoint now);
+  void on(const CancelAsked& event, TimePoint now);
+  void on(const StatusAsked& event, TimePoint now);
+  void on(const FetchAsked& event, TimePoint now);
+  void on(const SeenSaid& event, TimePoint now);
+  void on(const ClientUnreachable& event, TimePoint now);
+
+ private:
+  bool same_content(const Record& known, const Submitted& event, const Lane& lane) const;
+  void join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now);
+
+  State& state_;
+  Journal& journal_;
+  Results& results_;
+  Answers& answers_;
+  Streams& streams_;
+  JobLife& life_;
+  Admission& admission_;
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/desks/restorer.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "broker/core/base/check.hpp"
+#include "broker/core/life/job_life.hpp"
+#include "broker/core/life/journal.hpp"
+#include "broker/core/life/results.hpp"
+#include "broker/core/life/streams.hpp"
+#include "broker/core/scheduler/state.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Whom jobs are for that named nobody: the connections that they came by are gone.
+constexpr std::string_view kRestoredClient = "restored";
+/// How long a job that ran when the broker stopped waits for its worker: as long as a worker may be silent,
+/// and one heartbeat to come back.
+constexpr int kAdoptHeartbeats = 4;
+
+}  // namespace
+
+Restorer::Restorer(State& state, Journal& journal, Results& results, Streams& streams, JobLife& life)
+    : state_(state), journal_(journal), results_(results), streams_(streams), life_(life) {}
+
+void Restorer::clock(Duration shift) {
+  journal_.set_clock(shift);
+}
+
+Result<void> Restorer::note(std::string_view name, std::string_view record) {
+  auto entries = decoder_.entries(record);
+  if (!entries)
+    return failure(ErrorCode::internal,
+                   "note \"" + std::string(name) + "\" cannot be read: " + entries.error().message);
+  if (name == Journal::kNumbers && !entries->empty()) {
+    journal_.restore_numbers(static_cast<std::uint64_t>(entries->front().numbers.next()));
+  } else if (name == Journal::kSeed && !entries->empty()) {
+    state_.body_hash_seed = static_cast<std::uint64_t>(entries->front().numbers.next());
+    seeded_ = true;
+  } else if (name.starts_with(Journal::kBudget) || name.starts_with(Journal::kBudgetAccount)) {
+    const bool of_account = name.starts_with(Journal::kBudgetAccount);
+    name.remove_prefix(of_account ? Journal::kBudgetAccount.size() : Journal::kBudget.size());
+    const std::size_t end = of_account ? std::min(name.find('\n'), name.size()) : name.size();
+    if (of_account)
+      for (StoredEntry& entry : *entries)
+        entry.name = Budgets::account_entry(name.substr(std::min(end + 1, name.size())), entry.name);
+    std::vector<StoredEntry>& known = budgets_[std::string(name.substr(0, end))];
+    std::move(entries->begin(), entries->end(), std::back_inserter(known));
+  }
+  return {};
+}
+
+Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, std::string_view record,
+                           std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now) {
+  const auto unreadable = [&](const std::string& why) {
+    return failure(ErrorCode::internal, "job " + std::to_string(number) + " cannot be read: " + why);
+  };
+  std::string scratch;
+  History history;
+  const auto state = decoder_.state(state_bytes, journal_.epoch_us(), history);
+  if (!state) return unreadable(state.error().message);
+  const auto fields = decoder_.submit(record);
+  if (!fields) return unreadable(fields.error().message);
+  // What was left on disk for want of memory is left there again.
+  const bool stored = body_bytes > 0 && (!body || results_.spills(record.size(), body_bytes));
+  const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
+  const StoredSize size(body_bytes);
+  const JobText::Parts texts =
+      life_.texts_of(*fields, fields->id, {}, stored ? size.blob() : request, scratch);
+  if (JobText::bytes_of(texts) > JobText::kBytesMax)
+    return unreadable("it has more text than a job may have");
+  arrival_ = std::max(arrival_, state->arrival);
+  const auto keep_history = [&](Job& job) {
+    if (history.attempts().empty()) return;
+    const std::size_t bytes = history.bytes();
+    job.need_extra().history = std::move(history);
+    state_.bytes += bytes;
+  };
+
+  Lane& lane = state_.lane_or_default(state->lane);
+  if (lane.options().name != state->lane) ++count_.without_lane;
+  const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
+  if (state->kind == StoredState::Kind::dead) {
+    auto dead = std::make_unique<DeadJob>();
+    dead->text = KeptText(texts);
+    if (!life_.packed(request)) dead->body = request.owned();
+    dead->cost = fields->cost;
+    dead->history = std::move(history);
+    dead->client = client_name;
+    dead->timeout = Duration(state->deadline_us - state->accepted_us) + state->delay;
+    dead->streams = fields->stream;
+    dead->timeout_stated = fields->timeout_ms.has_value();
+    dead->attempts_max = state->attempts_max;
+    dead->retain_ms = state->retain_ms;
+    dead->body_stored = stored;
+    dead->estimate = {.amounts = {.input_tokens = state->input_tokens, .output_tokens = state->output_tokens},
+                      .raw_input = state->raw_input};
+    dead_.emplace(number, std::move(dead));
+    return {};
+  }
+
+  Service* const service = &state_.workers.service(fields->service);
+  Client& client = state_.clients.named(client_name);
+  Flow& flow = state_.flow_of(lane, *service,
+                              state_.budgets.match(service->name, fields->model, client.name,
+                                                   lane.options().name, client.options.tenant));
+  Expected expected{.input_tokens = state->input_tokens,
+                    .output_tokens = state->output_tokens,
+                    .raw_input = state->raw_input};
+  if (stored && !expected.is_estimated()) expected.raw_input = tokens_of_bytes(body_bytes);
+  Job* const made = state_.jobs.restore(
+      JobNumber{number}, {.parts = texts, .body_hash = state->body_hash, .expected = stated(expected)});
+  if (made == nullptr)
+    return unreadable(state_.jobs.full() ? "there are more jobs than jobs_max; raise it"
+                                         : "its number is taken");
+  Job& job = *made;
+  life_.fill(job, *fields, request);
+  if (!state_.jobs.try_index(job)) return unreadable("its id is taken");
+  job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
+                                [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });
+  keep_history(job);
+  job.durable = true;
+  job.body_stored = stored;
+  job.client_named_it = true;  // who asks for it by its id finds it
+  job.timeout_stated = fields->timeout_ms.has_value();
+  job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
+  job.lane = lane.index();
+  job.submitted_lane = state_.lane_or_default(fields->lane).index();
+  job.arrival = state->arrival & Job::kArrivalMax;
+  job.attempt = state->attempt;
+  job.attempts = state->attempts;
+  job.attempts_max = state->attempts_max;
+  if (state->crashes > 0) job.need_extra().crashes = state->crashes;
+  // Nobody is there to be told how it ends: the result waits for those who come back, where its client wants
+  // anything to be kept.
+  if (state->retain_ms > 0) job.retain = Retention(std::max(state->retain_ms, to_ms(state_.options.retain)));
+  // A clock that went back makes nothing last longer than it was meant to.
+  const Duration life(state->deadline_us - state->accepted_us);
+  job.accepted_at = std::min(journal_.time_of(state->accepted_us), now);
+  job.deadline = std::min(journal_.time_of(state->deadline_us), now + life);
+  if (state->delay.count() > 0) job.need_extra().delay = state->delay;
+  if (state->kind == StoredState::Kind::delayed) {
+    job.state = JobState::delayed;
+    state_.jobs.go_away(job).due =
+        std::min(journal_.time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
+  } else if (state->kind == StoredState::Kind::running) {
+    job.state = JobState::delayed;
+    job.adoptable = true;  // until restored() says how long
+    state_.jobs.go_away(job).dispatched_at = std::min(journal_.time_of(state->due_us), now);
+    if (!state->key.empty()) job.need_extra().key = state->key;
+    if (job.answer() != nullptr) job.answer()->restore(state->chunks);
+    // How far the stream has come since is not on disk: it is as alive as its worker.
+    if (job.has_content()) streams_.let_go_on(job, now);
+  }
+  job.queue = &state_.clients.join(client, flow);
+  state_.workers.use(*service);
+  ++lane.counters.restored;
+  jobs_.push_back(&job);
+  ++(job.adoptable ? count_.running : job.state == JobState::delayed ? count_.delayed : count_.queued);
+  return {};
+}
+
+Result<void> Restorer::result(std::uint64_t number, std::string_view record,
+                              std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now) {
+  const auto unreadable = [&](const std::string& why) {
+    return failure(ErrorCode::internal, "result " + std::to_string(number) + " cannot be read: " + why);
+  };
+  std::unique_ptr<Ending> ending;
+  const auto stored = decoder_.result(record, ending);
+  if (!stored) return unreadable(stored.error().message);
+  if (stored->dead != dead_.contains(number))
+    return unreadable(stored->dead ? "it is of a dead job that is not there"
+                                   : "a dead job has its number, and it is not dead");
+  if (state_.jobs.find(stored->id) != nullptr) return unreadable("its id is taken");
+  // What would be left to the store at once is left there.
+  const bool left = !body || (body_bytes > 0 && results_.much_is_loose());
+  const Terminal how = journal_.terminal_of(*stored, ending.get(), left ? Blob() : Blob::borrow(*body));
+  const Duration retain(stored->due_us - stored->ended_us);
+  const TimePoint ended_at = std::min(journal_.time_of(stored->ended_us), now);
+  const TimePoint due = std::min(journal_.time_of(stored->due_us), now + retain);
+  Service& service = state_.workers.service(stored->service);
+  KeptResult& result = results_.kept().restore(
+      {.number = JobNumber{number},
+       .attempt = stored->attempt,
+       .submitted_lane = state_.lane_or_default(stored->submitted_lane).index(),
+       .durable = true,
+       .service = &service,
+       .body_hash = stored->body_hash,
+       .model = stored->model,
+       .client = stored->client},
+      how, std::move(ending),
+      {.body_bytes = body_bytes, .ended_at = ended_at, .due = due, .dead = stored->dead});
+  state_.workers.use(service);
+  if (!state_.jobs.restore(JobNumber{number}, result))
+    return unreadable(state_.jobs.full() ? "there are more jobs than jobs_max; raise it"
+                                         : "its number is taken");
+  if (result.apart()) state_.timers.set(result.extra->timer, result.due);
+  ++(stored->dead ? count_.dead : count_.results);
+  return {};
+}
+
+Result<Restorer::Restored> Restorer::finish(TimePoint now) {
+  LANEMQ_CHECK(state_.options.store_durable);
+  state_.jobs.restored();
+  results_.kept().list_restored([&](KeptResult& result) {
+    const auto dead = dead_.find(static_cast<std::uint64_t>(result.number));
+    if (dead == dead_.end()) return;
+    dead->second->ended_at = result.extra->ended_at;
+    results_.kept().bury(result, std::move(dead->second));
+    dead_.erase(dead);
+  });
+  if (!dead_.empty())
+    return failure(ErrorCode::internal,
+                   "job " + std::to_string(dead_.begin()->first) + " is dead, and its result is not there");
+  state_.next_arrival = arrival_ + 1;
+  // By their numbers they mostly stand in their order already.
+  const auto came_before = [](const Job* a, const Job* b) { return a->arrival < b->arrival; };
+  if (!std::is_sorted(jobs_.begin(), jobs_.end(), came_before))
+    std::sort(jobs_.begin(), jobs_.end(), came_before);
+  for (Job* job : jobs_) {
+    // From now on: workers hear of this broker when it has read all there is, however long that took.
+    if (job->adoptable) job->at_away().due = now + kAdoptHeartbeats * state_.options.heartbeat;
+    state_.enqueue(*job);
+    state_.set_timer(*job);
+  }
+  for (const auto& [name, entries] : budgets_)
+    if (Budget* const budget = state_.budget_named(name))
+      state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
+  state_.budgets.save_all();  // as this version does, whichever wrote it
+  life_.sweep_soon();
+  journal_.write_numbers();
+  if (!seeded_) journal_.write_seed();
+  results_.evict(now);
+  results_.evict_dead_for_memory();
+  return count_;
+}
+
+}  // namespace lanemq::core

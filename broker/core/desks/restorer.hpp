@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+#include <lanemq/result.hpp>
+
+#include "broker/core/base/stored_entry.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/jobs/dead_job.hpp"
+#include "broker/core/jobs/stored.hpp"
+
+namespace lanemq::core {
+
+class JobLife;
+class Journal;
+class Results;
+struct State;
+class Streams;
+
+/// Brings back what was known when the broker stopped, as it had put it into the outbox's writes: the clock,
+/// then notes, then jobs, then results, then finish(). Lives while the broker starts, before its first
+/// handle(). An error says what cannot be read.
+class Restorer {
+ public:
+  struct Restored {
+    std::size_t queued = 0, delayed = 0, running = 0, dead = 0, results = 0;
+    std::size_t without_lane =
+        0;  ///< jobs whose lanes are not configured any more: they are in the default one
+  };
+
+  Restorer(State& state, Journal& journal, Results& results, Streams& streams, JobLife& life);
+  Restorer(const Restorer&) = delete;
+  Restorer& operator=(const Restorer&) = delete;
+
+  /// Offset of the store's clock to the wall clock, which somebody may have set.
+  void clock(Duration shift);
+  Result<void> note(std::string_view name, std::string_view record);
+  /// `body`: none where it stays in the store, with `body_bytes`.
+  Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
+                   std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
+  Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
+                      std::size_t body_bytes, TimePoint now);
+  /// Everything is back: jobs stand in their old order, and those that ran wait for their workers to say so.
+  /// What it puts into the outbox's writes has to be on disk before the first handle(): jobs that wait for no
+  /// disk get numbers that the next life must not use again.
+  Result<Restored> finish(TimePoint now);
+
+ private:
+  void keep_dead(std::uint64_t number, const StoredState& state, const wire::Submit& fields, const Blob& body,
+                 bool stored, History history);
+
+  State& state_;
+  Journal& journal_;
+  Results& results_;
+  Streams& streams_;
+  JobLife& life_;
+  StoredDecoder decoder_;
+  std::vector<Job*> jobs_;
+  /// What is left of dead jobs, until their results come.
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead_;
+  std::map<std::string, std::vector<StoredEntry>> budgets_;  ///< by name: of all notes of each
+  std::uint64_t arrival_ = 0;
+  Restored count_;
+  bool seeded_ = false;
+};
+
+}  // namespace lanemq::core

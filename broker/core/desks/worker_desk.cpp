@@ -1,0 +1,813 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/desks/worker_desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/base/check.hpp"
+#include "broker/core/desks/admission.hpp"
+#include "broker/core/life/handover.hpp"
+#include "broker/core/life/job_life.hpp"
+#include "broker/core/life/results.hpp"
+#include "broker/core/life/streams.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/upstreams.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Outcomes are acknowledged together: with this many, or at the heartbeat.
+constexpr std::size_t kAcksMax = 64;
+/// A worker silent for so many heartbeats is gone.
+constexpr int kSilentHeartbeatsMax = 3;
+/// A job that so many inventories in a row do not list never arrived.
+constexpr int kMissingMax = 2;
+/// Such an attempt's end, in the job's history.
+constexpr std::string_view kMissing = "missing";
+/// The slowest link to a worker that is reckoned with: a job on its way to it is not missed.
+constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
+/// Addresses remembered as owing an inventory.
+constexpr std::size_t kToldUnknownMax = 1024;
+/// What a worker hands back untouched stays away so long, so that two of them cannot play ball with it.
+constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
+/// Who hands back one job after the other is given none for as long, and for twice as long each time that it
+/// goes on, up to this.
+constexpr Duration kRestMax = std::chrono::seconds(1);
+/// How long an upstream that is limited and says no time is left alone.
+constexpr Duration kLimitedPause = std::chrono::seconds(1);
+/// Jobs that a shorter pause outlives are left to their deadlines: they have not long to wait.
+constexpr Duration kVainMax = std::chrono::seconds(5);
+/// What an outcome may say that was used, of each resource.
+constexpr std::int64_t kUsageMax = 1'000'000'000;
+/// Tokens of one attempt that move its client's turn back: as many as models take.
+constexpr std::int64_t kTurnTokensMax = 1'000'000;
+/// Bytes of a streamed answer to a token at least, where nobody counts tokens: a character of Chinese.
+constexpr std::uint64_t kStreamedBytesPerToken = 3;
+/// How often it is told that a word of an upstream is out of bounds.
+constexpr Duration kBoundedNoticePause = std::chrono::minutes(1);
+
+std::string session_name(std::mt19937_64& random) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string name(16, '0');
+  std::uint64_t bits = random();
+  for (char& digit : name) {
+    digit = kDigits[bits & 15];
+    bits >>= 4;
+  }
+  return name;
+}
+
+/// What the end of a call says of its upstream.
+Verdict verdict_of(ErrorClass error_class, std::string_view code) {
+  switch (error_class) {
+    case ErrorClass::retry:
+      return says_unreachable(code) ? Verdict::unreachable : Verdict::failure;
+    case ErrorClass::overloaded:
+      return Verdict::failure;
+    case ErrorClass::limited:
+    case ErrorClass::quota:
+    case ErrorClass::permanent:
+      return Verdict::refusal;
+    case ErrorClass::deadline:
+    case ErrorClass::released:
+      break;
+  }
+  return Verdict::unknown;
+}
+
+/// Where a stream may go on after a restart; far from where numbers end.
+constexpr std::int64_t kSeqMax = std::int64_t{1} << 53;
+
+}  // namespace
+
+// ---- sessions -----------------------------------------------------------------------------------------
+
+/// The worker at an address, known to be alive as of now; null, and told so, when it has no session.
+Worker* WorkerDesk::heard(std::string_view address, TimePoint now) {
+  Worker* const worker = state_.workers.find(address);
+  if (worker == nullptr) {
+    say_unknown_session(address);
+  } else {
+    worker->heard_at = now;
+    mend(*worker);
+  }
+  return worker;
+}
+
+/// The worker says something by its connection, so that is there.
+void WorkerDesk::mend(Worker& worker) {
+  if (!worker.cut) return;
+  worker.cut = false;
+  worker.lost_at = kNever;
+  state_.workers.update(worker);
+}
+
+void WorkerDesk::say_unknown_session(std::string_view address) {
+  wire::WorkerRefusal refusal;
+  refusal.code = "unknown_session";
+  refusal.message = "no worker is known here; say ready, then heartbeat with what you hold";
+  state_.outbox.add(Peer::worker, address, {}, refusal);
+  if (std::find(told_unknown_.begin(), told_unknown_.end(), address) != told_unknown_.end()) return;
+  if (told_unknown_.size() < kToldUnknownMax)
+    told_unknown_.emplace_back(address);
+  else
+    told_unknown_[told_unknown_next_++ % kToldUnknownMax] = address;
+}
+
+void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
+  const wire::Ready& fields = *event.fields;
+  const auto refuse_worker = [&](const std::string& message) {
+    ++state_.stats.workers_refused;
+    wire::WorkerRefusal refusal;
+    refusal.code = "bad_request";
+    refusal.message = message;
+    state_.outbox.add(Peer::worker, event.address, {}, refusal);
+  };
+  LaneMask lanes = 0;
+  for (const std::string_view name : fields.lanes) {
+    const Lane* lane = state_.lane_named(name);
+    if (lane == nullptr)
+      return refuse_worker("unknown lane \"" + std::string(name) + "\" in field \"lanes\"");
+    lanes = static_cast<LaneMask>(lanes | 1u << lane->index());
+  }
+  if (fields.services.empty()) return refuse_worker("field \"services\" is empty; name at least one");
+  Worker* worker = state_.workers.find(event.address);
+  Worker* const returned =
+      worker == nullptr && !fields.session.empty() ? state_.workers.of_session(fields.session) : nullptr;
+  if (worker == nullptr && returned == nullptr && state_.workers.size() >= state_.options.workers_max)
+    return refuse_worker("workers_max (" + std::to_string(state_.options.workers_max) +
+                         ") workers are connected");
+  // What it already offers may leave; what it names must not make way for what else it names.
+  std::vector<Service*> services;
+  std::vector<std::string_view> fresh;
+  for (const std::string_view name : fields.services) {
+    Service* const service = state_.workers.find_service(name);
+    if (service != nullptr && std::find(services.begin(), services.end(), service) == services.end())
+      services.push_back(service);
+    if (service == nullptr && std::find(fresh.begin(), fresh.end(), name) == fresh.end())
+      fresh.push_back(name);
+  }
+  for (Service* const service : services)
+    state_.workers.use(*service);
+  const bool room = admission_.room_for_services(fresh.size());
+  for (Service* const service : services)
+    state_.workers.release(*service);
+  if (!room)
+    return refuse_worker("services_max (" + std::to_string(state_.options.services_max) +
+                         ") services have jobs, results or workers; raise it, or check the names");
+  for (const std::string_view name : fresh)
+    services.push_back(&state_.workers.service(name));
+  if (worker == nullptr) {
+    if (returned != nullptr) {
+      come_back(*returned, event.address, now);
+      worker = returned;
+    } else {
+      worker = &state_.workers.add(event.address, session_name(state_.random));
+      state_.timers.set(worker->timer, now + state_.options.heartbeat);
+    }
+    const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
+    // Who had a session holds perhaps something, and says so next.
+    worker->awaits_inventory = told != told_unknown_.end() || !fields.session.empty();
+    if (told != told_unknown_.end()) told_unknown_.erase(told);
+  }
+  mend(*worker);
+  end_rest(*worker);
+  worker->heard_at = now;
+  worker->resumes = fields.resumes || !fields.session.empty();
+  worker->name = fields.name;
+  worker->grouping.agree(fields.batch);
+  const auto capacity = std::min<std::int64_t>(fields.capacity, limits::capacity_max);
+  state_.workers.offer(*worker, services, lanes, static_cast<std::uint32_t>(capacity));
+  note(returned != nullptr ? Notice::Kind::worker_returned : Notice::Kind::worker_ready, *worker,
+       returned != nullptr ? worker->running : worker->capacity);
+  say_welcome(*worker);
+  if (worker->draining)
+    state_.tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
+  if (returned != nullptr) tell_again(*worker);
+}
+
+/// A worker that is known by its session speaks by another connection: what it holds goes on.
+void WorkerDesk::come_back(Worker& worker, std::string_view address, TimePoint now) {
+  ++state_.stats.workers_returned;
+  state_.workers.move(worker, address);
+  worker.returned_at = now;
+}
+
+/// What may have been lost with a worker's connection, and would be said only once. Jobs that were on their
+/// way are missed by its inventories, and acknowledgements asked for again.
+void WorkerDesk::tell_again(Worker& worker) {
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
+    Job& job = away->job;
+    const auto number = static_cast<std::uint64_t>(job.number);
+    if (job.ended())
+      state_.tell(worker, wire::CancelJob{number, job.attempt,
+                                          name_of(job.state == JobState::expired ? ErrorCode::deadline
+                                                                                 : ErrorCode::cancelled)});
+    else if (AnswerStream* const stream = job.answer(); stream != nullptr && stream->taken() >= 0) {
+      state_.tell(worker, wire::Window{number, job.attempt, stream->taken()});
+      stream->said();
+    }
+  }
+}
+
+void WorkerDesk::say_welcome(Worker& worker) {
+  wire::Welcome welcome;
+  welcome.session = worker.session;
+  welcome.heartbeat_ms = to_ms(state_.options.heartbeat);
+  welcome.body_bytes_max = static_cast<std::int64_t>(state_.options.body_bytes_max);
+  welcome.batch = static_cast<std::int64_t>(worker.grouping.max);
+  state_.tell(worker, welcome);
+}
+
+void WorkerDesk::on(const WorkerHeard& event, TimePoint now) {
+  if (Worker* worker = state_.workers.find(event.address)) {
+    worker->heard_at = now;
+    mend(*worker);
+  }
+}
+
+void WorkerDesk::on(const WorkerUnreachable& event, TimePoint now) {
+  if (Worker* worker = state_.workers.find(event.address)) lose(*worker, now);
+}
+
+/// A process that ended and a connection that was cut look the same from here. Where the system knows that
+/// the process has ended its jobs go back at once; where it lives, it is waited for as for any silent worker;
+/// where nobody knows, for worker_grace. Who does not come back by its session is as good as dead.
+void WorkerDesk::on(const WorkerDisconnected& event, TimePoint now) {
+  Worker* const worker = state_.workers.find(event.address);
+  if (worker == nullptr) return;
+  using Process = WorkerDisconnected::Process;
+  if (!worker->resumes || event.process == Process::ended) return lose(*worker, now);
+  if (worker->cut) return;
+  worker->cut = true;
+  state_.workers.update(*worker);
+  if (event.process == Process::lives) return;
+  worker->lost_at = now + state_.options.worker_grace;
+  // Its silence counts as before.
+  const TimePoint silent_at = worker->heard_at + kSilentHeartbeatsMax * state_.options.heartbeat;
+  state_.timers.set(worker->timer, std::min({worker->lost_at, silent_at, now + state_.options.heartbeat}));
+}
+
+void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
+  Worker* const worker = state_.workers.find(event.address);
+  if (worker == nullptr) return;
+  flush_acks(*worker);
+  note(Notice::Kind::worker_left, *worker, worker->running);
+  worker->draining = true;
+  state_.workers.update(*worker);
+  while (Away* const away = worker->leases.front()) {
+    Job* const job = &away->job;
+    // Its call may have been made, and an upstream counts what was asked: only what was not sent comes back.
+    if (away->body_awaited)
+      state_.budgets.release(away->reservation, now);
+    else
+      settle(*job, std::nullopt, now);
+    const bool ended = job->ended();
+    life_.leave_place(*job, Verdict::unknown, now);
+    if (!ended) life_.requeue(*job, JobLife::Requeue::free, now, now);
+  }
+  state_.timers.clear(worker->timer);
+  state_.timers.clear(worker->rest);
+  state_.workers.remove(*worker);
+}
+
+/// A worker died: its jobs go back to their old places, unless they have seen too many deaths.
+void WorkerDesk::lose(Worker& worker, TimePoint now) {
+  ++state_.stats.workers_lost;
+  note(Notice::Kind::worker_lost, worker, worker.running);
+  worker.draining = true;
+  state_.workers.update(worker);
+  while (Away* const away = worker.leases.front()) {
+    Job* const job = &away->job;
+    const bool ended = job->ended();
+    if (away->body_awaited) {
+      // It was not sent yet: that cost nothing.
+      state_.budgets.release(away->reservation, now);
+      life_.leave_place(*job, Verdict::unknown, now);
+      life_.requeue(*job, JobLife::Requeue::free, now, now);
+      continue;
+    }
+    settle(*job, std::nullopt, now);
+    if (!ended) results_.remember_attempt(*job, name_of(ErrorCode::worker_lost), {}, {}, now);
+    life_.leave_place(*job, Verdict::unknown, now);
+    if (ended) continue;
+    const int crashes = ++job->need_extra().crashes;
+    if (job->has_content()) {
+      life_.fail_broken_stream(*job, now);
+      continue;
+    }
+    if (crashes >= state_.options.crash_max || job->attempts >= job->attempts_max) {
+      life_.end_with(*job, JobState::failed, ErrorCode::worker_lost,
+                     "its worker was lost " + std::to_string(crashes) + " times (crash_max " +
+                         std::to_string(state_.options.crash_max) + ", attempts_max " +
+                         std::to_string(job->attempts_max) + ")",
+                     now);
+      continue;
+    }
+    ++state_.stats.jobs_requeued_worker_lost;
+    life_.requeue(*job, JobLife::Requeue::costs_attempt, now, now);
+  }
+  state_.timers.clear(worker.timer);
+  state_.timers.clear(worker.rest);
+  state_.workers.remove(worker);
+}
+
+void WorkerDesk::note(Notice::Kind kind, const Worker& worker, std::size_t jobs) {
+  state_.outbox.notices.push_back({kind, worker.name, worker.session, jobs});
+}
+
+void WorkerDesk::tick(Worker& worker, TimePoint now) {
+  if (now >= worker.lost_at || now - worker.heard_at >= kSilentHeartbeatsMax * state_.options.heartbeat)
+    return lose(worker, now);
+  if (worker.cut)
+    return state_.timers.set(worker.timer, std::min(worker.lost_at, now + state_.options.heartbeat));
+  flush_acks(worker);
+  streams_.say_windows(worker);
+  state_.tell(worker, wire::Heartbeat{});
+  state_.timers.set(worker.timer, now + state_.options.heartbeat);
+}
+
+// ---- outcomes -----------------------------------------------------------------------------------------
+
+/// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
+/// answered here: an outcome that was taken before is acknowledged again, another one is stale.
+Job* WorkerDesk::leased(Worker& worker, std::uint64_t number, std::int64_t attempt) {
+  Record* const record = state_.jobs.find(JobNumber{number});
+  Job* const job = record != nullptr ? record->job() : nullptr;
+  if (job != nullptr && job->worker() == &worker && job->attempt == attempt) return job;
+  if (record != nullptr && job == nullptr && record->result()->attempt == attempt) {
+    ++state_.stats.outcomes_repeated;
+    ack(worker, {number, attempt});
+    drop_stray(worker, {number, attempt});
+    return nullptr;
+  }
+  ++state_.stats.outcomes_stale;
+  drop_stray(worker, {number, attempt});
+  say_stale(worker, number, attempt);
+  return nullptr;
+}
+
+void WorkerDesk::say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt) {
+  wire::WorkerRefusal refusal;
+  refusal.code = "stale";
+  refusal.message = "this attempt is over; drop it";
+  refusal.job = static_cast<std::int64_t>(number);
+  refusal.attempt = attempt;
+  state_.tell(worker, refusal);
+}
+
+void WorkerDesk::ack(Worker& worker, wire::Lease lease) {
+  worker.acks.push_back(lease);
+  if (worker.acks.size() >= kAcksMax) flush_acks(worker);
+}
+
+void WorkerDesk::flush_acks(Worker& worker) {
+  if (worker.acks.empty()) return;
+  const Outbox::Waiting waiting(state_.outbox, state_.options.store_durable);
+  wire::Acked acked;
+  acked.jobs.swap(worker.acks);
+  state_.tell(worker, acked);
+  acked.jobs.clear();
+  acked.jobs.swap(worker.acks);  // keeps its memory for the next ones
+}
+
+void WorkerDesk::on(const ChunkReported& event, TimePoint now) {
+  const wire::Chunk& fields = *event.fields;
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) {
+    ++state_.stats.chunks_unknown_session;
+    return;
+  }
+  Record* const record = state_.jobs.find(JobNumber{fields.job});
+  Job* const job = record != nullptr ? record->job() : nullptr;
+  if (job == nullptr || job->worker() != worker || job->attempt != fields.attempt) {
+    ++state_.stats.chunks_stale;
+    return say_stale(*worker, fields.job, fields.attempt);
+  }
+  if (job->ended()) {
+    // Its worker has been told, and this was on its way.
+    ++state_.stats.chunks_late;
+    return;
+  }
+  AnswerStream* const stream = job->answer();
+  const auto named = [&](std::int64_t seq) {
+    return "chunk " + std::to_string(seq) + " of job " + std::to_string(fields.job);
+  };
+  if (stream == nullptr)
+    return refuse_chunk(*worker, fields,
+                        named(fields.seq) + ": it asked for no stream; send all of its answer as the result");
+  if (!stream->placed() && fields.seq > kSeqMax) {
+    stream->refuse(fields.seq);
+    return refuse_chunk(*worker, fields, named(fields.seq) + ": no stream is so long");
+  }
+  if (stream->placed() && fields.seq < stream->next()) {
+    ++state_.stats.chunks_repeated;
+    return;
+  }
+  if (stream->placed() && fields.seq > stream->next()) {
+    stream->refuse(fields.seq);
+    return refuse_chunk(
+        *worker, fields,
+        named(fields.seq) + " came where " + std::to_string(stream->next()) + " comes next; leave none out");
+  }
+  if (stream->placed() && stream->full()) {
+    stream->refuse(fields.seq);
+    return refuse_chunk(*worker, fields,
+                        named(fields.seq) +
+                            " is beyond the window: " + std::to_string(limits::stream_chunks_max) +
+                            " chunks (stream_chunks_max) or " + std::to_string(limits::stream_bytes_max) +
+                            " bytes (stream_bytes_max) behind chunk " + std::to_string(stream->taken()) +
+                            " have not been taken; send it when the op window says so");
+  }
+  if (streams_.take_chunk(*job, fields.seq, event.body, now) == Streams::After::cancel)
+    life_.cancel_unread(*job, now);
+}
+
+void WorkerDesk::refuse_chunk(Worker& worker, const wire::Chunk& chunk, const std::string& why) {
+  ++state_.stats.chunks_refused;
+  wire::WorkerRefusal refusal;
+  refusal.code = name_of(ErrorCode::bad_request);
+  refusal.message = why;
+  refusal.job = static_cast<std::int64_t>(chunk.job);
+  refusal.attempt = chunk.attempt;
+  state_.tell(worker, refusal);
+}
+
+void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) {
+    ++state_.stats.outcomes_unknown_session;
+    return;
+  }
+  Job* const job = leased(*worker, event.fields->job, event.fields->attempt);
+  if (job == nullptr) return;
+  ack(*worker, {event.fields->job, event.fields->attempt});
+  end_rest(*worker);
+  settle(*job, event.fields->usage, now);
+  if (event.fields->limits) state_.budgets.learn(job->at_away().reservation, *event.fields->limits, now);
+  state_.budgets.succeeded(job->at_away().reservation, job->text.get(JobText::model), now);
+  take_key(*job, true, now);
+  const bool ended = job->ended();
+  Lane& lane = *state_.lanes[job->lane];
+  Service& service = job->flow().service();
+  life_.leave_place(*job, Verdict::success, now);
+  if (ended) return;
+  if (job->answer() != nullptr && job->answer()->has_hole())
+    return life_.end_with(*job, JobState::failed, ErrorCode::upstream_rejected,
+                          "chunk " + std::to_string(job->answer()->next()) +
+                              " of its answer was refused (up to " +
+                              std::to_string(job->answer()->refused()) +
+                              ") and never came, and its worker called the answer done; see the worker's log",
+                          now);
+  service.retries.succeeded();
+  lane.count_leaving(now);
+  std::unique_ptr<Ending> ending;
+  if (event.fields->usage) {
+    ending = std::make_unique<Ending>();
+    ending->usage = event.fields->usage;
+  }
+  life_.end(*job, JobState::succeeded, std::move(ending), event.body, now);
+}
+
+/// The attempt is over. What it used takes the place of what it was expected to, as far as that is known;
+/// what is not known is taken to have been used.
+void WorkerDesk::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now) {
+  Away& away = job.at_away();
+  if (!usage) return state_.budgets.settle(away.reservation, std::nullopt, now);
+  const Amounts used = used_by(job, *usage, now);
+  if (state_.budgets.counts_tokens(away.reservation.set)) {
+    const std::int64_t expected = cost_of(away.reservation.amounts());
+    const std::int64_t more =
+        std::min(used.input_tokens + used.output_tokens, std::max(kTurnTokensMax, expected)) - expected;
+    job.flow().correct(*job.queue, more);
+    away.charged += more;
+    learn(job, *usage);
+  }
+  state_.budgets.settle(away.reservation, used, now);
+}
+
+/// What the attempt used: as its worker says, within bounds, and where it does not say it as the broker has
+/// seen, or else as was expected.
+Amounts WorkerDesk::used_by(const Job& job, const wire::Usage& usage, TimePoint now) {
+  Amounts used = job.at_away().reservation.amounts();
+  const auto take = [&](std::int64_t& amount, const std::optional<std::int64_t>& said) {
+    if (said) amount = bounded(*said, kUsageMax, "usage", job, now);
+  };
+  take(used.requests, usage.requests);
+  take(used.input_tokens, usage.input_tokens);
+  take(used.output_tokens, usage.output_tokens);
+  if (!usage.output_tokens) used.output_tokens = std::min(used.output_tokens, streamed_tokens(job));
+  return used;
+}
+
+/// Estimates get better by what the attempt used. Of a job that has ended its client and its request are not
+/// known any more: what was used of an answer that nobody waited for says how long answers of its model are.
+void WorkerDesk::learn(const Job& job, const wire::Usage& usage) {
+  if (job.ended()) {
+    if (const KeptResult* const result = job.result()) state_.estimates.learn(result->model(), {}, 0, usage);
+    return;
+  }
+  wire::Usage counted = usage;
+  // What the client stated is no guess: nothing is learned of it.
+  if (job.extra && job.extra->cost && job.extra->cost->output_tokens) counted.output_tokens.reset();
+  state_.estimates.learn(job.text.get(JobText::model), job.text.get(JobText::client),
+                         job.expected().raw_input, counted);
+}
+
+/// As many tokens as a streamed answer can have had so far; no bound where none of it came, for then nobody
+/// knows how far it was.
+std::int64_t WorkerDesk::streamed_tokens(const Job& job) {
+  const std::optional<std::uint64_t> bytes = job.ended()         ? job.at_away().streamed_bytes
+                                             : job.has_content() ? job.answer()->bytes()
+                                                                 : std::nullopt;
+  if (!bytes || *bytes == 0) return kUsageMax;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes / kStreamedBytesPerToken + 1, kUsageMax));
+}
+
+/// What an upstream or a worker says, but no more than `most`: what is more is counted, and told, but not
+/// with each answer.
+std::int64_t WorkerDesk::bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
+                                 TimePoint now) {
+  if (said <= most) return said;
+  ++state_.stats.upstream_words_bounded;
+  if (bounded_told_at_ == kNever || now - bounded_told_at_ >= kBoundedNoticePause) {
+    bounded_told_at_ = now;
+    state_.outbox.notices.push_back({.kind = Notice::Kind::upstream_word_bounded,
+                                     .service = job.flow().service().name,
+                                     .what = std::string(what),
+                                     .said = said,
+                                     .bound = most});
+  }
+  return most;
+}
+
+// ---- failures -----------------------------------------------------------------------------------------
+
+void WorkerDesk::on(const FailureReported& event, TimePoint now) {
+  const wire::Failure& fields = *event.fields;
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) {
+    ++state_.stats.outcomes_unknown_session;
+    return;
+  }
+  Job* const job = leased(*worker, fields.job, fields.attempt);
+  if (job == nullptr) return;
+  ack(*worker, {fields.job, fields.attempt});
+  // A class that a newer worker knows is taken for the most careful one.
+  const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
+  if (error_class == ErrorClass::released)
+    rest(*worker, now);
+  else
+    end_rest(*worker);
+  if (error_class == ErrorClass::released)
+    state_.budgets.release(job->at_away().reservation, now);
+  else
+    settle(*job, fields.usage, now);
+  if (fields.limits) state_.budgets.learn(job->at_away().reservation, *fields.limits, now);
+  if (error_class == ErrorClass::overloaded) state_.budgets.overloaded(job->at_away().reservation, now);
+  const bool ended = job->ended();
+  if (!ended && error_class != ErrorClass::released)
+    results_.remember_attempt(*job, name_of(error_class), fields.code, fields.message, now);
+  const Refused refused = take_refusal(*job, error_class, fields, now);
+  life_.leave_place(*job, verdict_of(error_class, fields.code), now);
+  if (!ended) take_failure(*job, error_class, refused, event, now);
+}
+
+/// A worker that takes nothing is not asked again and again, for nothing: the first job that it hands back is
+/// a chance, and each further one a rest.
+void WorkerDesk::rest(Worker& worker, TimePoint now) {
+  if (worker.rest.is_set() || ++worker.handed_back == 1) return;
+  Duration rest = kReleasedPause;
+  for (std::uint32_t i = 2; i < worker.handed_back && rest < kRestMax; ++i)
+    rest *= 2;
+  state_.timers.set(worker.rest, now + std::min(rest, kRestMax));
+  state_.workers.update(worker);
+}
+
+void WorkerDesk::end_rest(Worker& worker) {
+  worker.handed_back = 0;
+  if (!worker.rest.is_set()) return;
+  state_.timers.clear(worker.rest);
+  state_.workers.update(worker);
+}
+
+/// The upstream has looked at what was asked, so it has taken the job's key.
+void WorkerDesk::take_key(const Job& job, bool answered, TimePoint now) {
+  const Reservation& reservation = job.at_away().reservation;
+  if (!state_.budgets.take_key(reservation, answered, now, job.queue->client().mark)) return;
+  state_.outbox.notices.push_back({.kind = Notice::Kind::key_back,
+                                   .service = job.flow().service().name,
+                                   .key = std::string(state_.budgets.key_of(reservation))});
+}
+
+/// What a refusal says of keys and budgets holds whatever has become of the job meanwhile: one that was
+/// cancelled while its upstream refused it has found out all the same.
+WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields,
+                                             TimePoint now) {
+  const Reservation& reservation = job.at_away().reservation;
+  Refused refused;
+  if (error_class == ErrorClass::quota) {
+    const std::string_view key = state_.budgets.key_of(reservation);
+    if (key.empty()) return refused;
+    // What a job asks for may be why every key refuses it: it takes no more than one from the others.
+    const Budgets::Spending spending =
+        state_.budgets.spend_key(reservation, !job.key_refused, now, job.queue->client().mark);
+    refused.key_left = spending.key_left && !job.key_refused;
+    job.key_refused = true;
+    if (!job.ended()) job.need_extra().refused_key = reservation.key;
+    if (spending.news) life_.sweep_soon();
+    if (spending.news)
+      state_.outbox.notices.push_back({.kind = Notice::Kind::key_spent,
+                                       .service = job.flow().service().name,
+                                       .retry_ms = to_ms(spending.rest),
+                                       .key = std::string(key),
+                                       .code = std::string(fields.code)});
+    return refused;
+  }
+  if (error_class == ErrorClass::permanent || error_class == ErrorClass::limited) take_key(job, false, now);
+  if (error_class == ErrorClass::limited) {
+    refused.until =
+        now + (fields.retry_after_ms ? asked_pause(job, *fields.retry_after_ms, now) : kLimitedPause);
+    const auto& limits = fields.limits;
+    const bool nothing_left =
+        limits && (limits->remaining_requests == 0 || limits->remaining_tokens == 0 ||
+                   limits->remaining_input_tokens == 0 || limits->remaining_output_tokens == 0);
+    const Budgets::Limited limited{.model = job.text.get(JobText::model),
+                                   .client = job.queue->client().name,
+                                   .until = refused.until,
+                                   .shared = nothing_left,
+                                   .told = limits.has_value()};
+    refused.paused = state_.budgets.pause(
+        reservation, limited, now, [this](std::size_t model) { return upstreams_.waits_apart(model); });
+    if (refused.paused && refused.until - now > kVainMax) life_.sweep_soon();
+  }
+  return refused;
+}
+
+void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& refused,
+                              const FailureReported& event, TimePoint now) {
+  const bool broken = job.has_content();  // nothing of it is tried again
+  switch (error_class) {
+    case ErrorClass::permanent:
+      return fail(job, ErrorCode::upstream_rejected, event, now);
+    case ErrorClass::quota:
+      if (!refused.key_left || broken) return fail(job, ErrorCode::upstream_quota, event, now);
+      return life_.requeue(job, JobLife::Requeue::free, now, now);
+    case ErrorClass::deadline:
+      return life_.expire(job, now);
+    case ErrorClass::released:
+      return life_.requeue(job, JobLife::Requeue::free, now + kReleasedPause, now);
+    case ErrorClass::limited: {
+      if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
+      // Another key may have room; what has none, and no budget, waits itself.
+      const BudgetSet budgets =
+          state_.budgets.apart(job.at_away().reservation.set, job.text.get(JobText::model));
+      const TimePoint until =
+          refused.paused ? state_.budgets.upstream_pause(budgets, now).until : refused.until;
+      if (until > now && (job.ends_limited || until >= job.deadline))
+        return fail(job, ErrorCode::limited, event, now);
+      return life_.requeue(job, JobLife::Requeue::free, refused.paused ? now : refused.until, now);
+    }
+    case ErrorClass::retry:
+    case ErrorClass::overloaded:
+      if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
+      return retry_later(job, event, now);
+  }
+}
+
+/// Full jitter: anywhere up to the exponential bound (AWS Architecture Blog, "Exponential Backoff and
+/// Jitter").
+void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint now) {
+  if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
+  Service& service = job.flow().service();
+  if (!service.retries.take(job.queue->client().mark)) {
+    ++state_.stats.jobs_failed_retry_budget;
+    return fail(job, ErrorCode::upstream_failed, event, now,
+                "the retry budget of service \"" + service.name + "\" is used up (" +
+                    std::to_string(RetryBudget::kRetriesMax) + ", and one more for each " +
+                    std::to_string(RetryBudget::kSuccessesPerRetry) + " jobs that succeed); submit it later");
+  }
+  Duration bound = state_.options.backoff_base;
+  for (int i = 1; i < job.attempts && bound < state_.options.backoff_max; ++i)
+    bound *= 2;
+  bound = std::min(bound, state_.options.backoff_max);
+  Duration backoff(
+      static_cast<Duration::rep>(state_.random() % (static_cast<std::uint64_t>(bound.count()) + 1)));
+  if (event.fields->retry_after_ms)
+    backoff = std::max(backoff, asked_pause(job, *event.fields->retry_after_ms, now));
+  life_.requeue(job, JobLife::Requeue::costs_attempt, now + backoff, now);
+}
+
+/// `why`: what there is to say besides the failure, if anything.
+void WorkerDesk::fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
+                      const std::string& why) {
+  const wire::Failure& fields = *event.fields;
+  auto ending = std::make_unique<Ending>();
+  ending->code = code;
+  ending->message = fields.message;
+  if (!fields.code.empty()) ending->message = std::string(fields.code) + ": " + ending->message;
+  if (!why.empty()) ending->message = why + "; " + ending->message;
+  ending->usage = fields.usage;
+  ending->upstream_status = fields.upstream_status;
+  if (error_info(code).says_when_to_retry)
+    ending->retry_after = std::chrono::milliseconds(fields.retry_after_ms.value_or(1000));
+  life_.end(job, JobState::failed, std::move(ending), event.body, now);
+}
+
+Duration WorkerDesk::asked_pause(const Job& job, std::int64_t retry_after_ms, TimePoint now) {
+  return std::chrono::milliseconds(
+      bounded(retry_after_ms, to_ms(kUpstreamPauseMax), "retry_after_ms", job, now));
+}
+
+// ---- inventories --------------------------------------------------------------------------------------
+
+void WorkerDesk::on(const HeartbeatHeard& event, TimePoint now) {
+  Worker* const worker = heard(event.address, now);
+  if (worker == nullptr) return;
+  worker->awaits_inventory = false;
+  state_.workers.update(*worker);
+  check_inventory(*worker, *event.fields, now);
+}
+
+/// Compares what a worker says it holds with what it was given. An inventory may have been long on its way,
+/// and so may a job: what was handed over later than a worker may be silent, or is too large to be there, is
+/// not missed yet.
+void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
+  for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
+    if (away->body_awaited) continue;
+    const auto transfer = std::chrono::seconds((away->job.bytes() + away->lent) / kLinkBytesPerSecond);
+    if (now - away->dispatched_at >= kSilentHeartbeatsMax * state_.options.heartbeat + transfer ||
+        away->dispatched_at < worker.returned_at)
+      ++away->missing;
+  }
+  state_.workers.set_strays(worker, {});
+  std::vector<wire::Lease> strays;
+  for (const wire::Lease& lease : inventory.jobs) {
+    Record* const record = state_.jobs.find(JobNumber{lease.job});
+    Job* const job = record != nullptr ? record->job() : nullptr;
+    if (job != nullptr && job->worker() == &worker && job->attempt == lease.attempt) {
+      job->at_away().missing = 0;
+      handover_.take_back(job->at_away());
+      continue;
+    }
+    if (handover_.adopt(worker, lease, now)) continue;
+    if (outcome_came(worker, lease, record)) continue;
+    state_.tell(worker, wire::CancelJob{lease.job, lease.attempt, "unknown"});
+    strays.push_back(lease);
+  }
+  state_.workers.set_strays(worker, std::move(strays));
+  for (Away* away = worker.leases.front(); away != nullptr;) {
+    Away* const next = worker.leases.next(*away);
+    if (away->missing >= kMissingMax) {
+      Job* const job = &away->job;
+      ++state_.stats.jobs_requeued_missing;
+      // It may have reached the upstream all the same: its request stays spent.
+      settle(*job, std::nullopt, now);
+      const bool ended = job->ended();
+      if (!ended) results_.remember_attempt(*job, kMissing, {}, {}, now);
+      life_.leave_place(*job, Verdict::unknown, now);
+      if (!ended) requeue_missing(*job, now);
+    }
+    away = next;
+  }
+}
+
+/// A hand-over can be lost once. A job that never arrives is perhaps one that no worker can read: from the
+/// second time on it costs an attempt, so that it ends.
+void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
+  std::uint8_t& missed = job.need_extra().missed;
+  if (missed == 0) {
+    missed = 1;
+    return life_.requeue(job, JobLife::Requeue::free, now, now);
+  }
+  if (job.attempts >= job.attempts_max && !job.has_content())
+    return life_.end_with(job, JobState::failed, ErrorCode::worker_lost,
+                          "it was handed over again and again and never listed by its worker (attempts_max " +
+                              std::to_string(job.attempts_max) +
+                              "); perhaps its workers cannot read it, see their logs",
+                          now);
+  life_.requeue(job, JobLife::Requeue::costs_attempt, now, now);
+}
+
+/// The worker is rid of what was not its to do, and that place is free.
+void WorkerDesk::drop_stray(Worker& worker, wire::Lease lease) {
+  if (std::find(worker.strays.begin(), worker.strays.end(), lease) == worker.strays.end()) return;
+  std::vector<wire::Lease> left = worker.strays;
+  std::erase(left, lease);
+  state_.workers.set_strays(worker, std::move(left));
+}
+
+/// Whether a listed job is one whose outcome has come, so that its worker runs it no more: an inventory lists
+/// what is not acknowledged, too.
+bool WorkerDesk::outcome_came(const Worker& worker, wire::Lease lease, const Record* record) {
+  if (std::find(worker.acks.begin(), worker.acks.end(), lease) != worker.acks.end()) return true;
+  if (record == nullptr || !record->is_result || record->result()->attempt != lease.attempt) return false;
+  // What ended otherwise (cancelled, expired, given up) may have ended while nobody held it, and still runs.
+  const Terminal end = record->result()->terminal();
+  return end.state == JobState::succeeded ||
+         (end.ending != nullptr && (end.ending->code == ErrorCode::upstream_failed ||
+                                    end.ending->code == ErrorCode::upstream_rejected ||
+                                    end.ending->code == ErrorCode::upstream_quota));
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "broker/core/base/event.hpp"
+#include "broker/core/base/time.hpp"
+#include "broker/core/jobs/job.hpp"
+#include "broker/core/scheduler/workers.hpp"
+
+namespace lanemq::core {
+
+class Admission;
+class Answers;
+class Handover;
+class JobLife;
+class Results;
+struct State;
+class Streams;
+class Upstreams;
+
+/// What workers report, and how their silence is taken.
+class WorkerDesk {
+ public:
+  WorkerDesk(State& state, Upstreams& upstreams, Results& results, Streams& streams, Handover& handover,
+             JobLife& life, Admission& admission)
+      : state_(state),
+        upstreams_(upstreams),
+        results_(results),
+        streams_(streams),
+        handover_(handover),
+        life_(life),
+        admission_(admission) {}
+  WorkerDesk(const WorkerDesk&) = delete;
+  WorkerDesk& operator=(const WorkerDesk&) = delete;
+
+  void on(const WorkerReady& event, TimePoint now);
+  void on(const ChunkReported& event, TimePoint now);
+  void on(const OutcomeReported& event, TimePoint now);
+  void on(const FailureReported& event, TimePoint now);
+  void on(const HeartbeatHeard& event, TimePoint now);
+  void on(const WorkerLeaving& event, TimePoint now);
+  void on(const WorkerHeard& event, TimePoint now);
+  void on(const WorkerUnreachable& event, TimePoint now);
+  void on(const WorkerDisconnected& event, TimePoint now);
+  /// Its timer has fired: it is silent for too long, or hears from the broker.
+  void tick(Worker& worker, TimePoint now);
+  void say_welcome(Worker& worker);
+
+ private:
+  /// What a refused call has said of its key and budgets.
+  struct Refused {
+    bool key_left = false;  ///< quota: another key of the pool is good
+    bool paused = false;    ///< limited: a budget or a key rests until then
+    TimePoint until{};
+  };
+
+  // ---- sessions
+  Worker* heard(std::string_view address, TimePoint now);
+  void mend(Worker& worker);
+  void say_unknown_session(std::string_view address);
+  void come_back(Worker& worker, std::string_view address, TimePoint now);
+  void tell_again(Worker& worker);
+  void lose(Worker& worker, TimePoint now);
+  void rest(Worker& worker, TimePoint now);
+  void end_rest(Worker& worker);
+  void note(Notice::Kind kind, const Worker& worker, std::size_t jobs);
+
+  // ---- outcomes
+  Job* leased(Worker& worker, std::uint64_t number, std::int64_t attempt);
+  void refuse_chunk(Worker& worker, const wire::Chunk& chunk, const std::string& why);
+  void say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt);
+  void ack(Worker& worker, wire::Lease lease);
+  void flush_acks(Worker& worker);
+  void settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now);
+  Amounts used_by(const Job& job, const wire::Usage& usage, TimePoint now);
+  static std::int64_t streamed_tokens(const Job& job);
+  void learn(const Job& job, const wire::Usage& usage);
+  std::int64_t bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
+                       TimePoint now);
+
+  // ---- failures
+  Duration asked_pause(const Job& job, std::int64_t retry_after_ms, TimePoint now);
+  void take_key(const Job& job, bool answered, TimePoint now);
+  Refused take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields, TimePoint now);
+  void take_failure(Job& job, ErrorClass error_class, const Refused& refused, const FailureReported& event,
+                    TimePoint now);
+  void retry_later(Job& job, const FailureReported& event, TimePoint now);
+  void fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
+            const std::string& why = {});
+
+  // ---- inventories
+  void check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now);
+  void requeue_missing(Job& job, TimePoint now);
+  void drop_stray(Worker& worker, wire::Lease lease);
+  static bool outcome_came(const Worker& worker, wire::Lease lease, const Record* record);
+
+  State& state_;
+  Upstreams& upstreams_;
+  Results& results_;
+  Streams& streams_;
+  Handover& handover_;
+  JobLife& life_;
+  Admission& admission_;
+  std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
+  std::size_t told_unknown_next_ = 0;
+  TimePoint bounded_told_at_ = kNever;  // when it was last said that a word was out of bounds; kNever: never
+};
+
+}  // namespace lanemq::core

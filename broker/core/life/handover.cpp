@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/life/handover.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/life/journal.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/upstreams.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Jobs of a client behind the one that is handed over whose bodies are read as well.
+constexpr int kReadAhead = 8;
+/// Beside memory_max, one part in so many of it may be lent.
+constexpr std::size_t kLentShare = 8;
+
+}  // namespace
+
+void Handover::start(const Pick& pick, TimePoint now) {
+  Job& job = *pick.job;
+  Lane& lane = *state_.lanes[job.lane];
+  Flow& flow = job.flow();
+  Worker& worker = *state_.workers.find_place(flow.service(), job.lane)->worker;
+  if (job.attempt == 0) lane.wait.record(now - job.accepted_at);
+  const std::int64_t cost = dispatcher_.take(job);
+  job.state = JobState::running;
+  ++lane.running;
+  ++job.attempt;
+  ++job.attempts;
+  Away& away = state_.jobs.go_away(job);
+  away.charged = cost;
+  away.dispatched_at = now;
+  away.queued_ms = to_ms32(now - job.accepted_at);
+  away.reservation = state_.budgets.reserve(flow.budgets(), pick.claim, now);
+  take_place(job, worker);
+  if (upstreams_.called(job, now)) dispatcher_.trial_made();
+  if (job.answer() != nullptr) job.answer()->begin_attempt();
+  journal_.write_changed(job);
+  if (job.body_stored) lend(job);
+  read_ahead(job);
+  if (!job.body_stored) offer(job, job.body(), now);
+}
+
+void Handover::offer(Job& job, const Blob& body, TimePoint now) {
+  Away& away = job.at_away();
+  Worker& worker = *away.worker;
+  const Lane& lane = *state_.lanes[job.lane];
+  // A job that is not on disk waits only for what it takes to be there, and not even for that while the disk
+  // is full or stands still.
+  const bool waits = job.durable || (state_.options.store_durable && !state_.store_full &&
+                                     !state_.store_stalled && !state_.budgets.use_ahead(away.reservation));
+  away.offer_waited = waits;
+  const Outbox::Waiting waiting(state_.outbox, waits);
+  wire::JobOffer offer;
+  offer.job = static_cast<std::uint64_t>(job.number);
+  offer.attempt = job.attempt;
+  offer.id = job.id();
+  if (worker.places.size() > 1) offer.service = job.flow().service().name;
+  if (&lane != state_.default_lane) offer.lane = lane.options().name;
+  const auto named = [&](JobText::Part part) {
+    const std::string_view text = job.text.get(part);
+    return text.empty() ? std::string_view{} : text;
+  };
+  offer.model = named(JobText::model);
+  offer.client = named(JobText::client);
+  offer.key = state_.budgets.key_of(away.reservation);
+  // The deadline is kept here in any case: a worker is told of it only where the client stated one.
+  if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
+  if (job.extra) offer.cost = job.extra->cost;
+  offer.stream = job.streams;
+  offer.meta.bytes = named(JobText::meta);
+  offer.trace.bytes = named(JobText::trace);
+  if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
+    offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
+  state_.tell(worker, offer, body);
+}
+
+void Handover::take_place(Job& job, Worker& worker) {
+  state_.workers.take_place(worker, job);
+  Client& client = job.queue->client();
+  ++client.running;
+  if (client.at_limit()) update_turns(client);
+}
+
+bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
+  Record* const record = state_.jobs.find(JobNumber{lease.job});
+  if (record == nullptr || record->is_result) return false;
+  Job& job = *record->job();
+  if (!job.adoptable || job.attempt != lease.attempt || !worker.available()) return false;
+  Lane& lane = *state_.lanes[job.lane];
+  state_.leave_queue(job);
+  job.adoptable = false;
+  job.state = JobState::running;
+  ++lane.running;
+  Away& away = job.at_away();
+  away.queued_ms = to_ms32(now - job.accepted_at);
+  away.reservation =
+      state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(),
+                           job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
+  away.dispatched_at = now;
+  // It was called in an earlier life: that tells of an upstream that is called as usual, and is no trial of
+  // one that failed since.
+  const CircuitBreaker& breaker = job.flow().service().breaker;
+  away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
+  take_place(job, worker);
+  state_.set_timer(job);
+  ++state_.stats.jobs_adopted;
+  return true;
+}
+
+void Handover::leave(Job& job, Verdict verdict, TimePoint now) {
+  Away& away = job.at_away();
+  away.body_awaited = false;
+  take_back(away);
+  // A job that ended before its call did may be why the call failed.
+  if (state_.options.breaker) upstreams_.judge(job, job.ended() ? Verdict::unknown : verdict, now);
+  state_.workers.free_place(job);
+  Client& client = job.queue->client();
+  const bool was_at_limit = client.at_limit();
+  --client.running;
+  if (was_at_limit) update_turns(client);
+}
+
+// ---- bodies that are on disk alone --------------------------------------------------------------------
+
+std::size_t Handover::lent_bytes_max() const {
+  return state_.options.memory_max / kLentShare;
+}
+
+/// Asks for the body of a job that was handed over. Where as much is on its way to workers as may be, no
+/// other whose body is in the store is handed over.
+void Handover::lend(Job& job) {
+  Away& away = job.at_away();
+  away.body_awaited = true;
+  away.lent = static_cast<std::uint32_t>(job.body_bytes());
+  state_.lent_bytes += away.lent;
+  state_.outbox.reads.push_back({.number = static_cast<std::uint64_t>(job.number), .awaited = true});
+  if (state_.lent_bytes >= lent_bytes_max()) hold_bodies(true);
+}
+
+void Handover::take_back(Away& away) {
+  state_.lent_bytes -= std::exchange(away.lent, 0);
+  // Not at the first byte: each change looks at all clients.
+  if (state_.lent_bytes <= lent_bytes_max() / 2) hold_bodies(false);
+}
+
+void Handover::hold_bodies(bool held) {
+  if (state_.bodies_held == held) return;
+  state_.bodies_held = held;
+  dispatcher_.turns_changed();
+  for (const auto& lane : state_.lanes)
+    lane->bodies_held = held;
+  const auto& all = state_.clients.all();
+  for (Client* client = all.front(); client != nullptr; client = all.next(*client))
+    update_turns(*client);
+}
+
+/// Asks for the bodies of those that are likely next after a job that was handed over.
+void Handover::read_ahead(const Job& job) {
+  const Job* next = job.queue->oldest();
+  for (int i = 0; next != nullptr && i < kReadAhead; next = job.queue->after(*next), ++i)
+    if (next->body_stored)
+      state_.outbox.reads.push_back({.number = static_cast<std::uint64_t>(next->number)});
+}
+
+}  // namespace lanemq::core

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/life/results.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/life/journal.hpp"
+#include "broker/core/scheduler/state.hpp"
+
+namespace lanemq::core {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+/// Of a kept result: what is read when it is forgotten.
+constexpr std::size_t kResultLines = 2;
+/// Results whose time is over that one turn forgets: some 2 ms of work.
+constexpr std::size_t kForgottenInATurn = 1000;
+/// Bytes of kept results that move in a turn, so that others can make way: some thousand of them, or a large
+/// one.
+constexpr std::size_t kPassedOverInATurn = std::size_t{2} << 20;
+/// Where more than one part in so many of results_bytes_max could be left to the store, the oldest is.
+constexpr std::size_t kLooseShare = 4;
+
+/// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
+/// store alone: the rest is for jobs themselves, and for results.
+constexpr std::size_t kBodiesShare = 8;
+/// Bodies below this stay in memory: reading one back takes longer than it saves.
+constexpr std::size_t kSpilledBytesMin = 512;
+/// How often results make way on a full disk, and how many at once: some ms of work.
+constexpr Duration kMakeRoomPause = std::chrono::seconds(1);
+constexpr std::size_t kMadeRoomMax = 4096;
+
+}  // namespace
+
+Results::Results(State& state, Journal& journal, std::uint64_t seed)
+    : state_(state),
+      journal_(journal),
+      kept_(state.options.retain, share_of(state.options)),
+      gone_(state.options.gone_max, seed) {}
+
+/// Who holds that much makes way among its own results.
+ResultShare Results::share_of(const Options& options) {
+  return {.results = last_part(options.results_max, options, kSharedJobsMin),
+          .bytes = last_part(options.results_bytes_max, options, kSharedBytesMin)};
+}
+
+std::size_t Results::memory_bytes() const {
+  return state_.bytes + state_.waiters_bytes + kept_.bytes() + kept_.dead_bytes();
+}
+
+bool Results::spills(std::size_t bytes, std::size_t body_bytes) const {
+  return body_bytes >= kSpilledBytesMin &&
+         memory_bytes() + bytes + Job::kRecordBytes > state_.options.memory_max / kBodiesShare;
+}
+
+bool Results::much_is_loose() const {
+  return kept_.loose_bytes() > state_.options.results_bytes_max / kLooseShare;
+}
+
+// ---- kept ---------------------------------------------------------------------------------------------
+
+KeptResult* Results::keep(Job& job, const Terminal& how, std::unique_ptr<Ending> ending,
+                          std::unique_ptr<AnswerStream> answer, TimePoint now) {
+  if (job.retain.nothing()) {
+    if (how.id_told) gone_.remember(how.id);
+    journal_.write_ended(job, how, nullptr, now, false, now);
+    state_.jobs.replace(job, nullptr);
+    return nullptr;
+  }
+  const bool died = dies(job, how.state);
+  Duration retain = std::chrono::milliseconds(job.retain.ms());
+  if (died) retain = std::max(retain, state_.options.dead_retain);
+  // Results kept for the usual time leave in the order in which they came: they need no timers of their own.
+  const bool apart = died || retain != state_.options.retain;
+  KeptResult& result = kept_.add(
+      KeptResults::of(job, job.flow().service(), job.queue->client().mark, journal_.body_hash_of(job)), how,
+      std::move(ending), apart, std::move(answer));
+  result.due = TimerWheel::fires_at(now + retain);
+  if (apart) {
+    result.extra->ended_at = kept_.mark(now);
+    state_.timers.set(result.extra->timer, result.due);
+  }
+  state_.workers.use(*result.service);
+  journal_.write_ended(job, how, &result, now + retain, died, now);
+  state_.jobs.replace(job, &result);
+  if (!died) return nullptr;
+  bury(job, result, now);
+  return &result;
+}
+
+/// A job that failed or ran out of time is dead, unless its client wants nothing to be kept of it, or the
+/// broker stops.
+bool Results::dies(const Job& job, JobState state) const {
+  return (state == JobState::failed || state == JobState::expired) && state_.options.dead_max > 0 &&
+         !state_.draining && !job.retain.nothing();
+}
+
+/// Moves what is needed to run the job again to its result.
+void Results::bury(Job& job, KeptResult& result, TimePoint now) {
+  auto dead = std::make_unique<DeadJob>();
+  dead->timeout = job.timeout();
+  dead->text = KeptText(job.text.parts());
+  if (job.extra) {
+    dead->body = std::move(job.extra->body);
+    dead->cost = job.extra->cost;
+    dead->history = std::move(job.extra->history);
+  }
+  dead->client = job.queue->client().name;
+  dead->ended_at = now;
+  dead->streams = job.streams;
+  dead->timeout_stated = job.timeout_stated;
+  dead->attempts_max = job.attempts_max;
+  dead->retain_ms = job.retain.ms();
+  dead->body_stored = job.body_stored;
+  dead->estimate = {.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
+  kept_.bury(result, std::move(dead));
+  const std::size_t count_max = std::min(state_.options.dead_max, state_.options.jobs_max / 4);
+  const std::size_t bytes_max = std::min(state_.options.dead_bytes_max, state_.options.memory_max / 4);
+  while (kept_.dead_size() > count_max || kept_.dead_bytes() > bytes_max)
+    evict_dead();
+}
+
+void Results::remember_attempt(Job& job, std::string_view cause, std::string_view code,
+                               std::string_view message, TimePoint now) {
+  const Away& away = job.at_away();
+  const Worker& worker = *away.worker;
+  History& history = job.need_extra().history;
+  const std::ptrdiff_t grown = history.add({.number = job.attempt,
+                                            .worker = worker.name.empty() ? worker.session : worker.name,
+                                            .began = away.dispatched_at,
+                                            .ended = now,
+                                            .cause = cause,
+                                            .code = std::string(code),
+                                            .message = std::string(message)});
+  state_.bytes += static_cast<std::size_t>(grown);
+  evict(now);
+  if (memory_bytes() <= state_.options.memory_max) return;
+  state_.bytes -= history.bytes();
+  history = {};
+}
+
+// ---- forgotten ----------------------------------------------------------------------------------------
+
+void Results::begin_turn(TimePoint now) {
+  begun_at_ = now;
+  for (std::size_t due = 0; due < kForgottenInATurn; ++due) {
+    KeptResult* const oldest = kept_.oldest();
+    if (oldest == nullptr || oldest->due > now) break;
+    forget(*oldest);
+  }
+  passing_left_ = kPassedOverInATurn;
+  if (making_way_)
+    if (KeptResult* const next = kept_.next_to_go(); next == nullptr || pass_over_for(*next)) evict(now);
+}
+
+TimePoint Results::next_wakeup() const {
+  TimePoint wakeup = making_way_ ? begun_at_ + TimerWheel::kTick : kNever;
+  if (const KeptResult* oldest = kept_.oldest()) wakeup = std::min(wakeup, oldest->due);
+  return wakeup;
+}
+
+void Results::forget(KeptResult& result) {
+  forget(result, Forgotten::in_its_time);
+}
+
+void Results::forget(KeptResult& result, Forgotten why) {
+  // What succeeded is not to run again for as long as its client was told that it would be known.
+  const bool promised = why == Forgotten::before_its_time && result.state == JobState::succeeded;
+  if (result.id_told && promised)
+    gone_.remember(result.id(), result.due);
+  else if (result.id_told)
+    gone_.remember(result.id());
+  journal_.write_forgotten(result);
+  remove(result);
+}
+
+void Results::remove(KeptResult& result) {
+  if (result.apart()) state_.timers.clear(result.extra->timer);
+  state_.workers.release(*result.service);
+  state_.jobs.forget(result);
+  kept_.remove(result);
+}
+
+/// Whether the result may go: what stands before it has moved. Much of that takes several turns.
+bool Results::pass_over_for(const KeptResult& result) {
+  making_way_ =
+      !kept_.pass_over_for(result, passing_left_, [this](KeptResult& moved) { state_.jobs.moved(moved); });
+  return !making_way_;
+}
+
+/// The oldest result makes way: of those who hold more than their share, or else of all. False where there is
+/// none, or none in this turn.
+bool Results::evict_one(TimePoint now) {
+  KeptResult* const oldest = kept_.next_to_go();
+  if (oldest == nullptr || !pass_over_for(*oldest)) return false;
+  ++state_.stats.results_evicted;
+  evicted_at_ = now;
+  forget(*oldest, Forgotten::before_its_time);
+  return true;
+}
+
+bool Results::evict_dead() {
+  KeptResult* const oldest = kept_.oldest_dead();
+  if (oldest == nullptr) return false;
+  ++state_.stats.dead_evicted;
+  forget(*oldest);
+  return true;
+}
+
+void Results::evict(TimePoint now) {
+  // Much of what is kept is in the store, and read back for those who ask.
+  while (much_is_loose() && kept_.unload_oldest()) {
+  }
+  // A result may be larger than its job was: what is kept makes way, and memory_max holds. Dead jobs stay:
+  // they are bounded apart, and make way for their like alone.
+  while (true) {
+    const bool too_many =
+        kept_.size() > state_.options.results_max || kept_.stored_bytes() > state_.options.results_disk_max;
+    const bool too_large =
+        kept_.bytes() > state_.options.results_bytes_max || memory_bytes() > state_.options.memory_max;
+    if (!too_many && !too_large) break;
+    if (!too_many && kept_.unload_oldest()) continue;
+    if (!evict_one(now)) break;
+  }
+  // The next to go has not been touched for long: it is fetched while something else is done.
+  if (const KeptResult* next = kept_.oldest())
+    for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)
+      __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
+}
+
+void Results::evict_dead_for_memory() {
+  while (memory_bytes() > state_.options.memory_max && evict_dead()) {
+  }
+}
+
+bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
+  const std::size_t most = state_.options.memory_max;
+  const auto lacks_place = [&] { return job && state_.jobs.full(); };
+  // Only where that makes room enough.
+  if (state_.bytes + state_.waiters_bytes + needed <= most)
+    while (lacks_place() || memory_bytes() + needed > most) {
+      if (!lacks_place() && kept_.unload_oldest()) continue;
+      if (!evict_one(now)) break;
+    }
+  return !lacks_place() && memory_bytes() + needed <= most;
+}
+
+void Results::make_room_in_store(TimePoint now) {
+  if (state_.store_behind || now < make_room_at_) return;
+  make_room_at_ = now + kMakeRoomPause;
+  const std::size_t enough = kept_.stored_bytes() - kept_.stored_bytes() / 8;
+  for (std::size_t i = 0; i < kMadeRoomMax && kept_.stored_bytes() > enough; ++i)
+    if (!evict_one(now)) break;
+}
+
+Duration Results::ids_good_for(TimePoint now) const {
+  const KeptResult* const oldest = kept_.next_to_go();
+  if (!evicted_at_ || *evicted_at_ + state_.options.retain <= now) return state_.options.retain;
+  return oldest == nullptr ? Duration(0) : std::min(now - kept_.ended_at(*oldest), state_.options.retain);
+}
+
+Refusal Results::not_known(std::string_view id) const {
+  if (gone_.contains(id))
+    return {ErrorCode::gone,
+            "the result of job \"" + std::string(id) +
+                "\" is no longer kept: retain_ms is over, it made way for newer ones (results_max, "
+                "results_bytes_max, results_disk_max, memory_max), or it was purged",
+            {}};
+  return {ErrorCode::not_found, "no job with id \"" + std::string(id) + "\" is known", {}};
+}
+
+std::optional<Refusal> Results::ran_before(std::string_view id, TimePoint now) {
+  if (!gone_.made_way(id, now)) return std::nullopt;
+  return Refusal{
+      ErrorCode::gone,
+      "job \"" + std::string(id) +
+          "\" succeeded, and its result made way for newer ones before its retain_ms was over "
+          "(results_max, results_bytes_max, results_disk_max or memory_max was reached): it is not run "
+          "again under this id before that; submit it under another",
+      {}};
+}
+
+}  // namespace lanemq::core

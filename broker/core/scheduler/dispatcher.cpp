@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/dispatcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/core/scheduler/flow_group.hpp"
+#include "broker/core/scheduler/parking.hpp"
+#include "broker/core/scheduler/state.hpp"
+#include "broker/core/scheduler/terms.hpp"
+#include "broker/core/scheduler/upstreams.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// Jobs past their deadline that one turn picks, and jobs that it brings to where those of their model stand.
+/// The rest is for the next turns, which come at once, so that whoever else wants something is served.
+constexpr std::size_t kPickedInATurn = 1000;
+
+/// That the breaker is not closed for that client alone; empty: it is so for others, too.
+std::string whose(const CircuitBreaker& breaker, const Client& client) {
+  return breaker.only_client() == client.mark ? " client=" + client.name : std::string();
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(State& state, Terms& terms, Parking& parking, Upstreams& upstreams)
+    : state_(state), terms_(terms), parking_(parking), upstreams_(upstreams) {
+  options_changed();
+}
+
+void Dispatcher::options_changed() {
+  terms_.options_changed();
+  // A lane whose share_min becomes 0 loses what it was owed; a later share starts from 0.
+  for (const auto& [name, service] : state_.workers.services())
+    for (std::size_t lane = 0; lane < state_.options.lanes.size(); ++lane)
+      if (state_.options.lanes[lane].share_min == 0) service->owed[lane] = 0;
+  const std::vector<Budget>& budgets = state_.budgets.all();
+  for (std::size_t i = 0; i < budgets.size(); ++i)
+    parking_.set_width(i, std::max<std::size_t>(budgets[i].accounts.size(), 1));
+}
+
+void Dispatcher::limits_changed() {
+  parking_.leave_all();
+}
+
+// ---- a turn -------------------------------------------------------------------------------------------
+
+void Dispatcher::begin(TimePoint now, bool behind) {
+  terms_.begin(now);
+  behind_ = behind;
+  if (state_.draining) return;  // what is left waits on disk
+  overdue_left_ = moves_left_ = kPickedInATurn;
+  for (const std::size_t budget : state_.budgets.take_eased())
+    parking_.ease(budget);
+  parking_.wake(now);
+  parking_.make_way();
+  level_ = 0;
+  trial_made_ = false;
+}
+
+Pick Dispatcher::next(TimePoint now) {
+  if (state_.draining) return {};
+  if (const Job* const job = std::exchange(handed_over_, nullptr)) {
+    settle_level(*job, now);
+    settle_turns();
+  }
+  for (bool again = true; again; trial_made_ = false) {
+    while (level_ < state_.lanes.size()) {
+      const Pick pick = pick_from(static_cast<LaneIndex>(level_), now);
+      if (pick.what == Pick::What::start) handed_over_ = pick.job;
+      if (pick) return pick;
+      ++level_;
+      settle_turns();
+    }
+    level_ = 0;
+    // Where a lower lane has tried an upstream, there may be room for another trial by a lane above it.
+    again = parking_.pass_on() || trial_made_;
+  }
+  return {};
+}
+
+/// Where to go on after a job was handed over.
+void Dispatcher::settle_level(const Job& handed_over, TimePoint now) {
+  const Client& client = handed_over.queue->client();
+  if (client.at_limit() && client.waiting > 0) {
+    // Its jobs are passed over from now on: whose turn it is, is asked anew.
+    level_ = 0;
+  } else if (const Flow& flow = handed_over.flow(); terms_.boosts() && !flow.empty()) {
+    // The one behind may have waited longer, and compete higher.
+    level_ = std::min<std::size_t>(level_, terms_.level_of(flow, now));
+  }
+}
+
+void Dispatcher::settle_turns() {
+  // So may those behind jobs whose bodies are held.
+  if (std::exchange(turns_changed_, false)) level_ = 0;
+  // And those who came to be asked.
+  level_ = std::min<std::size_t>(level_, parking_.take_highest_asked());
+}
+
+TimePoint Dispatcher::begun_at() const {
+  return terms_.begun_at();
+}
+
+TimePoint Dispatcher::next_wakeup() const {
+  TimePoint wakeup = kNever;
+  // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+  const TimePoint next_tick = terms_.begun_at() + TimerWheel::kTick;
+  if (parking_.next_wakeup() != kNever) wakeup = std::max(parking_.next_wakeup(), next_tick);
+  if (moves_left_ == 0) wakeup = std::min(wakeup, next_tick);
+  return wakeup;
+}
+
+/// The flow whose head is next in the lane, of those that may start and do not wait for a budget: the one
+/// whose turn it is, or one that waited longer and was boosted from below. Null when there is none.
+Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
+  Lane& lane = *state_.lanes[level];
+  Flow* next = nullptr;
+  std::int64_t next_turn = 0;
+  for (FlowGroup* group : lane.ready()) {
+    Flow* const first = group->first();
+    const std::int64_t turn = lane.turn_of(*first);
+    if (next != nullptr &&
+        (turn != next_turn ? turn > next_turn : first->head_arrival() > next->head_arrival()))
+      continue;
+    if (!terms_.can_start(*group)) continue;
+    next = first;
+    next_turn = turn;
+  }
+  // A boosted job never reaches the top lane.
+  for (std::size_t below = level + 1u; terms_.boosts() && level > 0 && below < state_.lanes.size(); ++below) {
+    if (state_.options.lanes[below].boost_after.count() <= 0) continue;
+    for (FlowGroup* group : state_.lanes[below]->ready()) {
+      // Whoever is boosted higher was asked there.
+      Flow* const oldest = group->oldest();
+      if (next != nullptr && oldest->head_arrival() > next->head_arrival()) continue;
+      if (terms_.level_of(*oldest, now) <= level && terms_.can_start(*group)) next = oldest;
+    }
+  }
+  return next;
+}
+
+/// What is next among the jobs that compete in the lane. A flow that cannot run blocks no other, but those
+/// behind it that want the same budget: else small jobs would pass a large one for ever.
+Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
+  while (Flow* const next = next_in(level, now)) {
+    // Nobody goes before the top lane for what he is owed.
+    const bool shares = terms_.shares() && level > 0;
+    Pick pick = shares ? owed_lower(*next, now) : Pick{};
+    if (!pick && shares) pick = owed_elsewhere(*next, now);
+    if (!pick) pick = ask(*next, As::usual, now);
+    if (moves_left_ == 0 && !pick) return {};
+    if (!pick) continue;
+    if (pick.what != Pick::What::start || !behind_ || now < pick.job->deadline) return pick;
+    // Its timer is among those that are left for the next turns: so is what comes behind it.
+    if (overdue_left_ == 0) return {};
+    --overdue_left_;
+    return {Pick::What::overdue, pick.job};
+  }
+  return {};
+}
+
+/// Asks the budgets of the flow's head, which may start but for them. If it cannot have what it claims the
+/// flow stands in line until it may.
+/// As::owed: it is owed to its lane, goes before all others and may have what is held for them; but for the
+/// top lane's.
+Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
+  Job& head = *flow.head();
+  if (state_.budgets.any_apart()) {
+    if (!is_at_home(head)) {
+      go_home(head, now);
+      return {};
+    }
+    if (const TimePoint until = terms_.model_open_from(flow, now); until > now)
+      return wait_for_model(flow, until, now);
+  }
+  const bool saves = flow.saves() && is_owed(flow), saved_enough = saves && now >= flow.group().saves_until;
+  const bool owed = as == As::owed || (saves && !saved_enough);
+  if (saved_enough) rest_from_saving(flow.group(), now);
+  Claim claim = owed ? terms_.owed_claim_of(head) : terms_.claim_of(head, now);
+  claim.number = ++claims_;
+  const Rank rank = parking_.rank_of(flow, owed ? Rank::owed(head.lane, head.arrival) : rank_of(head, now));
+  const bool shares = state_.options.lanes[head.lane].share_min > 0;
+  std::optional<std::size_t> short_of;
+  TimePoint wake_at = kNever;
+  stalls_.clear();
+  for (const std::size_t budget : state_.budgets.of(flow.budgets())) {
+    if (const Stall* const ahead = parking_.ahead(budget, rank, [&](const Stall& stall) {
+          state_.budgets.earmark(budget, stall.account, claim);
+        })) {
+      stalls_.push_back({.budget = budget, .rate = ahead->rate, .behind = true});
+    } else {
+      const Obstacle obstacle = state_.budgets.obstacle_of(flow.budgets(), budget, claim, now);
+      if (!obstacle) continue;
+      const std::size_t account =
+          obstacle.account == nullptr
+              ? Stall::kNoAccount
+              : static_cast<std::size_t>(obstacle.account - obstacle.budget->accounts.data());
+      stalls_.push_back({.budget = budget, .rate = obstacle.rate, .account = account});
+      wake_at = std::min(wake_at, obstacle.until);
+    }
+    if (!shares || short_of) continue;
+    // What is held for others and who is ahead do not count for what is owed, but for the top lane.
+    Claim least = terms_.owed_claim_of(head);
+    least.number = ++claims_;
+    if (!top_is_ahead(budget, least)) {
+      const Obstacle obstacle = state_.budgets.obstacle_of(flow.budgets(), budget, least, now);
+      if (!obstacle) continue;
+      wake_at = std::min(wake_at, obstacle.until);
+    }
+    short_of = budget;
+  }
+  if (stalls_.empty()) return {Pick::What::start, &head, claim};
+  if (upstreams_.shut_out(head, now).budget != nullptr) return {Pick::What::shut_out, &head};
+  // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
+  if (state_.budgets.unsatisfiable(flow.budgets(), claim.amounts))
+    return {Pick::What::unsatisfiable, &head, claim};
+  const Duration boost_after = state_.options.lanes[head.lane].boost_after;
+  if (boost_after.count() > 0 && !owed && rank.level > 1)
+    wake_at =
+        std::min(wake_at, head.accepted_at + ((now - head.accepted_at) / boost_after + 1) * boost_after);
+  if (owed) {
+    FlowGroup& group = flow.group();
+    if (!saves) {
+      group.saves_for = saving_time(stalls_);
+      group.saves_until = now + group.saves_for;
+    }
+    group.saver = &flow;
+    wake_at = std::min(wake_at, group.saves_until);
+  }
+  parking_.park(flow, rank, stalls_, short_of, wake_at);
+  return {};
+}
+
+/// Whether the job stands where those of its model do.
+bool Dispatcher::is_at_home(const Job& job) {
+  const BudgetSet set = job.flow().budgets();
+  return state_.budgets.apart(set, job.text.get(JobText::model)) == set;
+}
+
+/// Its model went apart, or its place has gone to another one, since the job was queued.
+void Dispatcher::go_home(Job& job, TimePoint now) {
+  if (moves_left_ == 0) return;  // the rest is for the next turns
+  --moves_left_;
+  const BudgetSet set = state_.budgets.apart(job.flow().budgets(), job.text.get(JobText::model));
+  Flow& flow = state_.flow_of(*state_.lanes[job.lane], job.flow().service(), set);
+  state_.leave_queue(job);
+  ClientQueue& left = *job.queue;
+  job.queue = &state_.clients.join(left.client(), flow);
+  state_.clients.leave(left);
+  state_.enqueue(job);
+  upstreams_.comes(job, now);
+  turns_changed_ = true;
+}
+
+/// The flow's model is paused, or fails: its jobs wait apart from all others, and those whose time is over
+/// before a pause is are not kept waiting for nothing.
+Pick Dispatcher::wait_for_model(Flow& flow, TimePoint until, TimePoint now) {
+  Job& head = *flow.head();
+  if (upstreams_.shut_out(head, now).budget != nullptr) return {Pick::What::shut_out, &head};
+  const std::size_t line = state_.budgets.line_of(state_.budgets.model_of(flow.budgets()));
+  stalls_.assign(1, {.budget = line});
+  const std::optional<std::size_t> short_of =
+      state_.options.lanes[head.lane].share_min > 0 ? std::optional(line) : std::nullopt;
+  parking_.park(flow, parking_.rank_of(flow, rank_of(head, now)), stalls_, short_of, until);
+  return {};
+}
+
+/// What a head competes by. A boosted one competes as if its turn in the lane above had come.
+Rank Dispatcher::rank_of(const Job& job, TimePoint now) const {
+  const LaneIndex level = terms_.level_of(job, now);
+  const Lane& lane = *state_.lanes[level];
+  return {.level = level,
+          .turn = level == job.lane ? lane.turn_of(job.flow()) : lane.virtual_now(),
+          .arrival = job.arrival};
+}
+
+// ---- what lanes are owed ------------------------------------------------------------------------------
+
+/// Whether the lane of a head is owed as much as the head counts for.
+bool Dispatcher::is_owed(const Flow& flow) const {
+  return flow.service().owed[flow.lane().index()] / 1000 >= flow.group().head_cost(flow);
+}
+
+/// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves
+/// it that.
+bool Dispatcher::top_is_ahead(std::size_t budget, const Claim& claim) {
+  return parking_.ahead(budget, Rank::behind_the_top(), [&](const Stall& stall) {
+    state_.budgets.earmark(budget, stall.account, claim);
+  }) != nullptr;
+}
+
+/// The head as owed, where it can be had now.
+Pick Dispatcher::ask_as_owed(const Flow& flow, TimePoint now) {
+  const Job& head = *flow.head();
+  if (state_.budgets.any_apart() && (!is_at_home(head) || terms_.model_open_from(flow, now) > now)) return {};
+  Claim claim = terms_.owed_claim_of(head);
+  claim.number = ++claims_;
+  for (const std::size_t budget : state_.budgets.of(flow.budgets()))
+    if (top_is_ahead(budget, claim)) return {};
+  if (state_.budgets.obstacle(flow.budgets(), claim, now)) return {};
+  return {Pick::What::start, flow.head(), claim};
+}
+
+/// How long somebody who is owed may keep others waiting for what he lacks: in a period all that was sent
+/// before has left the window. What is not there then goes to the top lane as it comes, and never would be.
+Duration Dispatcher::saving_time(const std::vector<Stall>& stalls) {
+  Duration longest = std::chrono::minutes(1);
+  for (const Stall& stall : stalls)
+    if (stall.rate != nullptr) longest = std::max(longest, stall.rate->period());
+  return longest + longest / 10;
+}
+
+/// Somebody of the group has kept others waiting for nothing: as long as that is more than its lane's share
+/// of the time, nobody of the group does so again.
+void Dispatcher::rest_from_saving(FlowGroup& group, TimePoint now) {
+  const int share = std::max(state_.options.lanes[group.lane().index()].share_min, 1);
+  group.rests_until = now + group.saves_for * 1000 / share;
+}
+
+/// The job of a lower lane of the same service that goes before the flow's, since its lane has not had its
+/// share_min. What is held for lanes below the top and who of them waits before it do not keep it. One that
+/// is owed and costs more than is left waits before all others but the top lane, one for each lane: what
+/// others take in small pieces as it comes in would never be enough for it. Where it is more than the burst
+/// leaves beside what is held for the top lane it is not owed: the top lane would have to wait for it.
+Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
+  Service& service = next.service();
+  const auto lower = [&](const FlowGroup& group) {
+    const LaneIndex lane = group.lane().index();
+    return lane > next.lane().index() && state_.options.lanes[lane].share_min > 0 && service.owed[lane] > 0 &&
+           state_.workers.find_place(service, lane) != nullptr;
+  };
+  for (FlowGroup* group : service.groups) {
+    if (!lower(*group)) continue;
+    while (Flow* const first = group->first_able(service.owed[group->lane().index()] / 1000)) {
+      if (!state_.budgets.leaves_hold(first->budgets(), terms_.owed_claim_of(*first->head()))) {
+        group->set_never_owed(*first);
+        continue;
+      }
+      if (const Pick pick = ask_as_owed(*first, now)) return pick;
+      // It cannot, and waits until it may.
+      if (const Pick pick = ask(*first, As::usual, now)) return pick;
+    }
+  }
+  for (FlowGroup* group : service.groups) {
+    if ((group->saver != nullptr && group->saver->saves()) || now < group->rests_until || !lower(*group))
+      continue;
+    while (Flow* const first = group->first_short(service.owed[group->lane().index()] / 1000)) {
+      if (!state_.budgets.leaves_hold(first->budgets(), terms_.owed_claim_of(*first->head()))) {
+        group->set_never_owed(*first);
+        continue;
+      }
+      if (const Pick pick = ask(*first, As::owed, now)) return pick;
+      break;
+    }
+  }
+  return {};
+}
+
+/// The job of another service that is owed to its lane, stands in line before the flow's for a budget of
+/// both, and may have it now. Asked later, it would keep the flow waiting until others have taken the
+/// place.
+Pick Dispatcher::owed_elsewhere(const Flow& next, TimePoint now) {
+  for (const std::size_t budget : state_.budgets.of(next.budgets()))
+    while (Flow* const owed = parking_.owed_before(budget, next))
+      if (const Pick pick = ask(*owed, As::usual, now)) return pick;
+  return {};
+}
+
+std::int64_t Dispatcher::take(Job& job) {
+  Flow& flow = job.flow();
+  const std::int64_t cost = flow.cost_of(job);
+  state_.lanes[job.lane]->charge(flow, flow.counts_tokens() ? std::optional(cost) : std::nullopt);
+  flow.charge(*job.queue, cost);
+  state_.leave_queue(job);
+  // Whether or not there are shares: those that come later are counted in it as well.
+  if (flow.counts_tokens()) flow.service().note_cost(cost);
+  if (terms_.shares()) share_out(job);
+  return cost;
+}
+
+/// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
+/// many flows it has there. All of it is counted in one unit: a job whose tokens nobody counts weighs as
+/// much as those of its service whose tokens are counted.
+void Dispatcher::share_out(const Job& job) {
+  Service& service = job.flow().service();
+  const std::int64_t cost = job.flow().counts_tokens() ? job.cost() : service.usual_cost();
+  for (FlowGroup* group : service.groups) {
+    const LaneIndex lane = group->lane().index();
+    const int share = state_.options.lanes[lane].share_min;
+    if (share == 0 || lane == job.lane || group->most() == 0) continue;
+    std::int64_t& owed = service.owed[lane];
+    owed = std::min(owed + cost * share, 2000 * group->most());
+  }
+  std::int64_t& owed = service.owed[job.lane];
+  owed = std::max<std::int64_t>(owed + cost * (state_.options.lanes[job.lane].share_min - 1000), 0);
+  Flow* const saver = job.flow().group().saver;
+  if (saver != nullptr && saver->saves() && !is_owed(*saver)) parking_.leave(*saver);
+}
+
+// ---- what keeps a job waiting -------------------------------------------------------------------------
+
+/// Whether it is the only job of its service that waits: which of several is next, or tries an upstream that
+/// failed, is for others to say.
+bool Dispatcher::waits_alone(const Job& job) const {
+  const std::vector<FlowGroup*>& groups = job.flow().service().groups;
+  return std::all_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
+    return std::all_of(group->flows().begin(), group->flows().end(), [&](const auto& flow) {
+      return flow->depth() == (flow.get() == &job.flow() ? 1U : 0U);
+    });
+  });
+}
+
+/// Whether one that waits for the same budgets may go before the job by then, which is the first in line now:
+/// since its lane is owed that, or since it will have waited for so long.
+bool Dispatcher::may_be_passed(const Job& job, TimePoint by, TimePoint now) {
+  const Rank rank = rank_of(job, by);
+  // While its model is paused apart, others take what comes in.
+  const bool apart = state_.budgets.model_pause(job.flow().budgets(), now).budget != nullptr;
+  const auto passes = [&](const Flow& other) {
+    if (&other == &job.flow() || other.empty()) return false;
+    return apart || (!terms_.is_top(job.lane) && is_owed(other)) || rank_of(*other.head(), by) < rank;
+  };
+  const std::vector<std::size_t>& budgets = state_.budgets.of(job.flow().budgets());
+  if (std::any_of(budgets.begin(), budgets.end(),
+                  [&](std::size_t budget) { return parking_.any_in_line(budget, passes); }))
+    return true;
+  // Those whose model was paused apart come back when that is over.
+  for (std::size_t model = 0; state_.budgets.any_apart() && model < Budgets::kModelsApartMax; ++model)
+    if (parking_.any_in_line(state_.budgets.line_of(model), passes)) return true;
+  return false;
+}
+
+/// What pause a job waits for, as its status says it; empty: none.
+std::string Dispatcher::paused_by(const Job& job) const {
+  if (state_.pauses.empty()) return {};
+  const Flow& flow = job.flow();
+  std::vector<std::pair<PauseKind, std::string>> needed{{PauseKind::lane, flow.lane().options().name},
+                                                        {PauseKind::service, flow.service().name},
+                                                        {PauseKind::client, job.queue->client().name}};
+  for (const std::size_t i : state_.budgets.of(flow.budgets()))
+    needed.emplace_back(PauseKind::budget, state_.budgets.all()[i].options.name);
+  for (const auto& [kind, name] : needed) {
+    const Pause* const pause = state_.pauses.find(kind, name);
+    if (pause == nullptr) continue;
+    const std::string what = "paused " + std::string(name_of(kind)) + " " + name;
+    return pause->reason.empty() ? what : what + ": " + pause->reason;
+  }
+  return {};
+}
+
+Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
+  if (job.adoptable) return {"worker that ran it before the restart", {}};
+  if (job.state == JobState::delayed) return {job.attempt == 0 ? "delay" : "retry", job.at_away().due};
+  if (std::string pause = paused_by(job); !pause.empty()) return {std::move(pause), {}};
+  Service& service = job.flow().service();
+  const std::size_t model = state_.budgets.model_of(job.flow().budgets());
+  if (Service::FailedModel* const failed = service.failed_model(model);
+      failed != nullptr && !failed->breaker.admits(terms_.is_top(job.lane), now)) {
+    const TimePoint until = waits_alone(job) ? failed->breaker.admits_at(terms_.is_top(job.lane)) : kNever;
+    return {"upstream " + service.name + " model=" + state_.budgets.model_name(model) +
+                whose(failed->breaker, job.queue->client()),
+            until == kNever ? std::nullopt : std::optional(until)};
+  }
+  if (job.queue->barred) return {"upstream " + service.name + " client=" + job.queue->client().name, {}};
+  if (!service.breaker.closed() && !service.breaker.admits(terms_.is_top(job.lane), now)) {
+    const TimePoint until = waits_alone(job) ? service.breaker.admits_at(terms_.is_top(job.lane)) : kNever;
+    return {"upstream " + service.name + whose(service.breaker, job.queue->client()),
+            until == kNever ? std::nullopt : std::optional(until)};
+  }
+  if (state_.workers.find_place(service, job.lane) == nullptr)
+    return {(service.workers == 0 ? "no worker " : "worker ") + service.name, {}};
+  const Client& client = job.queue->client();
+  if (client.at_limit()) return {"client " + client.name + " in_flight_max", {}};
+  if (state_.store_stalled && job.durable) return {"store", {}};
+  if (state_.bodies_held && job.body_stored) return {"bodies", {}};
+  const Flow& flow = job.flow();
+  const BudgetSet set = flow.budgets();
+  Claim claim = terms_.claim_of(job, now);
+  Obstacle obstacle = state_.budgets.obstacle(set, claim, now);
+  const bool reserved = obstacle && !state_.budgets.obstacle(set, {.amounts = claim.amounts}, now);
+  bool next = flow.head() == &job;  // nobody goes before it
+  const Rank rank = next ? parking_.rank_of(flow, rank_of(job, now)) : rank_of(job, now);
+  claim.number = ++claims_;
+  for (const std::size_t place : state_.budgets.of(set)) {
+    // What has enough for this job is saved by one before it.
+    const Budget& budget = state_.budgets.all()[place];
+    Stall saved;
+    const Stall* const ahead = parking_.ahead(place, rank, [&](const Stall& stall) {
+      state_.budgets.earmark(place, stall.account, claim);
+      saved = stall;
+    });
+    if (ahead != nullptr || saved.account != Stall::kNoAccount) next = false;
+    if (obstacle) continue;
+    if (ahead != nullptr)
+      obstacle = {.budget = &budget, .rate = ahead->rate};
+    else if (saved.account != Stall::kNoAccount && state_.budgets.obstacle_of(set, place, claim, now))
+      obstacle = {.budget = &budget, .account = &budget.accounts[saved.account], .rate = saved.rate};
+  }
+  if (!obstacle) return {"lane " + state_.lanes[job.lane]->options().name, {}};
+  TimePoint until = next ? state_.budgets.foreseen(set, claim, now) : kNever;
+  if (until != kNever && may_be_passed(job, until, now)) until = kNever;
+  return {(reserved && next ? "reserve " : "budget ") + obstacle.name(),
+          until == kNever || until <= now ? std::nullopt : std::optional(until)};
+}
+
+}  // namespace lanemq::core

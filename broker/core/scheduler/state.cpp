@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/state.hpp"
+
+#include <algorithm>
+
+#include "broker/core/base/check.hpp"
+
+namespace lanemq::core {
+
+// Each of the draws is a statement of its own: the order of two in one would be the compiler's.
+State::State(Options all, std::uint64_t seed)
+    : options(std::move(all)),
+      random(seed),
+      workers(options.lanes),
+      clients(options.clients, options.clients_idle_max),
+      connections(clients, options.clients_idle_max),
+      budgets(options.budgets),
+      estimates(options.media_tokens, options.output_default),
+      id_hash_seed(random()),
+      jobs(options.jobs_max, random() >> 36, id_hash_seed),
+      body_hash_seed(random()) {
+  LANEMQ_CHECK(!options.lanes.empty() && options.lanes.size() <= kLanesMax);
+  for (const LaneOptions& lane : options.lanes) {
+    lanes.push_back(std::make_unique<Lane>(lane, static_cast<LaneIndex>(lanes.size())));
+    if (lane.is_default) default_lane = lanes.back().get();
+  }
+  LANEMQ_CHECK(default_lane != nullptr);
+}
+
+Lane* State::lane_named(std::string_view name) const {
+  if (name.empty()) return default_lane;
+  for (const auto& lane : lanes)
+    if (lane->options().name == name) return lane.get();
+  return nullptr;
+}
+
+Lane& State::lane_or_default(std::string_view name) const {
+  Lane* const lane = lane_named(name);
+  return lane != nullptr ? *lane : *default_lane;
+}
+
+std::string State::lane_names() const {
+  std::string names;
+  for (const auto& lane : lanes)
+    names += (names.empty() ? "" : ", ") + lane->options().name;
+  return names;
+}
+
+Budget* State::budget_named(std::string_view name) {
+  for (Budget& budget : budgets.all())
+    if (budget.options.name == name) return &budget;
+  return nullptr;
+}
+
+Flow& State::flow_of(Lane& lane, Service& service, BudgetSet set) {
+  Flow& flow = lane.flow(service, set);
+  update_flow(flow);  // it may be new
+  return flow;
+}
+
+void State::update_flow(Flow& flow) {
+  flow.set_counts_tokens(budgets.counts_tokens(flow.budgets()));
+  if (!pauses.empty() || flow.paused())
+    flow.set_paused(flow.lane().paused || flow.service().paused || budgets.paused(flow.budgets()));
+}
+
+void State::update_flows(const FlowGroup& group) {
+  for (const auto& flow : group.flows())
+    update_flow(*flow);
+}
+
+void State::update_flows() {
+  for (const auto& lane : lanes)
+    for (const auto& group : lane->groups())
+      update_flows(*group);
+}
+
+void State::enqueue(Job& job) {
+  Lane& lane = *lanes[job.lane];
+  const std::size_t bytes = job.bytes();
+  lane.bytes += bytes;
+  Client& client = job.queue->client();
+  ++client.waiting;
+  Client::Held& held = client.held_in(job.lane);
+  ++held.jobs;
+  held.bytes += bytes;
+  if (job.state == JobState::delayed) {
+    ++lane.delayed;
+    delayed.push_back(job.at_away());
+    return;
+  }
+  ++lane.queued;
+  if (job.attempt == 0 && job.queue->comes_last(job))
+    job.flow().push(job);
+  else
+    job.flow().put_back(job);
+}
+
+void State::leave_queue(Job& job) {
+  Lane& lane = *lanes[job.lane];
+  const std::size_t bytes = job.bytes();
+  lane.bytes -= bytes;
+  Client& client = job.queue->client();
+  --client.waiting;
+  Client::Held& held = client.held_in(job.lane);
+  --held.jobs;
+  held.bytes -= bytes;
+  if (job.state == JobState::delayed) {
+    --lane.delayed;
+    delayed.remove(job.at_away());
+    return;
+  }
+  --lane.queued;
+  job.flow().remove(job);
+}
+
+void State::set_timer(Job& job) {
+  timers.set(job.timer,
+             job.state == JobState::delayed ? std::min(job.at_away().due, job.deadline) : job.deadline);
+}
+
+std::size_t State::running() const {
+  std::size_t sum = 0;
+  for (const auto& lane : lanes)
+    sum += lane->running;
+  return sum;
+}
+
+}  // namespace lanemq::core

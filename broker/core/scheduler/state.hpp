@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lanemq/blob.hpp>
+#include <lanemq/codec.hpp>
+
+#include "broker/core/base/event.hpp"
+#include "broker/core/base/options.hpp"
+#include "broker/core/base/outbox.hpp"
+#include "broker/core/base/pauses.hpp"
+#include "broker/core/base/stats.hpp"
+#include "broker/core/base/timer_wheel.hpp"
+#include "broker/core/budgets/budgets.hpp"
+#include "broker/core/budgets/estimates.hpp"
+#include "broker/core/jobs/job_table.hpp"
+#include "broker/core/scheduler/clients.hpp"
+#include "broker/core/scheduler/connections.hpp"
+#include "broker/core/scheduler/lanes.hpp"
+#include "broker/core/scheduler/workers.hpp"
+
+namespace lanemq::core {
+
+/// The tables that all parts of the broker see. It decides nothing: it looks up, and keeps in step what
+/// stands in several tables at once. Owned by Broker; parts hold a reference.
+struct State {
+  /// Requires: at least one lane, at most kLanesMax, and one default lane.
+  State(Options all, std::uint64_t seed);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// Null when there is none. Empty: the default lane.
+  Lane* lane_named(std::string_view name) const;
+  /// The lane of that name, or where it is not configured any more the default one.
+  Lane& lane_or_default(std::string_view name) const;
+  /// For people: high, normal, low.
+  std::string lane_names() const;
+  /// Null when there is none.
+  Budget* budget_named(std::string_view name);
+
+  /// The flow for jobs of the service in the lane; made when it is first asked for.
+  Flow& flow_of(Lane& lane, Service& service, BudgetSet budgets);
+  /// What is true of a flow's budgets, and whether an operator has paused what it needs.
+  void update_flow(Flow& flow);
+  void update_flows(const FlowGroup& group);
+  void update_flows();
+  /// The job stands in its queue, or waits for its time, and counts there. Requires: it is queued or delayed,
+  /// and has its place in its lane's and its client's tables.
+  void enqueue(Job& job);
+  /// The other way. Its state is still the one that it was queued with.
+  void leave_queue(Job& job);
+  /// Sets its timer to the next time that something is due for it.
+  void set_timer(Job& job);
+  /// Running jobs of all lanes.
+  std::size_t running() const;
+
+  /// Puts an answer into the outbox.
+  template <class Message>
+  void answer(const Origin& to, const Message& message, const Blob& body = {}) {
+    Connection* const connection =
+        to.grouping == nullptr && to.peer == Peer::client ? connections.find(to.address) : nullptr;
+    outbox.add(to.peer, to.address, to.envelope, message, body,
+               connection != nullptr ? &connection->grouping : to.grouping);
+  }
+  template <class Message>
+  void tell(Worker& worker, const Message& message, const Blob& body = {}) {
+    outbox.add(Peer::worker, worker.address, {}, message, body, &worker.grouping);
+  }
+
+  Options options;
+  std::mt19937_64 random;
+  std::vector<std::unique_ptr<Lane>> lanes;
+  Lane* default_lane = nullptr;
+  Workers workers;
+  Clients clients;
+  Connections connections;
+  Budgets budgets;
+  Estimates estimates;
+  std::uint64_t id_hash_seed;
+  JobTable jobs;
+  std::uint64_t body_hash_seed;
+  TimerWheel timers;
+  IntrusiveList<Away, &Away::hook> delayed;  ///< jobs that wait for a retry, or for their delay
+  Pauses pauses;
+  std::uint64_t next_arrival = 1;
+  std::size_t bytes = 0;  ///< of jobs, as the bounds count them
+  /// Of who waits for them besides their submitters, and of bodies that were read back for workers.
+  std::size_t waiters_bytes = 0, lent_bytes = 0;
+  bool bodies_held = false;  ///< as much is lent as may be
+  bool draining = false;
+  bool store_full = false, store_behind = false, store_stalled = false;
+  Stats stats;
+  Outbox outbox;
+  Buffer scratch;  ///< for texts that live as long as one answer is made
+};
+
+}  // namespace lanemq::core

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/core/scheduler/terms.hpp"
+
+#include <algorithm>
+
+#include "broker/core/scheduler/flow_group.hpp"
+#include "broker/core/scheduler/state.hpp"
+
+namespace lanemq::core {
+namespace {
+
+/// What a body that is on disk alone is taken for at least: small ones are never left there.
+constexpr std::uint32_t kStoredTokensLeast = 256;
+
+}  // namespace
+
+Terms::Terms(State& state) : state_(state) {
+  for (const auto& lane : state_.lanes)
+    lane->terms = this;
+  options_changed();
+}
+
+void Terms::options_changed() {
+  hold_below_.clear();
+  boosts_ = shares_ = false;
+  int hold = 0;
+  for (const LaneOptions& lane : state_.options.lanes) {
+    hold_below_.push_back(hold);
+    hold += lane.reserve;
+    boosts_ = boosts_ || lane.boost_after.count() > 0;
+    shares_ = shares_ || lane.share_min > 0;
+  }
+  hold_below_.push_back(hold);  // so that there is one below the top lane in any case
+}
+
+// ---- what jobs are expected to take -------------------------------------------------------------------
+
+Estimate Terms::estimate(BudgetSet set, std::string_view model, std::string_view client,
+                         std::string_view body, const std::optional<wire::Cost>& cost) {
+  Estimate estimate;
+  if (!state_.budgets.counts_tokens(set)) return estimate;
+  estimate = state_.estimates.estimate(model, client, body, cost);
+  fit(set, cost, estimate);
+  return estimate;
+}
+
+/// As the budgets of the job count it.
+void Terms::fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate& estimate) const {
+  if (state_.budgets.counts_bound(set) && estimate.output_bound)
+    estimate.amounts.output_tokens = *estimate.output_bound;
+  else if (!stated || !stated->output_tokens)
+    state_.budgets.cut_output(set, estimate.amounts);
+}
+
+/// A job is estimated when it comes, if a budget of it counts tokens then. It may be another one that does
+/// when its turn comes: since the configuration was read again, or in another life of the broker.
+void Terms::appraise(Job& job) {
+  const Expected expected = job.expected();
+  const BudgetSet budgets = job.flow().budgets();
+  const bool counted = state_.budgets.counts_tokens(budgets);
+  if (counted == expected.is_estimated()) return;
+  // A body that is on disk alone counts by what its bytes may be.
+  const std::uint32_t stored_tokens = job.body_stored ? std::max(expected.raw_input, kStoredTokensLeast) : 0;
+  if (!counted) return job.set_expected({.raw_input = stored_tokens});
+  const std::string_view model = job.text.get(JobText::model), client = job.text.get(JobText::client);
+  const std::optional<wire::Cost> cost = job.extra ? job.extra->cost : std::nullopt;
+  Estimate estimate = job.body_stored ? state_.estimates.estimate(model, client, stored_tokens, cost)
+                                      : state_.estimates.estimate(model, client, job.body().bytes(), cost);
+  fit(budgets, cost, estimate);
+  job.set_expected(expected_of(estimate));
+}
+
+void Terms::reappraise() {
+  for (const auto& lane : state_.lanes)
+    for (const auto& group : lane->groups())
+      group->reappraise();
+}
+
+// ---- how they compete ---------------------------------------------------------------------------------
+
+bool Terms::is_top(LaneIndex lane) const {
+  return lane == 0 && state_.lanes.size() > 1;
+}
+
+LaneIndex Terms::level_of(LaneIndex lane, TimePoint accepted_at, TimePoint now) const {
+  const Duration boost_after = state_.options.lanes[lane].boost_after;
+  if (boost_after.count() <= 0 || lane <= 1) return lane;
+  const auto steps = (now - accepted_at) / boost_after;
+  return static_cast<LaneIndex>(std::max<std::int64_t>(lane - steps, 1));
+}
+
+LaneIndex Terms::level_of(const Job& job, TimePoint now) const {
+  return level_of(job.lane, job.accepted_at, now);
+}
+
+LaneIndex Terms::level_of(const Flow& flow, TimePoint now) const {
+  return level_of(flow.lane().index(), flow.head_accepted_at(), now);
+}
+
+std::uint16_t Terms::refused_key_of(const Job& job) {
+  return job.key_refused && job.extra ? job.extra->refused_key : Claim::kNoKey;
+}
+
+Claim Terms::claim_of(const Job& job, TimePoint now) const {
+  return {.amounts = job.expected().amounts(),
+          .hold = hold_below_[level_of(job, now)],
+          .key_refused = job.key_refused,
+          .refused_key = refused_key_of(job)};
+}
+
+Claim Terms::owed_claim_of(const Job& job) const {
+  return {.amounts = job.expected().amounts(),
+          .hold = hold_below_[1],
+          .key_refused = job.key_refused,
+          .refused_key = refused_key_of(job)};
+}
+
+bool Terms::can_start(const FlowGroup& group) const {
+  return state_.workers.find_place(group.service(), group.lane().index()) != nullptr &&
+         upstream_admits(group);
+}
+
+/// Whether the group's upstream may be called now. One that failed is tried with a job of the lowest lane
+/// that has one that could run, never with an urgent one before that.
+bool Terms::upstream_admits(const FlowGroup& group) const {
+  const Service& service = group.service();
+  if (service.breaker.closed()) return true;
+  const LaneIndex lane = group.lane().index();
+  if (!service.breaker.admits(is_top(lane), now_)) return false;
+  return std::none_of(service.groups.begin(), service.groups.end(), [&](const FlowGroup* lower) {
+    return lower->lane().index() > lane &&
+           state_.workers.find_place(lower->service(), lower->lane().index()) != nullptr &&
+           lower->any_of([&](const Flow& flow) {
+             return model_open_from(flow, now_) <= now_ &&
+                    !state_.budgets.obstacle(flow.budgets(), claim_of(*flow.head(), now_), now_);
+           });
+  });
+}
+
+TimePoint Terms::model_open_from(const Flow& flow, TimePoint now) const {
+  const std::size_t model = state_.budgets.model_of(flow.budgets());
+  if (model == Budgets::kNoModel) return now;
+  const TimePoint paused_until = state_.budgets.model_pause(flow.budgets(), now).until;
+  if (paused_until > now) return paused_until;
+  const Service::FailedModel* const failed = flow.service().failed_model(model);
+  const bool top = is_top(flow.lane().index());
+  return failed == nullptr || failed->breaker.admits(top, now) ? now : failed->breaker.admits_at(top);
+}
+
+}  // namespace lanemq::core
