@@ -15,11 +15,11 @@
 
 #include <lanemq/messages.hpp>
 
-#include "broker/core/budgets/last_two.hpp"
 #include "broker/core/base/mark.hpp"
 #include "broker/core/base/options.hpp"
 #include "broker/core/base/string_hash.hpp"
 #include "broker/core/base/time.hpp"
+#include "broker/core/budgets/last_two.hpp"
 #include "broker/core/budgets/quota.hpp"
 
 namespace lanemq::core {

@@ -74,6 +74,7 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
   bucket_.set_level(std::max(level, -limit_) * scale_, now);
   if (window_) window_->set_scale(scale_);
   history_.lower(before - limit_);
+  held_for_ = kNoHold;
   apply_limit();
 }
 
@@ -230,7 +231,7 @@ std::int64_t RateLimit::available(TimePoint now) {
   return std::min(floor_divide(bucket_.level(), scale_), window_->headroom());
 }
 
-std::int64_t RateLimit::held(int hold) const {
+std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
   // A strict window has room for a burst only if that was left free all the time, at the cost of the rate.
   return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;

@@ -32,7 +32,13 @@ class RateLimit {
   std::int64_t available(TimePoint now);
   /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
   /// limit.
-  std::int64_t held(int hold) const;
+  std::int64_t held(int hold) const {
+    if (hold != held_for_) {
+      held_for_ = hold;
+      held_ = find_held(hold);
+    }
+    return held_;
+  }
   /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
   /// of the burst may be taken when the bucket is full; what is more than the whole limit, never. In a
   /// `bucket` it leaves debt. In debt nothing may be taken: nor what says that it costs nothing.
@@ -104,6 +110,7 @@ class RateLimit {
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
+  std::int64_t find_held(int hold) const;
 
   std::string name_;
   Resource resource_;
@@ -121,6 +128,10 @@ class RateLimit {
   bool trial_ = false;     // nothing was taken since the pause
   TimePoint owed_at_{};    // when the debt was last made greater
   TimePoint advanced_at_ = kNever;  // nothing has changed since but by what was taken and given
+  // The reserve that was asked for last, and what it keeps: asked eight times a decision.
+  static constexpr int kNoHold = -1;
+  mutable int held_for_ = kNoHold;
+  mutable std::int64_t held_ = 0;
   HeadroomHistory history_;
   TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained
 };
