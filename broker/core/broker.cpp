@@ -215,7 +215,7 @@ std::size_t Broker::lent_bytes_max() const {
   return parts_->handover.lent_bytes_max();
 }
 
-std::vector<Upstreams::ShownBreaker> Broker::breakers_of(const Service& service) const {
+std::vector<ShownBreaker> Broker::breakers_of(const Service& service) const {
   return parts_->upstreams.breakers_of(service);
 }
 

@@ -10,7 +10,6 @@
 #include "broker/core/base/time.hpp"
 #include "broker/core/jobs/kept_result.hpp"
 #include "broker/core/scheduler/state.hpp"
-#include "broker/core/scheduler/upstreams.hpp"
 
 namespace lanemq::core {
 
@@ -85,7 +84,7 @@ class Broker {
   /// What those may be, and one body more.
   std::size_t lent_bytes_max() const;
   /// What keeps jobs from a service's upstream: for reports, views of what is there.
-  std::vector<Upstreams::ShownBreaker> breakers_of(const Service& service) const;
+  std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// By lane: the age of the job that has been queued longest.
   std::vector<Duration> oldest(TimePoint now) const;
 

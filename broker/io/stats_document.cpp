@@ -148,16 +148,16 @@ class LimitsPage {
   bool more_ = false;
 };
 
-bool is_tried_later(const core::Upstreams::ShownBreaker& breaker, core::TimePoint now) {
+bool is_tried_later(const core::ShownBreaker& breaker, core::TimePoint now) {
   return breaker.until != core::kNever && breaker.until > now;
 }
 
-std::size_t fields_of(const core::Upstreams::ShownBreaker& breaker, core::TimePoint now) {
+std::size_t fields_of(const core::ShownBreaker& breaker, core::TimePoint now) {
   return 1 + (breaker.model.empty() ? 0 : 1) + (breaker.client.empty() ? 0 : 1) +
          (is_tried_later(breaker, now) ? 1 : 0);
 }
 
-void write_breaker(DocumentWriter& out, const core::Upstreams::ShownBreaker& breaker, core::TimePoint now) {
+void write_breaker(DocumentWriter& out, const core::ShownBreaker& breaker, core::TimePoint now) {
   if (!breaker.model.empty()) out.text("model").text(breaker.model);
   if (!breaker.client.empty()) out.text("client").text(breaker.client);
   out.text("breaker").text(breaker.state);
@@ -174,9 +174,9 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
       shown.push_back(service.get());
   out.map(shown.size());
   for (const core::Service* service : shown) {
-    std::vector<core::Upstreams::ShownBreaker> apart = broker.breakers_of(*service);
-    core::Upstreams::ShownBreaker own{.state = core::name_of(core::CircuitBreaker::State::closed),
-                                      .until = core::kNever};
+    std::vector<core::ShownBreaker> apart = broker.breakers_of(*service);
+    core::ShownBreaker own{.state = core::name_of(core::CircuitBreaker::State::closed),
+                           .until = core::kNever};
     if (!service->breaker.closed()) {
       own = apart.front();
       apart.erase(apart.begin());
@@ -188,7 +188,7 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
     out.text("retries_left").integer(service->retries.left());
     if (apart.empty()) continue;
     out.text("apart").array(apart.size());
-    for (const core::Upstreams::ShownBreaker& one : apart) {
+    for (const core::ShownBreaker& one : apart) {
       out.map(fields_of(one, now));
       write_breaker(out, one, now);
     }

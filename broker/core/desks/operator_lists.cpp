@@ -174,7 +174,7 @@ void OperatorLists::list_services(const AdminAsked& event, TimePoint now) {
       failed.text(state_.budgets.model_name(one.model), name_of(one.breaker.state()));
     if (!service.failed_models.empty()) row.map("failed_models", failed);
     DocumentPage breakers(kBreakersShown);
-    for (const Upstreams::ShownBreaker& one : upstreams_.breakers_of(service)) {
+    for (const ShownBreaker& one : upstreams_.breakers_of(service)) {
       if (breakers.full()) break;
       DocumentMap shown;
       shown.text_if_any("model", one.model).text_if_any("client", one.client).text("state", one.state);

@@ -262,7 +262,7 @@ void Upstreams::set_timer(Service& service, TimePoint now) {
     state_.timers.set(service.timer, std::max(when, now + TimerWheel::kTick));
 }
 
-std::vector<Upstreams::ShownBreaker> Upstreams::breakers_of(const Service& service) const {
+std::vector<ShownBreaker> Upstreams::breakers_of(const Service& service) const {
   std::vector<ShownBreaker> shown;
   const auto show = [&](const CircuitBreaker& breaker, std::string_view model) {
     if (!breaker.closed())

@@ -45,14 +45,7 @@ class Upstreams {
                                   Elsewhere elsewhere, TimePoint now);
   /// Likewise of a queued job, before its own deadline.
   Budgets::UpstreamPause shut_out(const Job& job, TimePoint now);
-  /// What keeps jobs from a service's upstream, because of how calls ended: for reports, views of what is
-  /// there.
-  struct ShownBreaker {
-    std::string_view model{};   ///< it is about that one alone; empty: about all
-    std::string_view client{};  ///< about that one's jobs alone, or failed for them alone; empty: for all
-    std::string_view state{};   ///< the breaker's, or `others_first`: others try before that client
-    TimePoint until{};  ///< when one job may go, if nothing happens before; kNever where it is tried now
-  };
+  /// What keeps jobs from a service's upstream.
   std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// Whether jobs wait for the model at that place among those that are apart, or it fails somewhere: its
   /// place is not for another one.

@@ -103,6 +103,15 @@ class Service {
   std::int64_t sum_of_late_ = 0;
 };
 
+/// What keeps jobs from a service's upstream, because of how calls ended: for reports, views of what is
+/// there.
+struct ShownBreaker {
+  std::string_view model{};   ///< it is about that one alone; empty: about all
+  std::string_view client{};  ///< about that one's jobs alone, or failed for them alone; empty: for all
+  std::string_view state{};   ///< the breaker's, or `others_first`: others try before that client
+  TimePoint until{};  ///< when one job may go, if nothing happens before; kNever where it is tried now
+};
+
 /// A worker that said it is ready.
 struct Worker {
   std::string address;  ///< where to send; not its identity
