@@ -73,94 +73,112 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
   if (JobText::bytes_of(texts) > JobText::kBytesMax)
     return unreadable("it has more text than a job may have");
   arrival_ = std::max(arrival_, state->arrival);
-  const auto keep_history = [&](Job& job) {
-    if (history.attempts().empty()) return;
-    const std::size_t bytes = history.bytes();
-    job.need_extra().history = std::move(history);
-    state_.bytes += bytes;
-  };
-
-  Lane& lane = state_.lane_or_default(state->lane);
-  if (lane.options().name != state->lane) ++count_.without_lane;
-  const std::string_view client_name = fields->client.empty() ? kRestoredClient : fields->client;
+  if (state_.lane_or_default(state->lane).options().name != state->lane) ++count_.without_lane;
+  const Row row{.number = number,
+                .state = *state,
+                .fields = *fields,
+                .client = fields->client.empty() ? kRestoredClient : fields->client,
+                .texts = texts,
+                .request = request,
+                .body_bytes = body_bytes,
+                .stored = stored};
   if (state->kind == StoredState::Kind::dead) {
-    auto dead = std::make_unique<DeadJob>();
-    dead->text = KeptText(texts);
-    if (!life_.packed(request)) dead->body = request.owned();
-    dead->cost = fields->cost;
-    dead->history = std::move(history);
-    dead->client = client_name;
-    dead->timeout = Duration(state->deadline_us - state->accepted_us) + state->delay;
-    dead->streams = fields->stream;
-    dead->timeout_stated = fields->timeout_ms.has_value();
-    dead->attempts_max = state->attempts_max;
-    dead->retain_ms = state->retain_ms;
-    dead->body_stored = stored;
-    dead->estimate = {.amounts = {.input_tokens = state->input_tokens, .output_tokens = state->output_tokens},
-                      .raw_input = state->raw_input};
-    dead_.emplace(number, std::move(dead));
+    keep_dead(row, std::move(history));
     return {};
   }
+  const char* const fault = bring_back(row, std::move(history), now);
+  return fault == nullptr ? Result<void>() : unreadable(fault);
+}
 
-  Service* const service = &state_.workers.service(fields->service);
-  Client& client = state_.clients.named(client_name);
-  Flow& flow = state_.flow_of(lane, *service,
-                              state_.budgets.match(service->name, fields->model, client.name,
+void Restorer::keep_dead(const Row& row, History history) {
+  const StoredState& state = row.state;
+  auto dead = std::make_unique<DeadJob>();
+  dead->text = KeptText(row.texts);
+  if (!JobLife::packed(row.request)) dead->body = row.request.owned();
+  dead->cost = row.fields.cost;
+  dead->history = std::move(history);
+  dead->client = row.client;
+  dead->timeout = Duration(state.deadline_us - state.accepted_us) + state.delay;
+  dead->streams = row.fields.stream;
+  dead->timeout_stated = row.fields.timeout_ms.has_value();
+  dead->attempts_max = state.attempts_max;
+  dead->retain_ms = state.retain_ms;
+  dead->body_stored = row.stored;
+  dead->estimate = {.amounts = {.input_tokens = state.input_tokens, .output_tokens = state.output_tokens},
+                    .raw_input = state.raw_input};
+  dead_.emplace(row.number, std::move(dead));
+}
+
+/// A job that waits or runs. Returns what is wrong with it; null: nothing.
+const char* Restorer::bring_back(const Row& row, History history, TimePoint now) {
+  const StoredState& state = row.state;
+  Lane& lane = state_.lane_or_default(state.lane);
+  Service& service = state_.workers.service(row.fields.service);
+  Client& client = state_.clients.named(row.client);
+  Flow& flow = state_.flow_of(lane, service,
+                              state_.budgets.match(service.name, row.fields.model, client.name,
                                                    lane.options().name, client.options.tenant));
-  Expected expected{.input_tokens = state->input_tokens,
-                    .output_tokens = state->output_tokens,
-                    .raw_input = state->raw_input};
-  if (stored && !expected.is_estimated()) expected.raw_input = tokens_of_bytes(body_bytes);
-  Job* const made = state_.jobs.restore(
-      JobNumber{number}, {.parts = texts, .body_hash = state->body_hash, .expected = stated(expected)});
+  Expected expected{
+      .input_tokens = state.input_tokens, .output_tokens = state.output_tokens, .raw_input = state.raw_input};
+  if (row.stored && !expected.is_estimated()) expected.raw_input = tokens_of_bytes(row.body_bytes);
+  Job* const made =
+      state_.jobs.restore(JobNumber{row.number},
+                          {.parts = row.texts, .body_hash = state.body_hash, .expected = stated(expected)});
   if (made == nullptr)
-    return unreadable(state_.jobs.full() ? "there are more jobs than jobs_max; raise it"
-                                         : "its number is taken");
+    return state_.jobs.full() ? "there are more jobs than jobs_max; raise it" : "its number is taken";
   Job& job = *made;
-  life_.fill(job, *fields, request);
-  if (!state_.jobs.try_index(job)) return unreadable("its id is taken");
+  life_.fill(job, row.fields, row.request);
+  if (!state_.jobs.try_index(job)) return "its id is taken";
   job.key_refused = std::any_of(history.attempts().begin(), history.attempts().end(),
                                 [](const Attempt& one) { return one.cause == name_of(ErrorClass::quota); });
-  keep_history(job);
+  if (!history.attempts().empty()) {
+    state_.bytes += history.bytes();
+    job.need_extra().history = std::move(history);
+  }
   job.durable = true;
-  job.body_stored = stored;
+  job.body_stored = row.stored;
   job.client_named_it = true;  // who asks for it by its id finds it
-  job.timeout_stated = fields->timeout_ms.has_value();
+  job.timeout_stated = row.fields.timeout_ms.has_value();
   job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
   job.lane = lane.index();
-  job.submitted_lane = state_.lane_or_default(fields->lane).index();
-  job.arrival = state->arrival & Job::kArrivalMax;
-  job.attempt = state->attempt;
-  job.attempts = state->attempts;
-  job.attempts_max = state->attempts_max;
-  if (state->crashes > 0) job.need_extra().crashes = state->crashes;
+  job.submitted_lane = state_.lane_or_default(row.fields.lane).index();
+  job.arrival = state.arrival & Job::kArrivalMax;
+  job.attempt = state.attempt;
+  job.attempts = state.attempts;
+  job.attempts_max = state.attempts_max;
+  if (state.crashes > 0) job.need_extra().crashes = state.crashes;
   // Nobody is there to be told how it ends: the result waits for those who come back, where its client wants
   // anything to be kept.
-  if (state->retain_ms > 0) job.retain = Retention(std::max(state->retain_ms, to_ms(state_.options.retain)));
-  // A clock that went back makes nothing last longer than it was meant to.
-  const Duration life(state->deadline_us - state->accepted_us);
-  job.accepted_at = std::min(journal_.time_of(state->accepted_us), now);
-  job.deadline = std::min(journal_.time_of(state->deadline_us), now + life);
-  if (state->delay.count() > 0) job.need_extra().delay = state->delay;
-  if (state->kind == StoredState::Kind::delayed) {
-    job.state = JobState::delayed;
-    state_.jobs.go_away(job).due =
-        std::min(journal_.time_of(state->due_us), now + Duration(state->due_us - state->accepted_us));
-  } else if (state->kind == StoredState::Kind::running) {
-    job.state = JobState::delayed;
-    job.adoptable = true;  // until restored() says how long
-    state_.jobs.go_away(job).dispatched_at = std::min(journal_.time_of(state->due_us), now);
-    if (!state->key.empty()) job.need_extra().key = state->key;
-    if (job.answer() != nullptr) job.answer()->restore(state->chunks);
-    // How far the stream has come since is not on disk: it is as alive as its worker.
-    if (job.has_content()) streams_.let_go_on(job, now);
-  }
+  if (state.retain_ms > 0) job.retain = Retention(std::max(state.retain_ms, to_ms(state_.options.retain)));
+  set_times(job, state, now);
   job.queue = &state_.clients.join(client, flow);
-  state_.workers.use(*service);
+  state_.workers.use(service);
   ++lane.counters.restored;
   jobs_.push_back(&job);
   ++(job.adoptable ? count_.running : job.state == JobState::delayed ? count_.delayed : count_.queued);
-  return {};
+  return nullptr;
+}
+
+/// When it came and has to be done, and what of it is due when. A clock that went back makes nothing last
+/// longer than it was meant to.
+void Restorer::set_times(Job& job, const StoredState& state, TimePoint now) {
+  const Duration life(state.deadline_us - state.accepted_us);
+  job.accepted_at = std::min(journal_.time_of(state.accepted_us), now);
+  job.deadline = std::min(journal_.time_of(state.deadline_us), now + life);
+  if (state.delay.count() > 0) job.need_extra().delay = state.delay;
+  if (state.kind == StoredState::Kind::delayed) {
+    job.state = JobState::delayed;
+    state_.jobs.go_away(job).due =
+        std::min(journal_.time_of(state.due_us), now + Duration(state.due_us - state.accepted_us));
+  } else if (state.kind == StoredState::Kind::running) {
+    job.state = JobState::delayed;
+    job.adoptable = true;  // until finish() says how long
+    state_.jobs.go_away(job).dispatched_at = std::min(journal_.time_of(state.due_us), now);
+    if (!state.key.empty()) job.need_extra().key = state.key;
+    if (job.answer() != nullptr) job.answer()->restore(state.chunks);
+    // How far the stream has come since is not on disk: it is as alive as its worker.
+    if (job.has_content()) streams_.let_go_on(job, now);
+  }
 }
 
 Result<void> Restorer::result(std::uint64_t number, std::string_view record,

@@ -55,8 +55,20 @@ class Restorer {
   Result<Restored> finish(TimePoint now);
 
  private:
-  void keep_dead(std::uint64_t number, const StoredState& state, const wire::Submit& fields, const Blob& body,
-                 bool stored, History history);
+  /// A job as it is read. Views.
+  struct Row {
+    std::uint64_t number;
+    const StoredState& state;
+    const wire::Submit& fields;
+    std::string_view client;
+    const JobText::Parts& texts;
+    const Blob& request;
+    std::size_t body_bytes;
+    bool stored;  ///< its body is left in the store
+  };
+  void keep_dead(const Row& row, History history);
+  const char* bring_back(const Row& row, History history, TimePoint now);
+  void set_times(Job& job, const StoredState& state, TimePoint now);
 
   State& state_;
   Journal& journal_;

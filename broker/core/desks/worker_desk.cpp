@@ -137,26 +137,10 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   if (worker == nullptr && returned == nullptr && state_.workers.size() >= state_.options.workers_max)
     return refuse_worker("workers_max (" + std::to_string(state_.options.workers_max) +
                          ") workers are connected");
-  // What it already offers may leave; what it names must not make way for what else it names.
-  std::vector<Service*> services;
-  std::vector<std::string_view> fresh;
-  for (const std::string_view name : fields.services) {
-    Service* const service = state_.workers.find_service(name);
-    if (service != nullptr && std::find(services.begin(), services.end(), service) == services.end())
-      services.push_back(service);
-    if (service == nullptr && std::find(fresh.begin(), fresh.end(), name) == fresh.end())
-      fresh.push_back(name);
-  }
-  for (Service* const service : services)
-    state_.workers.use(*service);
-  const bool room = admission_.room_for_services(fresh.size());
-  for (Service* const service : services)
-    state_.workers.release(*service);
-  if (!room)
+  const std::vector<Service*> services = services_named(fields.services);
+  if (services.empty())
     return refuse_worker("services_max (" + std::to_string(state_.options.services_max) +
                          ") services have jobs, results or workers; raise it, or check the names");
-  for (const std::string_view name : fresh)
-    services.push_back(&state_.workers.service(name));
   if (worker == nullptr) {
     if (returned != nullptr) {
       come_back(*returned, event.address, now);
@@ -184,6 +168,29 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   if (worker->draining)
     state_.tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
   if (returned != nullptr) tell_again(*worker);
+}
+
+/// The services of those names, each once; none where there is no room for those that are new. What a worker
+/// offers already may leave, but what it names must not make way for what else it names.
+std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_view>& names) {
+  std::vector<Service*> services;
+  std::vector<std::string_view> fresh;
+  for (const std::string_view name : names) {
+    Service* const service = state_.workers.find_service(name);
+    if (service != nullptr && std::find(services.begin(), services.end(), service) == services.end())
+      services.push_back(service);
+    if (service == nullptr && std::find(fresh.begin(), fresh.end(), name) == fresh.end())
+      fresh.push_back(name);
+  }
+  for (Service* const service : services)
+    state_.workers.use(*service);
+  const bool room = admission_.room_for_services(fresh.size());
+  for (Service* const service : services)
+    state_.workers.release(*service);
+  if (!room) return {};
+  for (const std::string_view name : fresh)
+    services.push_back(&state_.workers.service(name));
+  return services;
 }
 
 /// A worker that is known by its session speaks by another connection: what it holds goes on.

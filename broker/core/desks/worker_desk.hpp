@@ -63,6 +63,7 @@ class WorkerDesk {
   Worker* heard(std::string_view address, TimePoint now);
   void mend(Worker& worker);
   void say_unknown_session(std::string_view address);
+  std::vector<Service*> services_named(const std::vector<std::string_view>& names);
   void come_back(Worker& worker, std::string_view address, TimePoint now);
   void tell_again(Worker& worker);
   void lose(Worker& worker, TimePoint now);
