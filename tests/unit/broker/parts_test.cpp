@@ -56,6 +56,7 @@ struct Bench {
     job.arrival = ++arrivals & Job::kArrivalMax;
     job.accepted_at = kStart;
     job.deadline = kStart + seconds(60);
+    job.retain = Retention(to_ms(state.options.retain));
     job.queue = &state.clients.join(state.clients.named("c"), state.flow_of(*state.lanes[lane], service, 0));
     state.workers.use(service);
     state.bytes += job.bytes();
@@ -80,8 +81,12 @@ struct Bench {
       ending->code = ErrorCode::upstream_failed;
     }
     const std::string id(job.id());
-    const Terminal terminal{
-        .id = id, .client_named_it = true, .lane = job.lane, .state = how, .ending = ending.get()};
+    const Terminal terminal{.id = id,
+                            .client_named_it = true,
+                            .id_told = true,
+                            .lane = job.lane,
+                            .state = how,
+                            .ending = ending.get()};
     KeptResult* const dead = results.keep(job, terminal, std::move(ending), nullptr, now);
     state.bytes -= job.bytes();
     return dead;
