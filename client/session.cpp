@@ -215,7 +215,7 @@ void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
 }
 
 void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
-  if (ref_number(reply.ref) == kProbeRef) return;  // whoever may not ask waits
+  if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
   const auto at = find(reply.ref, reply.id);
   if (at == pending_.end()) {
     ++counters_.dropped_answers;

@@ -91,7 +91,7 @@ class Session {
   static constexpr std::chrono::milliseconds kProbeEvery{5'000};
   /// What a reader took is told to the broker when it is a quarter of a window, at the latest after this.
   static constexpr std::chrono::milliseconds kSeenAfter{250};
-  /// Readers for whom that would be so soon after another are told of together with it.
+  /// `seen` messages due within this time of one another are sent together.
   static constexpr std::chrono::milliseconds kSeenTogether{50};
   static constexpr std::size_t kSeenChunks = limits::stream_chunks_max / 4;
   static constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;

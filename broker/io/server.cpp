@@ -32,9 +32,8 @@ constexpr int kAdminReceiveHwm = 16;
 constexpr std::size_t kCommittedSendsPerTurn = 64;
 /// How long a loop that is never idle may go without looking at its signals.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
-/// Of the loop and of the threads of its sockets, which wake up beside clients, workers and a store that may
-/// always have something to do: with the system's slices a critical job would wait for those at each of its
-/// steps.
+/// The kernel's time slice for the loop and libzmq's threads. With the default one a critical job waits for a
+/// slice at each of its steps while bulk work keeps the cores busy.
 constexpr auto kTimeSlice = std::chrono::microseconds(100);
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);

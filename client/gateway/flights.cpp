@@ -384,7 +384,7 @@ void Flight::taken(FlightWatcher& watcher, std::int64_t seq) {
   say_seen();
 }
 
-/// What all have taken; the client collects it.
+/// Tells the client what every watcher has taken; it batches these.
 void Flight::say_seen() {
   if (over() || cancelled_ || !plan_.stream) return;
   std::int64_t all = last_seq_;

@@ -62,10 +62,9 @@ struct BodyWanted {
   bool of_result = false;  ///< its record, too
 };
 
-/// What a turn wants done, in order, which each peer sees: a message joins the one before it to the same
-/// peer, where that peer takes batches, and never passes one; but what is about a job that is kept on disk
-/// waits for that, and what is not does not wait for it. Owns everything that it names, so that its sends can
-/// wait for its writes while later turns go on.
+/// What a turn wants done. Messages to one peer keep their order, and are batched where it takes batches.
+/// Messages about durable jobs wait for the commit; others do not. Owns everything that it names, so that its
+/// sends can wait for its writes while later turns go on.
 ///
 /// Messages are encoded here rather than by the adapter: the bytes of a turn lie in one block that is used
 /// again, and nothing points into records that may be gone when they are sent.

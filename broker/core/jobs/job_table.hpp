@@ -21,9 +21,8 @@ namespace lanemq::core {
 /// ids. Owns the jobs, which never move.
 ///
 /// Jobs live in slots that are used again (JobSlots), their texts behind them: what is in flight stays in few
-/// cache lines, however many results are kept. Their numbers are of places that are used again in turn, so
-/// that the generation of none runs ahead: a number rises past 2^53 after 2^29 jobs in each of at least 1024
-/// places.
+/// cache lines, however many results are kept. Places are used again in turn, so that no
+/// place's generation runs ahead: a number passes 2^53 only after 2^29 jobs in each of at least 1024 places.
 class JobTable {
  public:
   /// Numbers begin at a generation below 2^28 that the caller draws, so that a worker's late words about a

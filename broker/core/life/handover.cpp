@@ -114,7 +114,7 @@ void Handover::leave(Job& job, Verdict verdict, TimePoint now) {
   Away& away = job.at_away();
   away.body_awaited = false;
   take_back(away);
-  // A job that ended before its call did may be why the call failed.
+  // If we ended the job first (cancel, deadline), its failed call says nothing of the upstream.
   if (state_.options.breaker) upstreams_.judge(job, job.ended() ? Verdict::unknown : verdict, now);
   state_.workers.free_place(job);
   Client& client = job.queue->client();

@@ -49,7 +49,7 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   if (first) journal_.write_changed(job);
   for (const auto& reader : stream.readers) {
     send_chunk(*reader, seq, now);
-    if (reader->seen >= seq) stream.take(seq);  // it begins behind it
+    if (reader->seen >= seq) stream.take(seq);  // it asked to start after this chunk
   }
   if (!has_live_reader(stream)) stream.take_all();
   stream.trim(state_.options.stream_kept_bytes_max);

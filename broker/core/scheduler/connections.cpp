@@ -47,7 +47,7 @@ void Connections::forget_longest_idle() {
   // Whoever refers to it in these ways holds a reference to it, or fires into what is gone.
   LANEMQ_CHECK(!connection.timer.is_set() && connection.owned.empty() && connection.readers.empty());
   if (connection.client != nullptr) clients_.drop_reference(*connection.client);
-  // Destroying the client destroys the key too: look it up first, then erase by iterator.
+  // Destroying the connection destroys the key too: look it up first, then erase by iterator.
   by_address_.erase(by_address_.find(connection.address));
 }
 

@@ -484,7 +484,7 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
   const Rank rank = next ? parking_.rank_of(flow, rank_of(job, now)) : rank_of(job, now);
   claim.number = ++claims_;
   for (const std::size_t place : state_.budgets.of(set)) {
-    // What has enough for this job is saved by one before it.
+    // An account could pay, but a flow ahead has earmarked it.
     const Budget& budget = state_.budgets.all()[place];
     Stall saved;
     const Stall* const ahead = parking_.ahead(place, rank, [&](const Stall& stall) {

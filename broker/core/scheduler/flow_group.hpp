@@ -71,9 +71,9 @@ class FlowGroup {
   /// Place among its lane's ready groups; kept by Lane.
   std::size_t ready_at = kNotReady;
   static constexpr std::size_t kNotReady = static_cast<std::size_t>(-1);
-  /// The one that waited last for what is owed to the lane; null: none did. Kept by Broker.
+  /// The flow that saves up what its lane is owed, or did last; null: none. Kept by Dispatcher.
   Flow* saver = nullptr;
-  /// How long it waits at most, when it gives up, and from when on another one may save. Kept by Broker.
+  /// How long it waits at most, when it gives up, and from when on another one may save. Kept by Dispatcher.
   Duration saves_for{};
   TimePoint saves_until{}, rests_until{};
 

@@ -153,8 +153,8 @@ void Parking::ask_first_ones() {
       // One that may not start is asked when it may, as those are that never waited here.
       if (can_start(flow)) {
         ask(flow);
-        // What is owed to a lane is handed over when a job of its service has its turn: whoever is behind it
-        // is asked as well, so that this is not the turn of the lane to which it is owed.
+        // An owed flow runs on another flow's turn (Dispatcher::owed_lower()). It does not use up this line's
+        // one question: the flow behind it is asked, too.
         if (!flow.parked_.rank.is_owed()) ++asked;
       } else {
         take_out(flow);

@@ -323,7 +323,8 @@ void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
       }
     }
     if (falls_back(batch, line, error)) {
-      // The next step is no news for the disk: another life is told the same of this one, and goes on, too.
+      // The step need not be stored: after a restart the broker refuses this one again, and we come here
+      // again.
       ++batch.at_broker.at(line.line).step;
       return submit(line, now);
     }
