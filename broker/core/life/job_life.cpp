@@ -235,7 +235,6 @@ void JobLife::take_body(const BodyRead& event, TimePoint now) {
 // ---- over ---------------------------------------------------------------------------------------------
 
 void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now) {
-  Lane& lane = *state_.lanes[job.lane];
   LANEMQ_CHECK(!job.ended());
   const std::size_t bytes = job.bytes();
   const Outbox::Waiting waiting(state_.outbox, job.durable);
@@ -244,7 +243,6 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
     state_.budgets.release(job.at_away().reservation, now);
     leave_place(job, Verdict::unknown, now);
   }
-  const bool ran = job.state == JobState::running;
   if (job.has_content()) {
     if (Away* const away = job.away()) away->streamed_bytes = job.answer()->bytes();
     if (!ending) ending = std::make_unique<Ending>();
@@ -260,7 +258,25 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
                .ran_ms = 0,
                .ending = ending.get(),
                .body = body};
-  if (ran) {
+  leave(job, how, now);
+  tell_end(job, how);
+  state_.timers.clear(job.timer);
+
+  job.state = state;
+  std::unique_ptr<AnswerStream> answer = streams_.take_answer(job);
+  KeptResult* const dead = results_.keep(job, how, std::move(ending), std::move(answer), now);
+  let_go(job, bytes);
+  results_.evict(now);
+  if (dead == nullptr || results_.memory_bytes() <= state_.options.memory_max) return;
+  // It is larger than its job was: what was streamed of it goes first, then older ones of its kind.
+  results_.kept().shed_answer(*dead);
+  results_.evict_dead_for_memory();
+}
+
+/// The job counts as over where it stood: in its queue, or at its worker, which is told where it has the job.
+void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
+  Lane& lane = *state_.lanes[job.lane];
+  if (job.state == JobState::running) {
     --lane.running;
     const Duration ran_for = now - job.at_away().dispatched_at;
     how.ran_ms = to_ms32(ran_for);
@@ -270,30 +286,11 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   }
   if (Worker* const worker = job.worker(); worker != nullptr) {
     const Outbox::Waiting behind_offer(state_.outbox, job.durable || job.at_away().offer_waited);
-    state_.tell(*worker, wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
-                                         ending ? name_of(ending->code) : std::string_view{}});
+    state_.tell(*worker,
+                wire::CancelJob{static_cast<std::uint64_t>(job.number), job.attempt,
+                                how.ending != nullptr ? name_of(how.ending->code) : std::string_view{}});
   }
-  ++(state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
-
-  tell_end(job, how);
-  state_.timers.clear(job.timer);
-
-  job.state = state;
-  std::unique_ptr<AnswerStream> answer = streams_.take_answer(job);
-  KeptResult* const dead = results_.keep(job, how, std::move(ending), std::move(answer), now);
-  if (job.worker() == nullptr) {
-    erase(job, bytes);
-  } else {
-    // How its call ends still says something of its model and its client.
-    job.text.keep_names();
-    job.extra.reset();
-    state_.bytes -= bytes - job.bytes();
-  }
-  results_.evict(now);
-  if (dead == nullptr || results_.memory_bytes() <= state_.options.memory_max) return;
-  // It is larger than its job was: what was streamed of it goes first, then older ones of its kind.
-  results_.kept().shed_answer(*dead);
-  results_.evict_dead_for_memory();
+  ++(how.state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 }
 
 /// Whoever waits for the job hears how it ended.
@@ -317,6 +314,16 @@ void JobLife::tell_end(Job& job, const Terminal& how) {
   answers_.drop_owners(job);
   if (job.connection != nullptr) state_.connections.drop_reference(*job.connection);
   job.connection = nullptr;
+}
+
+/// What is not needed any more is free: all of it, or while its worker has it all but its record. `bytes`:
+/// what it counted for.
+void JobLife::let_go(Job& job, std::size_t bytes) {
+  if (job.worker() == nullptr) return erase(job, bytes);
+  // How its call ends still says something of its model and its client.
+  job.text.keep_names();
+  job.extra.reset();
+  state_.bytes -= bytes - job.bytes();
 }
 
 /// Nothing refers to the job any more. `bytes`: what it still counts for.

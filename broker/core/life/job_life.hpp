@@ -111,7 +111,11 @@ class JobLife {
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
   std::string make_id(TimePoint now);
   bool end_if_shut_out(Job& job, TimePoint now);
+  // The steps of end(), in their order; between the last two the result is kept and written
+  // (Results::keep()).
+  void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);
+  void let_go(Job& job, std::size_t bytes);
   void erase(Job& job, std::size_t bytes);
 
   State& state_;
