@@ -264,8 +264,8 @@ Refusal Admission::full(const Lane& lane, ErrorCode code, std::string limiter,
                         const std::string& holds) const {
   Duration wait = kRetryAfterMax;
   if (lane.leaving_per_second > 0) {
-    const double seconds = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
-    wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, 30.0)));
+    const double leaves_in = (static_cast<double>(lane.depth()) / 100 + 1) / lane.leaving_per_second;
+    wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(leaves_in, 30.0)));
   }
   return {code, holds + " (" + limiter + "); retry later", std::clamp(wait, kRetryAfterMin, kRetryAfterMax),
           std::move(limiter)};

@@ -77,13 +77,13 @@ void State::update_flows() {
 
 void State::enqueue(Job& job) {
   Lane& lane = *lanes[job.lane];
-  const std::size_t bytes = job.bytes();
-  lane.bytes += bytes;
+  const std::size_t job_bytes = job.bytes();
+  lane.bytes += job_bytes;
   Client& client = job.queue->client();
   ++client.waiting;
   Client::Held& held = client.held_in(job.lane);
   ++held.jobs;
-  held.bytes += bytes;
+  held.bytes += job_bytes;
   if (job.state == JobState::delayed) {
     ++lane.delayed;
     delayed.push_back(job.at_away());
@@ -98,13 +98,13 @@ void State::enqueue(Job& job) {
 
 void State::leave_queue(Job& job) {
   Lane& lane = *lanes[job.lane];
-  const std::size_t bytes = job.bytes();
-  lane.bytes -= bytes;
+  const std::size_t job_bytes = job.bytes();
+  lane.bytes -= job_bytes;
   Client& client = job.queue->client();
   --client.waiting;
   Client::Held& held = client.held_in(job.lane);
   --held.jobs;
-  held.bytes -= bytes;
+  held.bytes -= job_bytes;
   if (job.state == JobState::delayed) {
     --lane.delayed;
     delayed.remove(job.at_away());
