@@ -95,7 +95,7 @@ void Broker::advance(TimePoint now) {
         parts_->life.expire(*pick.job, now);
         break;
       case Pick::What::shut_out:
-        parts_->life.end_shut_out(*pick.job, now);
+        parts_->life.end_if_shut_out(*pick.job, now);
         break;
       case Pick::What::unsatisfiable:
         parts_->life.end_unsatisfiable(pick, now);

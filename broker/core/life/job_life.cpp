@@ -365,8 +365,9 @@ void JobLife::fail_broken_stream(Job& job, TimePoint now) {
            now);
 }
 
-void JobLife::end_shut_out(Job& job, TimePoint now) {
+bool JobLife::end_if_shut_out(Job& job, TimePoint now) {
   const Budgets::UpstreamPause shut = upstreams_.shut_out(job, now);
+  if (shut.budget == nullptr) return false;
   auto ending = std::make_unique<Ending>();
   if (shut.no_key) {
     ending->code = ErrorCode::upstream_quota;
@@ -380,11 +381,6 @@ void JobLife::end_shut_out(Job& job, TimePoint now) {
     ending->upstream_status = kTooManyRequests;
   }
   end(job, JobState::failed, std::move(ending), {}, now);
-}
-
-bool JobLife::end_if_shut_out(Job& job, TimePoint now) {
-  if (upstreams_.shut_out(job, now).budget == nullptr) return false;
-  end_shut_out(job, now);
   return true;
 }
 

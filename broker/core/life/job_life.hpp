@@ -74,9 +74,9 @@ class JobLife {
   void expire(Job& job, TimePoint now);
   /// A job whose client has a part of its answer is never run again: its worker cannot end it any more.
   void fail_broken_stream(Job& job, TimePoint now);
-  /// The job is queued, and its upstream takes nobody before its time is over: it hears so now, as if it had
-  /// been refused itself. Requires: Upstreams::shut_out() says so.
-  void end_shut_out(Job& job, TimePoint now);
+  /// Ends a queued job whose upstream takes nobody before its time is over: it hears so now, as if it had
+  /// been refused itself. False: somebody may be taken, and it waits on.
+  bool end_if_shut_out(Job& job, TimePoint now);
   /// A limit was lowered since the job was taken in: it would wait for ever, and keep all behind it waiting.
   void end_unsatisfiable(const Pick& pick, TimePoint now);
   /// Its last owner has stopped reading it.
@@ -110,7 +110,6 @@ class JobLife {
  private:
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
   std::string make_id(TimePoint now);
-  bool end_if_shut_out(Job& job, TimePoint now);
   // The steps of end(), in their order; between the last two the result is kept and written
   // (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);

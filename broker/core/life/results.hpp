@@ -29,7 +29,6 @@ class Results {
 
   KeptResults& kept() { return kept_; }
   const KeptResults& kept() const { return kept_; }
-  const GoneIds& gone() const { return gone_; }
 
   /// Bytes of all jobs, of who waits for them and of kept results, as the bounds count them.
   std::size_t memory_bytes() const;
