@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
-#include <span>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "broker/core/base/options.hpp"
-#include "broker/io/server.hpp"
+#include "broker/io/options.hpp"
+#include "common/settings/asked.hpp"
+#include "common/settings/option.hpp"
 
 namespace lanemq {
 
@@ -19,34 +17,24 @@ struct Config {
   io::ServerOptions server;
   std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
-  std::string log_level = "info";
+  std::string log_level = "info", log_format = "text";
   bool insecure = false;
-  /// Where the file says something that is only checked as a whole: `lane.NAME`, `lane.NAME.KEY`,
-  /// `budget.NAME` and `clients.NAME` to `file:line:column`.
-  std::map<std::string, std::string> places{};
+  /// Who says what; a lane is `lane.NAME`, a budget `budget.NAME`, a client `clients.NAME`.
+  settings::Heard heard{};
 };
 
 /// A configuration that cannot be used. The text names the place, the key, and what to do.
-class ConfigError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+using ConfigError = settings::UsageError;
 
-/// One row of the options table: what flags, files, the environment, --print-config and the manual follow
-/// from.
-struct OptionRow {
-  std::string_view key;   ///< in a file and for --set; LANEMQ_KEY in the environment
-  std::string_view unit;  ///< duration, size, count, name, switch
-  std::string_view sentence;
-  std::string (*get)(const Config&);
-  void (*set)(Config&, const std::string& text);  ///< throws ConfigError
-};
-std::span<const OptionRow> option_table();
+/// The options beside lanes, budgets and clients.
+const settings::Options<Config>& option_table();
 
-/// Reads a TOML file into `config`. Throws ConfigError with file, line and column.
+/// Reads the command line, the environment and the file of --config into `config`, and checks it unless
+/// something is printed instead. Throws ConfigError, which names the flag, the variable or the file's line.
+settings::Asked read_config(int argc, const char* const* argv, const settings::Environment& environment,
+                            Config& config);
+/// Reads a TOML file into `config`. Throws ConfigError.
 void load_config_file(const std::string& path, Config& config);
-/// Takes what the environment says (LANEMQ_DRAIN_TIMEOUT=5s, ...).
-void load_config_environment(Config& config);
 /// Takes one `key=value` of the command line: an option, `lane.NAME.KEY`, `budget.NAME.KEY` or
 /// `clients.NAME.KEY`.
 void set_config(const std::string& assignment, Config& config);

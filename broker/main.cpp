@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -13,20 +12,21 @@
 #include <zmq.hpp>
 
 #include <lanemq/admin_table.hpp>
-#include <lanemq/version.hpp>
 
 #include "broker/config.hpp"
 #include "broker/io/server.hpp"
 #include "broker/io/store_check.hpp"
 #include "broker/io/store_place.hpp"
-#include "log/log.hpp"
-#include "settings/blank_file.hpp"
+#include "common/log/log.hpp"
+#include "common/settings/blank_file.hpp"
+#include "common/settings/start_check.hpp"
 
 namespace {
 
 using lanemq::Config;
 using lanemq::ConfigError;
 using lanemq::io::StoreOptions;
+using lanemq::settings::check_endpoint;
 
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotBind = 3;
@@ -35,11 +35,27 @@ constexpr int kExitStoreUnusable = 4;
 /// Descriptors that a broker with thousands of connections needs; fewer are worth a warning.
 constexpr rlim_t kDescriptorsWanted = 65536;
 
+/// An endpoint that cannot be bound, and why.
+class CannotBind : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 std::uint64_t entropy() {
   std::uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed))
     throw std::runtime_error("the system gives no random bytes");
   return seed;
+}
+
+const char* environment(const std::string& name) {
+  return std::getenv(name.c_str());
+}
+
+void warn_of(const Config& config) {
+  for (const lanemq::settings::OldSpelling& old : config.heard.old)
+    lanemq::log::event(lanemq::log::Level::warning, "config.old_spelling",
+                       {{"place", old.place}, {"write", old.write}});
 }
 
 /// Endpoints that only this machine can reach.
@@ -63,20 +79,6 @@ void require_admin_local(const std::string& endpoint) {
   throw ConfigError("admin_endpoint " + endpoint +
                     " can be reached from other machines, and whoever reaches it rules the broker; bind to "
                     "127.0.0.1 or ipc://, and come by ssh from elsewhere");
-}
-
-/// libzmq takes the port of tcp://127.0.0.1:99999 modulo 65536.
-void require_port(const std::string& endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
-  const std::size_t colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kTcp) || colon < kTcp.size()) return;  // the rest is libzmq's to refuse
-  const std::string_view port = std::string_view(endpoint).substr(colon + 1);
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  const bool is_number = error == std::errc() && end == port.data() + port.size() && number <= 65535;
-  if (port == "*" || is_number) return;
-  throw ConfigError("endpoint " + endpoint +
-                    " names no port; it ends in :PORT, 1 to 65535, or in :* for a free one");
 }
 
 /// Blocks the signals that are taken in the loop, for all threads to come, and returns the descriptor that
@@ -109,8 +111,7 @@ std::optional<lanemq::core::Options> reload(Config& running, const std::function
   try {
     std::vector<std::string> cold;
     Config config = lanemq::reloaded(running, read(), cold);
-    if (!lanemq::log::set_level(config.log_level))
-      throw ConfigError("log_level \"" + config.log_level + "\" is not known");
+    lanemq::log::set_level(config.log_level);
     running = std::move(config);
     for (const std::string& key : cold)
       lanemq::log::event(lanemq::log::Level::warning, "config.needs_restart", {{"key", key}});
@@ -152,12 +153,10 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
-int serve(Config config, const std::function<Config()>& read_again) {
-  if (!lanemq::log::set_level(config.log_level))
-    throw ConfigError("log_level \"" + config.log_level +
-                      "\" is not known; write debug, info, warn, error or off");
+/// The endpoints, with that of operators where nobody names one.
+void settle_endpoints(Config& config) {
   for (const std::string& endpoint : {config.server.clients, config.server.workers}) {
-    require_port(endpoint);
+    check_endpoint(endpoint, lanemq::settings::Port::any);
     require_local(config, endpoint);
   }
   config.server.admin_required = !config.server.admin.empty();
@@ -165,8 +164,61 @@ int serve(Config config, const std::function<Config()>& read_again) {
     const char* const folder = std::getenv("RUNTIME_DIRECTORY");
     config.server.admin = lanemq::default_admin_endpoint(folder != nullptr ? folder : "");
   }
-  require_port(config.server.admin);
+  check_endpoint(config.server.admin, lanemq::settings::Port::any);
   require_admin_local(config.server.admin);
+}
+
+/// Refuses where nobody could bind, whether or not somebody has done so.
+void check_bind(const std::string& endpoint) {
+  constexpr std::string_view kIpc = "ipc://", kTcp = "tcp://";
+  const auto refuse_for = [&](const std::optional<std::string>& reason) {
+    if (reason) throw CannotBind(endpoint + ": " + *reason);
+  };
+  if (endpoint.starts_with(kIpc)) {
+    const std::filesystem::path folder = std::filesystem::path(endpoint.substr(kIpc.size())).parent_path();
+    if (!folder.empty() && !std::filesystem::exists(folder)) refuse_for("its folder does not exist");
+    return refuse_for(lanemq::settings::why_not_folder(folder.empty() ? "." : folder.string()));
+  }
+  // libzmq knows what may stand for an address; it is asked with a port that is free.
+  const std::size_t colon = endpoint.rfind(':');
+  zmq::context_t context;
+  zmq::socket_t probe(context, zmq::socket_type::router);
+  probe.set(zmq::sockopt::ipv6, endpoint.find('[') != std::string::npos);
+  std::string bound;
+  try {
+    probe.bind(endpoint.substr(0, colon) + ":*");
+    bound = probe.get(zmq::sockopt::last_endpoint);
+  } catch (const zmq::error_t& error) {
+    throw CannotBind(endpoint + ": " + error.what());
+  }
+  const std::string port = endpoint.substr(colon + 1);
+  std::string address = bound.substr(kTcp.size(), bound.rfind(':') - kTcp.size());
+  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
+  if (port != "*")
+    refuse_for(lanemq::settings::why_not_listen(address, static_cast<std::uint16_t>(std::stoi(port))));
+}
+
+/// Refuses what serve() would refuse, and leaves everything as it is.
+void check_start(Config config) {
+  settle_endpoints(config);
+  const StoreOptions store = store_options(config);
+  if (const auto usable = lanemq::io::check_store_place(store); !usable) refuse_store(usable.error());
+  if (const auto path = lanemq::io::path_of_store(store)) {
+    // A start makes the folder where nobody named one.
+    const std::filesystem::path folder = std::filesystem::absolute(*path).parent_path();
+    const bool missing = !config.store.empty() && !std::filesystem::exists(folder);
+    const auto reason = missing ? "its folder does not exist" : lanemq::settings::why_not_folder(folder);
+    if (reason)
+      throw lanemq::io::StoreError("the store " + *path + " cannot be used: " + *reason +
+                                   "; mend that, or name another file with --store sqlite:PATH");
+  }
+  for (const std::string& endpoint : {config.server.clients, config.server.workers})
+    check_bind(endpoint);
+  if (config.server.admin_required) check_bind(config.server.admin);
+}
+
+int serve(Config config, const std::function<Config()>& read_again) {
+  settle_endpoints(config);
   const StoreOptions options = store_options(config);
   make_store_folder(config, options);
   auto store = lanemq::io::open_store(options);
@@ -193,80 +245,34 @@ int serve(Config config, const std::function<Config()>& read_again) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "lanemq-broker: queues AI jobs in priority lanes and hands them to workers under one shared quota."};
-  std::string config_path, clients, workers, admin, store, log_level;
-  std::vector<std::string> assignments;
-  bool insecure = false, print = false, check = false, check_the_store = false;
-  app.add_option("--config", config_path, "Read this TOML file")->type_name("FILE.toml");
-  app.add_option("--clients", clients,
-                 "Where clients connect (default tcp://127.0.0.1:5570; port * picks one)")
-      ->type_name("ENDPOINT");
-  app.add_option("--workers", workers, "Where workers connect (default tcp://127.0.0.1:5571)")
-      ->type_name("ENDPOINT");
-  app.add_option("--admin", admin,
-                 "Where operators connect, of this machine alone (default: ipc in $RUNTIME_DIRECTORY, else\n"
-                 "tcp://127.0.0.1:5572)")
-      ->type_name("ENDPOINT");
-  app.add_option("--store", store,
-                 "Where accepted jobs are kept: sqlite:PATH (a file), or memory (they end with the broker); "
-                 "default:\n"
-                 "lanemq.db in $STATE_DIRECTORY, else in ${XDG_STATE_HOME:-~/.local/state}/lanemq")
-      ->type_name("STORE");
-  app.add_option("--log-level", log_level, "debug, info, warn, error or off")->type_name("LEVEL");
-  app.add_option(
-         "--set", assignments,
-         "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, budget.api.requests_per_minute=500")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_flag("--insecure", insecure, "Allow endpoints beyond this machine without encryption or keys");
-  app.add_flag("--print-config", print, "Print the configuration in force, with comments, and exit");
-  app.add_flag("--check", check, "Check the configuration and exit");
-  app.add_flag("--check-store", check_the_store,
-               "Read the store from end to end, say what it holds, and exit");
-  app.set_version_flag("--version", std::string("lanemq-broker ") + lanemq::kVersion);
-  app.footer(
-      "Precedence: defaults < file < environment (LANEMQ_KEY) < flags and --set.\n"
-      "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
-      "74 the store has failed.\n"
-      "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, clients.\n"
-      "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.");
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
-  }
-  try {
-    const auto read = [&] {
-      Config config;
-      if (!config_path.empty()) lanemq::load_config_file(config_path, config);
-      lanemq::load_config_environment(config);
-      if (!clients.empty()) config.server.clients = clients;
-      if (!workers.empty()) config.server.workers = workers;
-      if (!admin.empty()) config.server.admin = admin;
-      if (!store.empty()) config.store = store;
-      if (!log_level.empty()) config.log_level = log_level;
-      if (insecure) config.insecure = true;
-      for (const std::string& assignment : assignments)
-        lanemq::set_config(assignment, config);
-      lanemq::check_config(config);
-      return config;
-    };
-    const Config config = read();
-    if (print) std::cout << lanemq::print_config(config);
-    if (print || check) return 0;
-    if (check_the_store) return check_store(config), 0;
-    const auto read_again = [&] {
-      if (const auto why_not = lanemq::settings::why_not_read_again(config_path)) throw ConfigError(*why_not);
-      return read();
-    };
-    return serve(config, read_again);
+    using For = lanemq::settings::Asked::For;
+    Config config;
+    const lanemq::settings::Asked asked = lanemq::read_config(argc, argv, environment, config);
+    lanemq::log::set_level(config.log_level);
+    lanemq::log::set_format(config.log_format);
+    warn_of(config);
+    std::cout << asked.text;
+    if (asked.what == For::check) check_start(config);
+    if (asked.what != For::run) return 0;
+    if (asked.flags.contains("--check-store")) return check_store(config), 0;
+    return serve(std::move(config), [&] {
+      if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
+      Config again;
+      lanemq::read_config(argc, argv, environment, again);
+      warn_of(again);
+      return again;
+    });
   } catch (const ConfigError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitUsage;
   } catch (const lanemq::io::StoreError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitStoreUnusable;
+  } catch (const CannotBind& error) {
+    std::cerr << "lanemq-broker: cannot bind " << error.what()
+              << "; choose other endpoints with --clients, --workers and --admin\n";
+    return kExitCannotBind;
   } catch (const zmq::error_t& error) {
     std::cerr << "lanemq-broker: cannot bind: " << error.what()
               << "; choose free endpoints with --clients, --workers and --admin\n";

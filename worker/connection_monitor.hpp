@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include <zmq.hpp>
+
+#include "common/zmq/monitor.hpp"
 
 namespace lanemq::worker {
 
@@ -12,27 +16,20 @@ namespace lanemq::worker {
 /// A hint: without it the next heartbeat would find out.
 class ConnectionMonitor {
  public:
-  ConnectionMonitor() = default;
-  ~ConnectionMonitor() { forget(); }
-  ConnectionMonitor(const ConnectionMonitor&) = delete;
-  ConnectionMonitor& operator=(const ConnectionMonitor&) = delete;
-
   /// Watches `socket`, which has not been connected yet, instead of any other. Requires: forget() comes
   /// before the socket is closed.
   void watch(zmq::context_t& context, zmq::socket_t& socket);
   /// Ends the watch, if there is one.
-  void forget();
+  void forget() { monitor_ = {}; }
   /// Whether the connection was made anew since the last call; the first one of a socket does not count.
   bool reconnected();
   /// Becomes readable when reconnected() has something to say, if that was asked before. Requires: a socket
   /// is watched.
-  int descriptor() const { return events_.get(zmq::sockopt::fd); }
+  int descriptor() const { return monitor_.descriptor(); }
 
  private:
-  zmq::socket_t* watched_ = nullptr;
-  zmq::socket_t events_;
+  socket::Monitor monitor_;
   bool was_connected_ = false;
-  unsigned watches_ = 0;  ///< so far; each has an address of its own
 };
 
 }  // namespace lanemq::worker

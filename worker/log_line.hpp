@@ -2,13 +2,12 @@
 #pragma once
 
 #include <concepts>
-#include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
 
 #include <lanemq/worker.hpp>
 
-#include "log/line.hpp"
+#include "common/log/line.hpp"
 
 namespace lanemq::worker {
 
@@ -16,32 +15,29 @@ namespace lanemq::worker {
 /// goes out of scope, if the log wants lines of its level. Whatever a text holds, it stays one field.
 class LogLine {
  public:
-  LogLine(const Log& log, LogLevel level, std::string_view event)
-      : log_(log.wants(level) ? &log : nullptr), level_(level) {
-    if (log_) line_ = event;
+  LogLine(const Log& log, LogLevel level, std::string_view event) : log_(log), level_(level) {
+    if (log.wants(level)) line_.emplace(log.json ? log::Format::json : log::Format::text, event);
   }
   ~LogLine() {
-    if (log_) log_->write(level_, line_);
+    if (line_) log_.write(level_, line_->take());
   }
   LogLine(const LogLine&) = delete;
   LogLine& operator=(const LogLine&) = delete;
 
   LogLine& field(std::string_view name, std::string_view value) {
-    if (!log_) return *this;
-    log::append_field(line_, name, value);
+    if (line_) line_->field(name, value);
     return *this;
   }
   template <std::integral Number>
   LogLine& field(std::string_view name, Number value) {
-    if (!log_) return *this;
-    line_.append(" ").append(name).append("=").append(std::to_string(value));
+    if (line_) line_->field(name, value);
     return *this;
   }
 
  private:
-  const Log* log_;  ///< null: not wanted
+  const Log& log_;
   LogLevel level_;
-  std::string line_;
+  std::optional<log::Line> line_;  ///< none: not wanted
 };
 
 }  // namespace lanemq::worker

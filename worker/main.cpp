@@ -17,7 +17,7 @@
 
 #include <lanemq/worker.hpp>
 
-#include "log/log.hpp"
+#include "common/log/log.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
@@ -41,9 +41,13 @@ LogLevel log_level(const std::string& name) {
   return name == "error" ? LogLevel::error : LogLevel::info;
 }
 
-Log make_log(const std::string& level) {
+Log make_log(const std::string& level, const std::string& format) {
+  if (level == "off") return {};
   log::set_level("debug");  // the worker makes no lines below its own
-  return {.level = log_level(level), .write = [](LogLevel line, std::string_view text) {
+  log::set_format(format);
+  return {.json = log::format() == log::Format::json,
+          .level = log_level(level),
+          .write = [](LogLevel line, std::string_view text) {
             switch (line) {
               case LogLevel::debug:
                 return log::write(log::Level::debug, text);
@@ -72,8 +76,9 @@ std::vector<Service> make_services(const Settings& settings,
   http.calls_max = settings.worker.capacity;
   for (const ServiceSettings& service : settings.services) {
     if (service.handler == "echo") {
-      const std::chrono::milliseconds delay(service.argument.empty() ? 0 : std::stoll(service.argument));
-      services.push_back({service.name, std::make_shared<EchoHandler>(delay)});
+      const auto delay = lanemq::settings::parse_duration(service.argument.empty() ? "0" : service.argument);
+      services.push_back({service.name, std::make_shared<EchoHandler>(
+                                            std::chrono::duration_cast<std::chrono::milliseconds>(delay))});
       continue;
     }
     std::string without_key;
@@ -221,8 +226,13 @@ class Stopping {
   StopSignals& signals_;
 };
 
+/// Refuses what run() would refuse: makes the services, which reads all secrets, and no connection.
+void check_start(const Settings& settings) {
+  std::vector<UpstreamService> upstream_services;
+  static_cast<void>(make_services(settings, upstream_services));
+}
+
 int run(Settings settings) {
-  settings.worker.log = make_log(settings.log_level);
   settings.worker.on_ready = [&settings](const std::string& name) { say_ready(settings, name); };
   leave_signals_to_those_who_wait();
   StopSignals stop_signals;
@@ -233,8 +243,8 @@ int run(Settings settings) {
   const WorkerEnd end = worker.run();
   if (end != WorkerEnd::unreachable) return kExitDone;
   std::fprintf(
-      stderr, "lanemq-worker: no broker answered at %s within %lld ms (connect-timeout-ms); is it running?\n",
-      settings.worker.broker.c_str(), static_cast<long long>(settings.worker.connect_timeout.count()));
+      stderr, "lanemq-worker: no broker answered at %s within %s (connect_timeout); is it running?\n",
+      settings.worker.broker.c_str(), lanemq::settings::show(settings.worker.connect_timeout).c_str());
   return kExitUnreachable;
 }
 
@@ -243,8 +253,15 @@ int run(Settings settings) {
 
 int main(int argc, char** argv) try {
   using namespace lanemq::worker;
+  using For = lanemq::settings::Asked::For;
   Request request = parse(argc, argv, environment);
-  if (request.kind == Request::Kind::run) return run(std::move(request.settings));
+  request.settings.worker.log = make_log(request.settings.log_level, request.settings.log_format);
+  for (const lanemq::settings::OldSpelling& old : request.old)
+    LogLine(request.settings.worker.log, lanemq::LogLevel::warning, "config.old_spelling")
+        .field("place", old.place)
+        .field("write", old.write);
+  if (request.what == For::check) check_start(request.settings);
+  if (request.what == For::run) return run(std::move(request.settings));
   std::fputs(request.text.c_str(), stdout);
   return kExitDone;
 } catch (const lanemq::worker::UsageError& error) {

@@ -393,12 +393,13 @@ void Session::reconnect_later(TimePoint now) {
 }
 
 void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& effects) {
-  if (refusal.code == "stale") {
+  const std::optional<RefusalCode> code = refusal_code(refusal.code);
+  if (code == RefusalCode::stale) {
     if (refusal.job && *refusal.job >= 0)
       on_stale({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)}, effects);
     return;
   }
-  if (refusal.code == "unknown_session") {
+  if (code == RefusalCode::unknown_session) {
     // A greeting under way answers all of them: every message sent before it earns one.
     if (state_ == State::serving) return greet(now);
     if (state_ != State::parting || parted_again_ || outcomes_ == 0) return;

@@ -10,9 +10,10 @@
 
 #include <lanemq/text.hpp>
 
-#include "settings/option_reader.hpp"
-#include "settings/secret_source.hpp"
-#include "settings/values.hpp"
+#include "common/settings/option_reader.hpp"
+#include "common/settings/secret_source.hpp"
+#include "common/settings/start_check.hpp"
+#include "common/settings/values.hpp"
 #include "worker/handlers/anthropic/anthropic_api.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/openai/openai_api.hpp"
@@ -20,8 +21,12 @@
 namespace lanemq::worker {
 namespace {
 
-using std::chrono::milliseconds;
 using namespace lanemq::settings;
+
+/// `openai:https://h/v1`
+std::string handler_of(const ServiceSettings& service) {
+  return service.handler + (service.argument.empty() ? "" : ":" + service.argument);
+}
 
 /// A service given later, by a flag, replaces one of that name given earlier, by the file.
 void apply_services(Settings& settings, const Values& values) {
@@ -55,188 +60,237 @@ void apply_keys(Settings& settings, const Values& values) {
   }
 }
 
-void set_lane_time(Settings& settings, const std::string& lane, std::string name, const std::string& value) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  const milliseconds time(number(value, 1, kDayMs));
-  if (!settings.lane_times.set(lane, name, time))
-    throw UsageError("a lane has no time \"" + printable(name, 64) + "\"; there are " + LaneTimes::names());
+constexpr Range<Duration> kTime{std::chrono::milliseconds(1), kDay};
+constexpr Range<Duration> kTimeOrNone{Duration{}, kDay};
+
+/// The times of a lane.
+const Options<CallTimes>& time_options() {
+  using namespace rows;
+  static const Options<CallTimes> kOptions = without_units_before<CallTimes>(
+      {duration("connect", kTime, "For the connection.", &CallTimes::connect),
+       duration("first_token", kTime, "Until the answer's first content.", &CallTimes::first_token),
+       duration("between_tokens", kTime, "From one part of the answer to the next.",
+                &CallTimes::between_tokens),
+       duration("total", kTime, "For the whole call.", &CallTimes::total)});
+  return kOptions;
 }
 
-void apply_lane_times(Settings& settings, const Values& values) {
-  for (const std::string& text : values) {
-    const std::size_t equals = std::min(text.find('='), text.size());
-    const std::size_t dot = text.substr(0, equals).rfind('.');
-    if (equals == text.size() || dot == std::string::npos || dot == 0)
-      throw UsageError("must be LANE.NAME=MILLISECONDS, as in batch.first-token-ms=300000");
-    set_lane_time(settings, text.substr(0, dot), text.substr(dot + 1, equals - dot - 1),
-                  text.substr(equals + 1));
-  }
+ProgramText program() {
+  return {.name = "lanemq-worker",
+          .variables = "LANEMQ_WORKER_",
+          .sentence =
+              "Runs jobs of a LaneMQ broker: takes them as capacity allows, hands each to the handler of its "
+              "service and hands in what comes of it.",
+          .config_sentence = "Read options from this file, under the same names with _ for -.",
+          .footer =
+              "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
+              "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
+              "Exit codes: 0 done, 2 usage, 3 no broker within connect_timeout.",
+          .blocks = {"service", "timeout"}};
 }
 
-constexpr ProgramText kProgram{
-    .name = "lanemq-worker",
-    .sentence =
-        "Runs jobs of a LaneMQ broker: takes them as capacity allows, hands each to the handler of its "
-        "service "
-        "and hands in what comes of it.",
-    .config_sentence = "read options from this file, under the same names with _ for -",
-    .footer =
-        "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
-        "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
-        "Exit codes: 0 done, 2 usage, 3 no broker within connect-timeout-ms."};
+}  // namespace
 
-constexpr Option<Settings> kOptions[] = {
-    {"broker", "endpoint", "tcp://127.0.0.1:5571", "the broker's endpoint for workers",
-     [](Settings& s, const std::string& v) { s.worker.broker = v; }},
-    {"service", "NAME=HANDLER[:ARGUMENT]", "",
-     "what to serve and how: NAME=echo, NAME=echo:MILLISECONDS, NAME=http:URL, NAME=openai:URL or "
-     "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it; may be repeated",
-     apply_services},
-    {"capacity", "jobs", "16", "how many jobs to hold at once",
-     [](Settings& s, const std::string& v) {
-       s.worker.capacity =
-           static_cast<std::size_t>(number(v, 1, static_cast<std::int64_t>(limits::capacity_max)));
-     }},
-    {"lanes", "names", "all",
-     "take jobs of these lanes only (a reserved worker); separate by comma or repeat",
-     [](Settings& s, const Values& v) { s.worker.lanes = words(v); }},
-    {"name", "text", "HOST-PID", "how the broker's operator sees this worker",
-     [](Settings& s, const std::string& v) { s.worker.name = v; }},
-    {"drain_timeout_ms", "milliseconds", "10000", "how long running jobs get when the worker is told to stop",
-     [](Settings& s, const std::string& v) { s.worker.drain_timeout = duration(v, 0); }},
-    {"connect_timeout_ms", "milliseconds", "0",
-     "give up with exit code 3 when no broker has answered by then; 0: never",
-     [](Settings& s, const std::string& v) { s.worker.connect_timeout = duration(v, 0); }},
-    {"body_bytes_max", "bytes", "67108864", "refuse longer bodies",
-     [](Settings& s, const std::string& v) {
-       s.worker.body_bytes_max =
-           static_cast<std::size_t>(number(v, 1, std::numeric_limits<std::int32_t>::max()));
-     }},
-    {"http_header", "'Name: value'", "",
-     "send this with every http call; words env:NAME, file:PATH and credential:NAME in the value are "
-     "replaced by the variable or the file's content, {key} by the secret of the job's key; may be repeated",
-     [](Settings& s, const Values& v) { s.http_headers = v; }},
-    {"key", "SERVICE/NAME=SOURCE", "",
-     "a key that the broker names with jobs of an http, openai or anthropic service, and where its secret "
-     "stands: env:NAME, file:PATH or credential:NAME; may be repeated",
-     apply_keys},
-    {"http_connect_timeout_ms", "milliseconds", "5000", "for the connection of an http call",
-     [](Settings& s, const std::string& v) { s.http.times.connect = duration(v, 1); }},
-    {"http_timeout_ms", "milliseconds", "600000",
-     "for a whole http call; a job with less time left gets less",
-     [](Settings& s, const std::string& v) { s.http.times.total = duration(v, 1); }},
-    {"timeout", "LANE.NAME=MILLISECONDS", "by lane",
-     "how long jobs of a lane may take with openai and anthropic: connect-ms, first-token-ms, "
-     "between-tokens-ms and total-ms; may be repeated",
-     apply_lane_times},
-    {"http_proxy", "URL", "none",
-     "make calls to upstreams through this proxy, or the one that env:NAME, file:PATH or credential:NAME "
-     "tells, where its URL has a password; the environment's proxies are not used",
-     [](Settings& s, const std::string& v) { s.http.proxy = v; }},
-    {"http_ca_file", "path", "the system's", "trust these certificate authorities (PEM) instead",
-     [](Settings& s, const std::string& v) { s.http.ca_file = v; }},
-    {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
-     [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
-};
+const Options<Settings>& option_table() {
+  using namespace rows;
+  static const Options<Settings> kOptions = without_units_before<Settings>({
+      text("broker", "endpoint", "The broker's endpoint for workers.", &Settings::worker,
+           &WorkerOptions::broker),
+      Option<Settings>{
+          {.key = "service",
+           .kind = Kind::list,
+           .unit = "NAME=HANDLER[:ARGUMENT]",
+           .sentence =
+               "What to serve and how: NAME=echo, NAME=echo:DURATION, NAME=http:URL, NAME=openai:URL or "
+               "NAME=anthropic:URL, the latter two with the upstream's base URL as its SDKs take it; may be "
+               "repeated.",
+           .in_blocks = true},
+          [](const Settings& s) {
+            Values values;
+            for (const ServiceSettings& service : s.services)
+              values.push_back(service.name + "=" + handler_of(service));
+            return values;
+          },
+          apply_services},
+      count("capacity", "jobs", {1, static_cast<std::int64_t>(limits::capacity_max)},
+            "How many jobs to hold at once.", &Settings::worker, &WorkerOptions::capacity),
+      list("lanes", "names",
+           "Take jobs of these lanes only (a reserved worker); separate by comma or repeat.",
+           &Settings::worker, &WorkerOptions::lanes)
+          .when_empty("all"),
+      text("name", "text", "How the broker's operator sees this worker.", &Settings::worker,
+           &WorkerOptions::name)
+          .when_empty("HOST-PID"),
+      duration("drain_timeout", kTimeOrNone, "How long running jobs get when the worker is told to stop.",
+               &Settings::worker, &WorkerOptions::drain_timeout),
+      duration("connect_timeout", kTimeOrNone,
+               "Give up with exit code 3 when no broker has answered by then; 0: never.", &Settings::worker,
+               &WorkerOptions::connect_timeout),
+      size("body_bytes_max", {1, std::numeric_limits<std::int32_t>::max()}, "Refuse longer bodies.",
+           &Settings::worker, &WorkerOptions::body_bytes_max),
+      texts("http_header", "'Name: value'",
+            "Send this with every http call; words env:NAME, file:PATH and credential:NAME in the value are "
+            "replaced by the variable or the file's content, {key} by the secret of the job's key; may be "
+            "repeated.",
+            &Settings::http_headers)
+          .when_empty("none"),
+      Option<Settings>{
+          {.key = "key",
+           .kind = Kind::list,
+           .unit = "SERVICE/NAME=SOURCE",
+           .sentence = "A key that the broker names with jobs of an http, openai or anthropic service, and "
+                       "where its secret stands: env:NAME, file:PATH or credential:NAME; may be repeated.",
+           .in_blocks = true},
+          [](const Settings&) { return Values{}; },
+          apply_keys},
+      duration("http_connect_timeout", kTime, "For the connection of an http call.", &Settings::http,
+               &HttpOptions::times, &CallTimes::connect),
+      duration("http_timeout", kTime, "For a whole http call; a job with less time left gets less.",
+               &Settings::http, &HttpOptions::times, &CallTimes::total),
+      Option<Settings>{
+          {.key = "timeout",
+           .kind = Kind::list,
+           .unit = "LANE.NAME=DURATION",
+           .sentence = "How long jobs of a lane may take with openai and anthropic: connect, first_token, "
+                       "between_tokens and total, as in batch.first_token=5m; may be repeated.",
+           .empty = "by lane",
+           .in_blocks = true},
+          [](const Settings&) { return Values{}; },
+          [](Settings& s, const Values& values) {
+            s.lane_times_said.insert(s.lane_times_said.end(), values.begin(), values.end());
+          }},
+      text("http_proxy", "URL",
+           "Make calls to upstreams through this proxy, or the one that env:NAME, file:PATH or "
+           "credential:NAME tells, where its URL has a password; the environment's proxies are not used.",
+           &Settings::http, &HttpOptions::proxy)
+          .when_empty("none"),
+      text("http_ca_file", "path", "Trust these certificate authorities (PEM) instead of the system's.",
+           &Settings::http, &HttpOptions::ca_file)
+          .when_empty("the system's"),
+      rows::log_level(&Settings::log_level),
+      rows::log_format(&Settings::log_format),
+  });
+  return kOptions;
+}
+
+namespace {
 
 // ---- the file -----------------------------------------------------------------------------------------
 
 /// A table of texts.
-std::vector<std::pair<std::string, std::string>> text_table(const std::string& place, const toml::node& node,
-                                                            const std::string& example) {
-  const toml::table* table = node.as_table();
-  if (!table) throw UsageError(place + ": must be a table, as in " + example);
+std::vector<std::pair<std::string, std::string>> text_table(const toml::node& node,
+                                                            std::string_view example) {
   std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto& [name, value] : *table)
-    texts.emplace_back(name.str(), scalar(place, value));
+  for (const auto& [name, value] : table_in(node, example))
+    texts.emplace_back(name.str(), scalar(value));
   return texts;
 }
 
-std::vector<std::string> header_table(const std::string& place, const toml::node& node) {
-  std::vector<std::string> headers;
-  for (const auto& [name, value] :
-       text_table(place, node, "headers = { Authorization = \"Bearer env:KEY\" }"))
-    headers.push_back(name + ": " + value);
-  return headers;
-}
-
-std::vector<KeySettings> key_table(const std::string& place, const toml::node& node) {
-  std::vector<KeySettings> keys;
-  for (const auto& [name, value] : text_table(place, node, "keys = { k1 = \"env:OPENAI_KEY_1\" }"))
-    keys.push_back({.name = name, .source = value});
-  return keys;
-}
-
 /// [timeout.LANE], a table of times for each lane.
-void read_lane_times(const std::string& path, const toml::table& lanes, Settings& settings) {
+void read_lane_times(const std::string& path, const toml::table& lanes, Settings& settings, Heard& heard) {
   for (const auto& [lane, node] : lanes) {
-    const std::string place = place_of(path, node) + ": timeout." + printable(lane.str(), 64);
-    for (const auto& [name, value] : text_table(place, node, "[timeout.batch] with first_token_ms = 300000"))
-      try {
-        set_lane_time(settings, std::string(lane.str()), name, value);
-      } catch (const UsageError& error) {
-        throw UsageError(place + "." + printable(name, 64) + ": " + error.what());
-      }
+    const std::string prefix = "timeout." + printable(lane.str(), 64) + ".";
+    const toml::table* table = nullptr;
+    at_place(place_of(path, node.source()) + ": timeout",
+             [&, &said = node] { table = &table_in(said, "[timeout.batch] with first_token = \"5m\""); });
+    read_table(path, *table, prefix, bound(time_options(), settings.lane_times.at(lane.str())), heard);
   }
+}
+
+/// A service as a table of the file has it.
+struct ServiceTable {
+  std::string name{}, handler{};
+};
+
+const Options<ServiceTable>& service_options() {
+  using namespace rows;
+  static const Options<ServiceTable> kOptions{
+      text("name", "text", "What jobs call it.", &ServiceTable::name),
+      text("handler", "HANDLER[:ARGUMENT]", "What runs them.", &ServiceTable::handler)};
+  return kOptions;
 }
 
 /// One [[service]]: name, handler, headers, keys.
-ServiceSettings service_table(const std::string& path, const toml::node& node) {
-  const toml::table* table = node.as_table();
-  if (!table) throw UsageError(place_of(path, node) + ": a service must be a table: [[service]]");
-  std::string name, handler;
+ServiceSettings service_table(const std::string& path, const toml::node& node, Heard& heard) {
+  ServiceTable said;
   std::vector<std::string> headers;
   std::vector<KeySettings> keys;
-  for (const auto& [key, value] : *table) {
-    const std::string place = place_of(path, value) + ": " + printable(key.str(), 64);
-    if (key == "name")
-      name = scalar(place, value);
-    else if (key == "handler")
-      handler = scalar(place, value);
-    else if (key == "headers")
-      headers = header_table(place, value);
-    else if (key == "keys")
-      keys = key_table(place, value);
-    else
-      throw UsageError(place + ": no such key of a service; there are name, handler, headers and keys");
-  }
-  if (name.empty() || handler.empty())
-    throw UsageError(place_of(path, node) + ": a service needs name and handler");
+  const auto besides = [&](std::string_view key, const toml::node& value) {
+    at_place(place_of(path, value.source()) + ": " + std::string(key), [&] {
+      if (key == "headers")
+        for (const auto& [name, text] : text_table(value, "headers = { Authorization = \"Bearer env:KEY\" }"))
+          headers.push_back(name + ": " + text);
+      if (key == "keys")
+        for (const auto& [name, text] : text_table(value, "keys = { k1 = \"env:OPENAI_KEY_1\" }"))
+          keys.push_back({.name = name, .source = text});
+    });
+    return key == "headers" || key == "keys";
+  };
   ServiceSettings service;
-  try {
-    service = parse_service(name + "=" + handler);
-  } catch (const UsageError& error) {
-    throw UsageError(place_of(path, node) + ": " + error.what());
-  }
-  if (service.name != name) throw UsageError(place_of(path, node) + ": a service's name has no '='");
+  at_place(place_of(path, node.source()),
+           [&] { static_cast<void>(table_in(node, "[[service]] with name and handler")); });
+  read_table(path, *node.as_table(), "", bound(service_options(), said), {"headers", "keys"}, besides, heard);
+  at_place(place_of(path, node.source()), [&] {
+    if (said.name.empty() || said.handler.empty()) throw UsageError("a service needs name and handler");
+    service = parse_service(said.name + "=" + said.handler);
+    if (service.name != said.name) throw UsageError("a service's name has no '='");
+  });
+  heard.places["service." + service.name] = place_of(path, node.source());
   service.headers = std::move(headers);
   service.keys = std::move(keys);
   return service;
 }
 
-void read_services(const std::string& path, const toml::node& node, Settings& settings) {
-  const toml::array* list = node.as_array();
-  if (!list)
-    throw UsageError(place_of(path, node) + ": services are written as [[service]] with name and handler");
-  for (const toml::node& item : *list) {
-    ServiceSettings service = service_table(path, item);
+void read_services(const std::string& path, const toml::array& list, Settings& settings, Heard& heard) {
+  for (const toml::node& item : list) {
+    ServiceSettings service = service_table(path, item, heard);
     for (const ServiceSettings& other : settings.services)
       if (other.name == service.name)
-        throw UsageError(place_of(path, item) + ": service \"" + printable(service.name) +
+        throw UsageError(place_of(path, item.source()) + ": service \"" + printable(service.name) +
                          "\" stands there twice");
     settings.services.push_back(std::move(service));
   }
 }
 
 /// What the file has besides options.
-bool read_node(const std::string& path, std::string_view key, const toml::node& node, Settings& settings) {
+bool read_node(const std::string& path, std::string_view key, const toml::node& node, Settings& settings,
+               Heard& heard) {
   if (key == "service" && node.is_array_of_tables())
-    read_services(path, node, settings);
+    read_services(path, *node.as_array(), settings, heard);
   else if (key == "timeout" && node.is_table())
-    read_lane_times(path, *node.as_table(), settings);
+    read_lane_times(path, *node.as_table(), settings, heard);
   else
     return false;
   return true;
+}
+
+/// All settings as a file.
+std::string print(Settings& settings) {
+  std::string out = "# LaneMQ worker. Every key is optional; durations and sizes carry their unit.\n" +
+                    print_options(bound(option_table(), settings));
+  out += "\n# How long jobs of a lane may take with openai and anthropic.\n";
+  for (const auto& [lane, times] : settings.lane_times.by_lane())
+    out += "\n[timeout." + toml_text(lane) + "]\n" + print_table(time_options(), times, Shown::all);
+  out += "\n# What is served: one [[service]] with name and handler for each.\n";
+  const auto entries = [](std::string_view key, const auto& list, auto name_and_text) {
+    std::string text;
+    for (const auto& item : list) {
+      const auto [name, value] = name_and_text(item);
+      text += (text.empty() ? "" : ", ") + toml_text(name) + " = " + toml_text(value);
+    }
+    return text.empty() ? text : std::string(key) + " = { " + text + " }\n";
+  };
+  for (const ServiceSettings& service : settings.services) {
+    out += "\n[[service]]\n" +
+           print_table(service_options(), {.name = service.name, .handler = handler_of(service)}, Shown::all);
+    out += entries("headers", service.headers, [](const std::string& header) {
+      const std::size_t colon = header.find(": ");
+      return std::pair(header.substr(0, colon), header.substr(colon + 2));
+    });
+    out +=
+        entries("keys", service.keys, [](const KeySettings& key) { return std::pair(key.name, key.source); });
+  }
+  return out;
 }
 
 // ---- the whole ----------------------------------------------------------------------------------------
@@ -244,17 +298,48 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
 /// Gives the keys of flags and variables to their services. One given later replaces one of its name.
 void hand_out_keys(Settings& settings) {
   for (const auto& [name, key] : settings.keys) {
-    const auto service = std::find_if(settings.services.begin(), settings.services.end(),
-                                      [&](const ServiceSettings& other) { return other.name == name; });
+    const auto service =
+        std::find_if(settings.services.begin(), settings.services.end(),
+                     [&, &of = name](const ServiceSettings& other) { return other.name == of; });
     if (service == settings.services.end())
       throw UsageError("key \"" + printable(key.name) + "\" is for service \"" + printable(name) +
                        "\", which is not served; name it with --service");
-    const auto same = std::find_if(service->keys.begin(), service->keys.end(),
-                                   [&](const KeySettings& other) { return other.name == key.name; });
+    const auto same =
+        std::find_if(service->keys.begin(), service->keys.end(),
+                     [&, &given = key](const KeySettings& other) { return other.name == given.name; });
     if (same != service->keys.end())
       *same = key;
     else
       service->keys.push_back(key);
+  }
+}
+
+/// Gives the times of flags and variables to their lanes.
+void hand_out_times(Settings& settings, Heard& heard) {
+  const std::string place = heard.places.contains("timeout") ? heard.places["timeout"] : "";
+  for (const std::string& text : std::exchange(settings.lane_times_said, {})) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::size_t dot = text.substr(0, equals).rfind('.');
+    if (equals == text.size() || dot == std::string::npos || dot == 0)
+      throw UsageError(place + ": must be LANE.NAME=DURATION, as in batch.first_token=5m");
+    const std::string lane = text.substr(0, dot);
+    std::string key = text.substr(dot + 1, equals - dot - 1);
+    std::replace(key.begin(), key.end(), '-', '_');
+    set_key(bound(time_options(), settings.lane_times.at(lane)), place, lane + ".", key,
+            text.substr(equals + 1), heard);
+  }
+}
+
+/// A delay of echo was a plain number of milliseconds.
+void renew_delays(Settings& settings, Heard& heard) {
+  for (ServiceSettings& service : settings.services) {
+    if (service.handler != "echo" || service.argument.find_first_not_of("0123456789") != std::string::npos ||
+        service.argument.empty() || service.argument == "0")
+      continue;
+    service.argument = show(std::chrono::milliseconds(parse_count(service.argument)));
+    const auto place = heard.places.find("service." + service.name);
+    heard.old.push_back({place == heard.places.end() ? "--service" : place->second,
+                         service.name + "=" + handler_of(service)});
   }
 }
 
@@ -301,9 +386,11 @@ ServiceSettings parse_service(std::string_view text) {
   if (service.handler == "echo") {
     if (colon == handler.size()) return service;
     try {
-      static_cast<void>(number(service.argument, 0, kDayMs));
+      const bool is_plain = service.argument.find_first_not_of("0123456789") == std::string::npos;
+      static_cast<void>(
+          duration_in<std::chrono::milliseconds>(service.argument + (is_plain ? "ms" : ""), kTimeOrNone));
     } catch (const UsageError& error) {
-      throw UsageError("service " + shown + ": the delay of echo, in milliseconds, " + error.what());
+      throw UsageError("service " + shown + ": the delay of echo " + error.what());
     }
     return service;
   }
@@ -320,19 +407,26 @@ ServiceSettings parse_service(std::string_view text) {
 
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   Request request;
-  const auto printed = OptionReader(kProgram, kOptions, request.settings)
-                           .read(argc, argv, environment, "[[service]], [timeout.LANE]",
-                                 [&](const std::string& path, std::string_view key, const toml::node& node) {
-                                   return read_node(path, key, node, request.settings);
-                                 });
-  if (printed) return {.kind = Request::Kind::print, .settings = {}, .text = *printed};
-  hand_out_keys(request.settings);
-  if (std::string& proxy = request.settings.http.proxy; is_secret_source(proxy)) try {
-      proxy = read_secret(proxy, environment);
-    } catch (const UsageError& error) {
-      throw UsageError(std::string("http_proxy: ") + error.what());
-    }
-  check(request.settings);
+  Settings& settings = request.settings;
+  Asked asked = OptionReader(program(), bound(option_table(), settings))
+                    .read(argc, argv, environment,
+                          [&](const std::string& path, std::string_view key, const toml::node& node,
+                              Heard& heard) { return read_node(path, key, node, settings, heard); });
+  request.what = asked.what;
+  request.text = std::move(asked.text);
+  if (asked.what == Asked::For::print) return request;
+  hand_out_keys(settings);
+  hand_out_times(settings, asked.heard);
+  renew_delays(settings, asked.heard);
+  request.old = std::move(asked.heard.old);
+  if (asked.what == Asked::For::print_config) {
+    request.text = print(settings);
+    return request;
+  }
+  if (std::string& proxy = settings.http.proxy; is_secret_source(proxy))
+    at_place("http_proxy", [&] { proxy = read_secret(proxy, environment); });
+  about("broker", [&] { check_endpoint(settings.worker.broker, Port::named); });
+  check(settings);
   return request;
 }
 

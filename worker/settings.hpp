@@ -9,7 +9,9 @@
 
 #include <lanemq/worker.hpp>
 
-#include "settings/usage_error.hpp"
+#include "common/settings/asked.hpp"
+#include "common/settings/option.hpp"
+#include "common/settings/usage_error.hpp"
 #include "worker/handlers/http/http_client.hpp"
 #include "worker/handlers/model/lane_times.hpp"
 #include "worker/handlers/model/model_api.hpp"
@@ -29,7 +31,7 @@ struct KeySettings {
 struct ServiceSettings {
   std::string name;
   std::string handler;                 ///< `echo`, `http`, `openai` or `anthropic`
-  std::string argument{};              ///< milliseconds, or a URL
+  std::string argument{};              ///< a duration, or a URL
   std::vector<std::string> headers{};  ///< as written: secrets not yet read
   std::vector<KeySettings> keys{};     ///< at most kKeysMax, each name once
 
@@ -45,16 +47,20 @@ struct Settings {
   std::vector<ServiceSettings> services;
   /// Of flags and variables, which may come before their service; parse() has given them to it.
   std::vector<std::pair<std::string, KeySettings>> keys;
-  std::string log_level = "info";
+  std::vector<std::string> lane_times_said;  ///< likewise
+  std::string log_level = "info", log_format = "text";
 };
 
 /// What parse() found to be asked for.
 struct Request {
-  enum class Kind : unsigned char { run, print };
-  Kind kind = Kind::run;
+  settings::Asked::For what = settings::Asked::For::run;
   Settings settings;
-  std::string text;  ///< to print: the help or the version
+  std::string text;                        ///< to print: the help, the version or the configuration
+  std::vector<settings::OldSpelling> old;  ///< what is written as the version before did
 };
+
+/// The options, but for [[service]] and [timeout.LANE].
+const settings::Options<Settings>& option_table();
 
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
 /// that over the file. Throws UsageError.
@@ -63,7 +69,7 @@ Request parse(int argc, const char* const* argv, const Environment& environment)
 /// The API that a handler of this name speaks; null: it is another one's.
 const ModelApi* find_model_api(std::string_view handler);
 
-/// `NAME=HANDLER[:ARGUMENT]`: `chat=http:https://api.example/v1/chat/completions`, `slow=echo:50`. A URL
+/// `NAME=HANDLER[:ARGUMENT]`: `chat=http:https://api.example/v1/chat/completions`, `slow=echo:50ms`. A URL
 /// alone stands for the http handler. Throws UsageError.
 ServiceSettings parse_service(std::string_view text);
 

@@ -17,6 +17,7 @@
 #include <lanemq/version.hpp>
 #include <lanemq/worker.hpp>
 
+#include "common/zmq/message.hpp"
 #include "worker/completion.hpp"
 #include "worker/connection_monitor.hpp"
 #include "worker/log_line.hpp"
@@ -25,6 +26,7 @@
 namespace lanemq {
 namespace {
 
+using socket::uninterrupted;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using worker::CancelJob;
@@ -36,7 +38,6 @@ using worker::LogLine;
 constexpr std::chrono::microseconds kLookEvery{150};
 constexpr int kMessagesPerTurn = 1000;       ///< read in one turn before completions and timers have theirs
 constexpr std::size_t kOwnDescriptors = 3;   ///< of the loop: socket, completions, monitor
-constexpr std::size_t kFramesMax = 7;        ///< of one message: envelope, header, body
 constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
 constexpr std::size_t kFailureLinesPerSecond = 10;
 constexpr std::chrono::minutes kConnectingLineEvery{1};
@@ -87,36 +88,6 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
   for (const Service& service : services)
     result.services.push_back(service.name);
   return result;
-}
-
-/// A body for keeping: small ones are copied, as they may pin a whole receive buffer; large ones lend the
-/// message.
-Blob adopt(zmq::message_t& message, std::string_view bytes) {
-  if (bytes.size() <= limits::inline_bytes_max) return Blob::copy(bytes);
-  // The bytes of a message this large are not inside message_t itself, so moving it leaves them where they
-  // are.
-  return Blob::own(std::make_shared<zmq::message_t>(std::move(message)), bytes);
-}
-
-/// What the call returns when no signal has disturbed it.
-template <class Call>
-auto uninterrupted(Call call) {
-  for (;;)
-    try {
-      return call();
-    } catch (const zmq::error_t& error) {
-      if (error.num() != EINTR) throw;
-    }
-}
-
-/// A message that lends the blob's bytes to ZeroMQ, which frees its share on a thread of its own.
-zmq::message_t lend(const Blob& body) {
-  auto share = std::make_unique<Blob>(body);
-  zmq::message_t message(
-      const_cast<char*>(body.bytes().data()), body.size(),
-      [](void*, void* hint) { delete static_cast<Blob*>(hint); }, share.get());
-  static_cast<void>(share.release());
-  return message;
 }
 
 }  // namespace
@@ -298,35 +269,18 @@ class Worker::Loop {
     if (!has_input_) return;
     // No more is asked of us than we can answer: the outbox stays as small as one turn.
     for (int count = 0; count < kMessagesPerTurn && !stuck_ && !left_; ++count) {
-      if (!receive(header_, zmq::recv_flags::dontwait)) return;
+      if (!message_.receive(socket_)) return;
       read_message(now);
     }
   }
 
-  bool receive(zmq::message_t& frame, zmq::recv_flags flags) {
-    return uninterrupted([&] { return socket_.recv(frame, flags).has_value(); });
-  }
-
-  /// Reads the rest of the message that begins with `header_` and acts on it.
+  /// Acts on the message that was received.
   void read_message(TimePoint now) {
-    std::size_t frames = 1;
-    zmq::message_t body, rest;
-    while (!is_header(header_.to_string_view()) && header_.more() && frames < kFramesMax) {
-      static_cast<void>(receive(header_, zmq::recv_flags::none));  // envelope
-      ++frames;
-    }
-    const bool has_body = header_.more();
-    if (has_body) static_cast<void>(receive(body, zmq::recv_flags::none));
-    bool surplus = false;
-    for (bool more = has_body && body.more(); more; more = rest.more()) {
-      static_cast<void>(receive(rest, zmq::recv_flags::none));
-      surplus = true;
-    }
-    const auto frame = has_body ? std::optional(body.to_string_view()) : std::nullopt;
-    const DecodeError* error = decoder_.decode(header_.to_string_view(), frame, commands_);
-    if (error || surplus || (has_body && has_inline_body(header_.to_string_view()))) {
+    const DecodeError* const error =
+        message_.fault() ? nullptr : decoder_.decode(message_.header(), message_.body_frame(), commands_);
+    if (message_.fault() || error) {
       session_.heard(now);
-      log_unreadable(error ? error->message : "too many frames");
+      log_unreadable(error ? std::string_view(error->message) : message_.fault());
       return;
     }
     for (std::size_t i = 0; i < commands_.size(); ++i) {
@@ -337,8 +291,7 @@ class Worker::Loop {
       }
       session_.receive(commands_[i], now, effects_);
       inside_ = commands_.body(i);
-      carry_out(now, std::get_if<wire::JobOffer>(&commands_[i]),
-                has_body && !commands_.is_batch() ? &body : nullptr);
+      carry_out(now, std::get_if<wire::JobOffer>(&commands_[i]));
     }
   }
 
@@ -356,7 +309,7 @@ class Worker::Loop {
       stuck_ = !send(header, zmq::send_flags::dontwait | more);
       if (stuck_) return;
       if (message.body) {
-        zmq::message_t body = lend(*message.body);
+        zmq::message_t body = socket::lend(*message.body);
         // The first frame was taken, so the socket takes the whole message.
         static_cast<void>(send(body, zmq::send_flags::dontwait));
       }
@@ -370,12 +323,12 @@ class Worker::Loop {
 
   // ---- jobs -------------------------------------------------------------------------------------------
 
-  /// Does what the session wants. `offer` and `body` are of the message that it just received, if any.
-  void carry_out(TimePoint now, const wire::JobOffer* offer = nullptr, zmq::message_t* body = nullptr) {
+  /// Does what the session wants. `offer`: the job in the message that it just received, if there is one.
+  void carry_out(TimePoint now, const wire::JobOffer* offer = nullptr) {
     for (std::size_t i = 0; i < effects_.size(); ++i) {
       const worker::Effect effect = effects_[i];
       if (const auto* start = std::get_if<worker::StartJob>(&effect))
-        start_job(*start, *offer, body, now);
+        start_job(*start, *offer, now);
       else if (const auto* resume = std::get_if<worker::ResumeJob>(&effect))
         services_[resume->service].handler->resume(resume->lease);
       else if (const auto* cancel = std::get_if<CancelJob>(&effect))
@@ -392,8 +345,7 @@ class Worker::Loop {
     effects_.clear();
   }
 
-  void start_job(const worker::StartJob& start, const wire::JobOffer& offer, zmq::message_t* body,
-                 TimePoint now) {
+  void start_job(const worker::StartJob& start, const wire::JobOffer& offer, TimePoint now) {
     const Service& service = services_[start.service];
     JobCall job{.lease = start.lease,
                 .service = service.name,
@@ -402,7 +354,7 @@ class Worker::Loop {
                 .model = offer.model,
                 .client = offer.client,
                 .key = offer.key,
-                .body = body ? adopt(*body, body->to_string_view()) : adopt_inline(),
+                .body = take_body(),
                 .now = now,
                 .deadline = std::nullopt,
                 .answer_bytes_max = session_.answer_bytes_max(),
@@ -429,8 +381,11 @@ class Worker::Loop {
     }
   }
 
-  /// The body inside the header. The offer's texts point into the header too, so it is not given away.
-  Blob adopt_inline() { return Blob::copy(inside_); }
+  /// Of the job that is being read. A body inside the header is copied: the offer's texts point into the
+  /// header too, so that is not given away.
+  Blob take_body() {
+    return message_.body_frame() && !commands_.is_batch() ? message_.take_body_frame() : Blob::copy(inside_);
+  }
 
   void cancel_job(const CancelJob& cancel) {
     LogLine(options_.log, LogLevel::debug, "job.cancelled")
@@ -553,7 +508,7 @@ class Worker::Loop {
   zmq::context_t context_{1};
   zmq::socket_t socket_;
   worker::ConnectionMonitor monitor_;
-  zmq::message_t header_;
+  socket::Message message_;  ///< the one that is being read
   Decoder decoder_;
   Items<wire::WorkerCommand> commands_;
   std::string_view inside_;  ///< the body inside the header, of the message that is being read

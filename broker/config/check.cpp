@@ -4,8 +4,9 @@
 #include <span>
 
 #include "broker/config/settings.hpp"
-#include "broker/config/values.hpp"
+#include "broker/core/budgets/budgets.hpp"
 #include "broker/core/jobs/gone_ids.hpp"
+#include "broker/core/scheduler/workers.hpp"
 
 namespace lanemq {
 namespace config {
@@ -59,13 +60,13 @@ void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
   // Where the file says it, if it does.
   const auto place = [&](const std::string& key) {
-    const auto known = config.places.find(key);
-    return known == config.places.end() ? std::string() : known->second + ": ";
+    const auto known = config.heard.places.find(key);
+    return known == config.heard.places.end() ? std::string() : known->second + ": ";
   };
   if (config.core.stream_kept_bytes_max < limits::stream_bytes_max)
     throw ConfigError(place("stream_kept_bytes_max") + "stream_kept_bytes_max is " +
-                      show_size(config.core.stream_kept_bytes_max) + "; at least " +
-                      show_size(limits::stream_bytes_max) + ", the window of a stream");
+                      settings::show_size(config.core.stream_kept_bytes_max) + "; at least " +
+                      settings::show_size(limits::stream_bytes_max) + ", the window of a stream");
   check_names(lanes, "lane");
   check_names(config.core.budgets, "budget");
   check_names(config.core.clients, "client");
@@ -119,10 +120,11 @@ void check_config(const Config& config) {
       check_length(key.quota_group, where + ": key \"" + key.name + "\": quota_group");
     }
   }
-  if (config.core.jobs_max > 16'000'000) throw ConfigError("jobs_max is over 16000000");
+  if (config.core.jobs_max > 16'000'000) throw ConfigError(place("jobs_max") + "jobs_max is over 16000000");
   if (config.core.gone_max > core::GoneIds::kIdsMax)
-    throw ConfigError("gone_max is over " + std::to_string(core::GoneIds::kIdsMax));
-  if (config.core.heartbeat < std::chrono::milliseconds(10)) throw ConfigError("heartbeat is under 10ms");
+    throw ConfigError(place("gone_max") + "gone_max is over " + std::to_string(core::GoneIds::kIdsMax));
+  if (config.core.heartbeat < std::chrono::milliseconds(10))
+    throw ConfigError(place("heartbeat") + "heartbeat is under 10ms");
 }
 
 }  // namespace lanemq

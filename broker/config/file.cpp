@@ -6,7 +6,7 @@
 #include <toml++/toml.h>
 
 #include "broker/config/settings.hpp"
-#include "broker/config/values.hpp"
+#include "common/settings/option_reader.hpp"
 
 namespace lanemq {
 namespace config {
@@ -17,36 +17,12 @@ using core::ClientOptions;
 using core::KeyOptions;
 using core::LaneOptions;
 using core::RateOptions;
-
-std::string text_of(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* number = node.as_floating_point()) return std::to_string(number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  throw ConfigError("a text, a number, true or false is expected here");
-}
-
-/// Of a node of the file, or of what is wrong with the file.
-template <class Sourced>
-std::string place_of(const std::string& path, const Sourced& sourced) {
-  const auto& place = sourced.source().begin;
-  return path + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
-}
-
-/// Runs `read`, and puts the place in the file in front of what goes wrong.
-void at_place(const std::string& path, const toml::node& node, const std::string& key,
-              const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const ConfigError& error) {
-    throw ConfigError(place_of(path, node) + ": " + key + ": " + error.what());
-  }
-}
-
-const toml::table& table_of(const toml::node& node) {
-  if (const auto* table = node.as_table()) return *table;
-  throw ConfigError("a table is expected here");
-}
+using settings::at_place;
+using settings::Heard;
+using settings::list_in;
+using settings::place_of;
+using settings::scalar;
+using settings::table_in;
 
 std::string name_in(const toml::table& table, const char* what) {
   const auto* node = table.get("name");
@@ -55,49 +31,38 @@ std::string name_in(const toml::table& table, const char* what) {
   return node->as_string()->get();
 }
 
-void read_lanes(const std::string& path, const toml::node& node, Config& config) {
-  const auto* lanes = node.as_array();
-  if (lanes == nullptr) throw ConfigError("lanes are written as [[lane]] blocks");
+void read_lanes(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
   config.core.lanes.clear();  // naming any lane replaces the default set
-  for (const toml::node& entry : *lanes) {
-    at_place(path, entry, "lane", [&] {
-      const toml::table& table = table_of(entry);
+  at_place(place_of(path, node.source()) + ": lane", [&] {
+    for (const toml::node& entry : list_in(node, "[[lane]]")) {
+      const std::string place = place_of(path, entry.source());
       LaneOptions lane;
-      lane.name = name_in(table, "lane");
-      refuse_twice(config.core.lanes, "lane", lane.name);
-      config.places["lane." + lane.name] = place_of(path, entry);
-      for (const auto& [key, value] : table) {
-        if (key == "name") continue;
-        config.places["lane." + lane.name + "." + std::string(key.str())] = place_of(path, value);
-        at_place(path, value, "lane." + lane.name + "." + std::string(key.str()),
-                 [&, k = std::string(key.str()), &v = value] { set_lane_key(lane, k, text_of(v)); });
-      }
+      at_place(place + ": lane", [&] {
+        lane.name = name_in(table_in(entry, "[[lane]]"), "lane");
+        refuse_twice(config.core.lanes, "lane", lane.name);
+      });
+      heard.places["lane." + lane.name] = place;
+      const auto is_name = [](std::string_view key, const toml::node&) { return key == "name"; };
+      read_table(path, *entry.as_table(), "lane." + lane.name + ".", bound(lane_table(), lane), {"name"},
+                 is_name, heard);
       config.core.lanes.push_back(lane);
-    });
-  }
+    }
+  });
 }
 
-void read_key(const std::string& path, const toml::table& table, KeyOptions& key, const std::string& prefix) {
-  for (const auto& [name, value] : table) {
-    const std::string k = prefix + std::string(name.str());
-    at_place(path, value, "key " + key.name + " " + k, [&, &v = value] {
-      if (k == "name") return;
-      if (const auto* nested = v.as_table(); nested != nullptr && prefix.empty())
-        return read_key(path, *nested, key, k + ".");
-      if (k == "weight")
-        key.weight = static_cast<std::uint32_t>(parse_count(text_of(v), 1, KeyOptions::kWeightMax));
-      else if (k == "quota_group")
-        key.quota_group = text_of(v);
-      else if (k == "draining")
-        key.draining = parse_switch(text_of(v));
-      else if (k.starts_with("limits."))
-        set_limit(key, k.substr(7), text_of(v));
-      else if (k.starts_with("capacity."))
-        set_capacity(key, k.substr(9), text_of(v));
-      else
-        unknown_key("key of an upstream's key", k,
-                    {"name", "weight", "quota_group", "draining", "limits", "capacity"});
-    });
+/// The keys of a budget, or of one of its keys, with those of tables inside as `limits.NAME`. `what` names
+/// it; `set` takes what is no table.
+void read_limited(const std::string& path, const toml::table& table, const std::string& what,
+                  const std::string& prefix,
+                  const std::function<void(const std::string& key, const toml::node& node)>& set) {
+  for (const auto& [key, value] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (name == "name") continue;
+    if (const auto* nested = value.as_table())
+      read_limited(path, *nested, what, name + ".", set);
+    else
+      at_place(place_of(path, value.source()) + ": " + what + "." + name,
+               [&, &node = value] { set(name, node); });
   }
 }
 
@@ -127,13 +92,16 @@ void share_limits_of_groups(std::vector<KeyOptions>& keys) {
 void read_keys(const std::string& path, const toml::array& keys, BudgetOptions& budget) {
   budget.keys.clear();
   for (const toml::node& entry : keys) {
-    at_place(path, entry, "key", [&] {
+    at_place(place_of(path, entry.source()) + ": key", [&] {
       KeyOptions key;
       if (const auto* name = entry.as_string()) {
         key.name = name->get();
       } else {
-        key.name = name_in(table_of(entry), "key");
-        read_key(path, table_of(entry), key, "");
+        const toml::table& table = table_in(entry, "{ name = \"k1\", weight = 2 }");
+        key.name = name_in(table, "key");
+        read_limited(
+            path, table, "key " + key.name, "",
+            [&](const std::string& said, const toml::node& node) { set_key_key(key, said, scalar(node)); });
       }
       refuse_twice(budget.keys, "key", key.name);
       budget.keys.push_back(std::move(key));
@@ -142,69 +110,111 @@ void read_keys(const std::string& path, const toml::array& keys, BudgetOptions& 
   share_limits_of_groups(budget.keys);
 }
 
-void read_budget_table(const std::string& path, const toml::table& table, BudgetOptions& budget,
-                       const std::string& prefix) {
-  for (const auto& [key, value] : table) {
-    if (prefix.empty() && key == "name") continue;
-    const std::string name = prefix + std::string(key.str());
-    at_place(path, value, "budget." + budget.name + "." + name, [&, &v = value] {
-      if (const auto* nested = v.as_table()) return read_budget_table(path, *nested, budget, name + ".");
-      if (const auto* list = v.as_array(); list != nullptr && name == "keys")
-        return read_keys(path, *list, budget);
-      set_budget_key(budget, name, text_of(v));
-    });
-  }
+void read_budgets(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
+  at_place(place_of(path, node.source()) + ": budget", [&] {
+    for (const toml::node& entry : list_in(node, "[[budget]]")) {
+      const std::string place = place_of(path, entry.source());
+      at_place(place + ": budget", [&] {
+        const toml::table& table = table_in(entry, "[[budget]]");
+        BudgetOptions budget;
+        budget.name = name_in(table, "budget");
+        refuse_twice(config.core.budgets, "budget", budget.name);
+        heard.places["budget." + budget.name] = place;
+        read_limited(path, table, "budget." + budget.name, "",
+                     [&](const std::string& name, const toml::node& value) {
+                       if (const auto* list = value.as_array(); list != nullptr && name == "keys")
+                         return read_keys(path, *list, budget);
+                       set_budget_key(budget, name, scalar(value));
+                     });
+        config.core.budgets.push_back(budget);
+      });
+    }
+  });
 }
 
-void read_budgets(const std::string& path, const toml::node& node, Config& config) {
-  const auto* budgets = node.as_array();
-  if (budgets == nullptr) throw ConfigError("budgets are written as [[budget]] blocks");
-  for (const toml::node& entry : *budgets) {
-    at_place(path, entry, "budget", [&] {
-      const toml::table& table = table_of(entry);
-      BudgetOptions budget;
-      budget.name = name_in(table, "budget");
-      refuse_twice(config.core.budgets, "budget", budget.name);
-      config.places["budget." + budget.name] = place_of(path, entry);
-      read_budget_table(path, table, budget, "");
-      config.core.budgets.push_back(budget);
-    });
-  }
+void read_clients(const std::string& path, const toml::node& node, Config& config, Heard& heard) {
+  at_place(place_of(path, node.source()) + ": clients", [&] {
+    for (const auto& [name, entry] : table_in(node, "[clients.NAME]")) {
+      const std::string place = place_of(path, entry.source()), prefix = "clients." + std::string(name.str());
+      at_place(place + ": " + prefix, [&, &e = entry] { static_cast<void>(table_in(e, "[clients.NAME]")); });
+      heard.places[prefix] = place;
+      read_table(path, *entry.as_table(), prefix + ".",
+                 bound(client_table(), client_of(config, std::string(name.str()))), heard);
+    }
+  });
 }
 
-void read_clients(const std::string& path, const toml::node& node, Config& config) {
-  const auto* clients = node.as_table();
-  if (clients == nullptr) throw ConfigError("clients are written as [clients.NAME] tables");
-  for (const auto& [name, entry] : *clients) {
-    at_place(path, entry, "clients." + std::string(name.str()), [&, &n = name, &e = entry] {
-      ClientOptions& client = client_of(config, std::string(n.str()));
-      config.places["clients." + client.name] = place_of(path, e);
-      for (const auto& [key, value] : table_of(e))
-        at_place(path, value, std::string(key.str()),
-                 [&, k = std::string(key.str()), &v = value] { set_client_key(client, k, text_of(v)); });
-    });
-  }
+/// [store], other words for `store = "sqlite:PATH"`.
+struct StoreTable {
+  std::string kind{}, path{};
+};
+
+const settings::Options<StoreTable>& store_table() {
+  using settings::rows::text;
+  static const settings::Options<StoreTable> kTable{
+      text("kind", "sqlite|memory", "What it is.", &StoreTable::kind),
+      text("path", "path", "The file of sqlite.", &StoreTable::path)};
+  return kTable;
 }
 
-/// `store = "sqlite:PATH"` in other words.
-void read_store(const std::string& path, const toml::table& table, Config& config) {
-  std::string kind, file;
-  for (const auto& [key, value] : table) {
-    at_place(path, value, "store." + std::string(key.str()), [&, k = std::string(key.str()), &v = value] {
-      if (k == "kind")
-        kind = text_of(v);
-      else if (k == "path")
-        file = text_of(v);
-      else if (k == "reserve")
-        set_option("store_reserve", text_of(v), config);
-      else
-        unknown_key("key of the store", k, {"kind", "path", "reserve"});
-    });
-  }
-  if (kind.empty() && !file.empty()) kind = "sqlite";
-  if ((kind == "sqlite") != !file.empty() || (!kind.empty() && kind != "sqlite" && kind != "memory"))
-    throw ConfigError("a store is kind = \"sqlite\" with a path, or kind = \"memory\" without one");
-  if (!kind.empty()) config.store = kind == "memory" ? kind : "sqlite:" + file;
+void read_store(const std::string& path, const toml::table& table, Config& config, Heard& heard) {
+  StoreTable said;
+  const auto read_reserve = [&](std::string_view key, const toml::node& node) {
+    if (key != "reserve") return false;
+    const std::string place = place_of(path, node.source());
+    std::string text;
+    at_place(place + ": store.reserve", [&] { text = scalar(node); });
+    set_key(bound(option_table(), config), place, "", "store_reserve", text, heard);
+    return true;
+  };
+  read_table(path, table, "store.", bound(store_table(), said), {"reserve"}, read_reserve, heard);
+  std::string& kind = said.kind;
+  if (kind.empty() && !said.path.empty()) kind = "sqlite";
+  at_place(place_of(path, table.source()) + ": store", [&] {
+    if ((kind == "sqlite") != !said.path.empty() || (!kind.empty() && kind != "sqlite" && kind != "memory"))
+      throw ConfigError("a store is kind = \"sqlite\" with a path, or kind = \"memory\" without one");
+  });
+  if (!kind.empty()) config.store = kind == "memory" ? kind : "sqlite:" + said.path;
+}
+
+/// What the file has besides options.
+bool read_node(const std::string& path, std::string_view key, const toml::node& node, Config& config,
+               Heard& heard) {
+  if (key == "lane")
+    read_lanes(path, node, config, heard);
+  else if (key == "budget")
+    read_budgets(path, node, config, heard);
+  else if (key == "store" && node.is_table())
+    read_store(path, *node.as_table(), config, heard);
+  else if (key == "clients" && !node.is_string())
+    read_clients(path, node, config, heard);
+  else
+    return false;
+  return true;
+}
+
+settings::ProgramText program() {
+  return {.name = "lanemq-broker",
+          .variables = "LANEMQ_",
+          .sentence = "Queues AI jobs in priority lanes and hands them to workers under one shared quota.",
+          .config_sentence = "Read options, lanes, budgets and clients from this file.",
+          .footer =
+              "Exit codes: 0 done, 2 usage or configuration, 3 cannot bind, 4 the store cannot be used,\n"
+              "74 the store has failed.\n"
+              "SIGHUP reads the configuration again: lanes' bounds and guards, limits and keys of budgets, "
+              "clients.\n"
+              "SIGTERM drains: queued jobs are handed back, running ones may finish within drain_timeout.",
+          .blocks = {"lane", "budget", "clients"},
+          .flags = {{"--set", "KEY=VALUE",
+                     "Set one key: drain_timeout=5s, lane.batch.depth_max=2000000, "
+                     "budget.api.requests_per_minute=500; may be repeated, and wins over the other flags."},
+                    {"--check-store", "", "Read the store from end to end, say what it holds, and exit."}}};
+}
+
+settings::OptionReader::ReadFileNode reader_of(Config& config) {
+  return [&config](const std::string& path, std::string_view key, const toml::node& node, Heard& heard) {
+    return read_node(path, key, node, config, heard);
+  };
 }
 
 }  // namespace
@@ -213,26 +223,23 @@ void read_store(const std::string& path, const toml::table& table, Config& confi
 using namespace config;
 
 void load_config_file(const std::string& path, Config& config) {
-  toml::table file;
-  try {
-    file = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    throw ConfigError(place_of(path, error) + ": " + std::string(error.description()));
-  }
-  for (const auto& [key, value] : file) {
-    at_place(path, value, std::string(key.str()), [&, k = std::string(key.str()), &v = value] {
-      if (k == "lane")
-        read_lanes(path, v, config);
-      else if (k == "budget")
-        read_budgets(path, v, config);
-      else if (k == "store" && v.is_table())
-        read_store(path, *v.as_table(), config);
-      else if (k == "clients" && !v.is_string())
-        read_clients(path, v, config);
-      else
-        set_option(k, text_of(v), config);
-    });
-  }
+  settings::OptionReader(program(), bound(option_table(), config))
+      .read_file(path, reader_of(config), config.heard);
+}
+
+settings::Asked read_config(int argc, const char* const* argv, const settings::Environment& environment,
+                            Config& config) {
+  using settings::Asked;
+  Asked asked = settings::OptionReader(program(), bound(option_table(), config))
+                    .read(argc, argv, environment, reader_of(config));
+  config.heard = std::move(asked.heard);
+  if (asked.what == Asked::For::print) return asked;
+  if (const auto assignments = asked.flags.find("--set"); assignments != asked.flags.end())
+    for (const std::string& assignment : assignments->second)
+      set_config(assignment, config);
+  check_config(config);
+  if (asked.what == Asked::For::print_config) asked.text = print_config(config);
+  return asked;
 }
 
 }  // namespace lanemq

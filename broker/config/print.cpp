@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration as a file.
 #include "broker/config/settings.hpp"
-#include "broker/config/values.hpp"
+#include "common/settings/option_reader.hpp"
 
 namespace lanemq {
 namespace config {
@@ -12,6 +12,8 @@ using core::ClientOptions;
 using core::KeyOptions;
 using core::LaneOptions;
 using core::RateOptions;
+using settings::print_table;
+using settings::toml_text;
 
 /// `limits = { ... }` and `capacity = { ... }`, as far as there are any.
 std::vector<std::string> show_limits(const std::vector<RateOptions>& rates, std::int64_t concurrency) {
@@ -31,21 +33,13 @@ std::vector<std::string> show_limits(const std::vector<RateOptions>& rates, std:
 }
 
 std::string show_key(const KeyOptions& key) {
-  std::string text = "{ name = \"" + key.name + '"';
+  std::string text = "{ name = " + toml_text(key.name);
   if (key.weight != 1) text += ", weight = " + std::to_string(key.weight);
-  if (!key.quota_group.empty()) text += ", quota_group = \"" + key.quota_group + '"';
+  if (!key.quota_group.empty()) text += ", quota_group = " + toml_text(key.quota_group);
   if (key.draining) text += ", draining = true";
   for (const std::string& part : show_limits(key.rates, key.concurrency))
     text += ", " + part;
   return text + " }";
-}
-
-/// A key of a table; where it is not set, its default as a comment: not every default can be written down.
-std::string line(std::string_view key, bool set, const std::string& value) {
-  return (set ? "" : "# ") + std::string(key) + " = " + value + "\n";
-}
-std::string quoted(const std::string& text) {
-  return '"' + text + '"';
 }
 
 }  // namespace
@@ -57,36 +51,18 @@ std::string print_config(const Config& config) {
   std::string out =
       "# LaneMQ broker. Every key is optional; durations and sizes carry their unit.\n# Of a table, what "
       "stands behind # is not set: its default, with 0 and \"\" for none.\n";
-  for (const OptionRow& row : option_table()) {
-    const bool bare = row.unit == "count" || row.unit == "switch";
-    const std::string value = row.get(config);
-    out += "\n# " + std::string(row.sentence) + "\n" + std::string(row.key) + " = " +
-           (bare ? value : '"' + value + '"') + "\n";
-  }
+  Config shown = config;
+  out += settings::print_options(bound(option_table(), shown));
   out += "\n# Lanes, highest first. Naming any lane replaces the whole set.\n";
-  for (const LaneOptions& lane : config.core.lanes) {
-    out += "\n[[lane]]\nname = \"" + lane.name + "\"\ntimeout = \"" + show(lane.timeout) +
-           "\"\ndepth_max = " + std::to_string(lane.depth_max) + "\n";
-    out += line("bytes_max", lane.bytes_max > 0, quoted(show_size(lane.bytes_max)));
-    out += line("reserved_slots", lane.reserved_slots > 0, std::to_string(lane.reserved_slots));
-    out += line("reserve", lane.reserve > 0, show_share(lane.reserve));
-    out += line("share_min", lane.share_min > 0, show_share(lane.share_min));
-    out += line("boost_after", lane.boost_after.count() > 0, quoted(show(lane.boost_after)));
-    out += line("durable", !lane.durable, lane.durable ? "true" : "false");
-    out += line("default", lane.is_default, lane.is_default ? "true" : "false");
-  }
+  for (const LaneOptions& lane : config.core.lanes)
+    out += "\n[[lane]]\nname = " + toml_text(lane.name) + "\n" + print_table(lane_table(), lane);
   if (config.core.clients.empty())
     out +=
         "\n# Whom jobs are for, by name or glob:\n# [clients.\"team-a*\"]\n# weight = 1\n# in_flight_max = "
         "0\n"
         "# depth_max = 0\n# lane_max = \"\"\n# tenant = \"\"\n";
-  for (const ClientOptions& client : config.core.clients) {
-    out += "\n[clients.\"" + client.name + "\"]\nweight = " + std::to_string(client.weight) + "\n";
-    out += line("in_flight_max", client.in_flight_max > 0, std::to_string(client.in_flight_max));
-    out += line("depth_max", client.depth_max > 0, std::to_string(client.depth_max));
-    out += line("lane_max", !client.lane_max.empty(), quoted(client.lane_max));
-    out += line("tenant", !client.tenant.empty(), quoted(client.tenant));
-  }
+  for (const ClientOptions& client : config.core.clients)
+    out += "\n[clients." + toml_text(client.name) + "]\n" + print_table(client_table(), client);
   if (config.core.budgets.empty())
     out +=
         "\n# What an upstream allows, shared by all workers:\n# [[budget]]\n# name = \"openai\"\n"
@@ -99,30 +75,17 @@ std::string print_config(const Config& config) {
         "#                     # limits = { … }, capacity = { … } }\n"
         "# output = \"used\"     # or \"max_tokens\"\n# window = \"sliding\"  # or \"bucket\"\n";
   for (const BudgetOptions& budget : config.core.budgets) {
-    out += "\n[[budget]]\nname = \"" + budget.name + "\"\n";
-    std::string match;
-    const std::pair<const char*, const std::string*> patterns[] = {{"service", &budget.service},
-                                                                   {"model", &budget.model},
-                                                                   {"client", &budget.client},
-                                                                   {"tenant", &budget.tenant},
-                                                                   {"lane", &budget.lane}};
-    for (const auto& [key, value] : patterns)
-      if (!value->empty()) match += (match.empty() ? "" : ", ") + std::string(key) + " = \"" + *value + "\"";
-    out += line("match", !match.empty(), match.empty() ? "{}" : "{ " + match + " }");
+    out += "\n[[budget]]\nname = " + toml_text(budget.name) + "\n" + print_table(budget_table(), budget);
     for (const std::string& part : show_limits(budget.rates, budget.concurrency))
       out += part + "\n";
     if (budget.keys.empty()) {
-      out += line("keys", false, "[]");
+      out += "# keys = []\n";
     } else {
       out += "keys = [\n";
       for (const KeyOptions& key : budget.keys)
         out += "  " + show_key(key) + ",\n";
       out += "]\n";
     }
-    const bool bound = budget.output == core::OutputCount::bound;
-    out += line("output", bound, bound ? "\"max_tokens\"" : "\"used\"");
-    out += std::string("window = \"") + (budget.window == core::WindowKind::sliding ? "sliding" : "bucket") +
-           "\"\n";
   }
   return out;
 }

@@ -47,7 +47,7 @@ using namespace config;
 
 Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold) {
   Config config = running;
-  for (const OptionRow& row : option_table()) {
+  for (const settings::Option<Config>& row : option_table()) {
     if (row.get(wanted) == row.get(running)) continue;
     if (row.key == "log_level")
       config.log_level = wanted.log_level;

@@ -9,6 +9,8 @@
 #include <absl/container/flat_hash_map.h>
 #include <zmq.hpp>
 
+#include "common/zmq/monitor.hpp"
+
 namespace lanemq::io {
 
 /// Tells which peers of a bound socket have gone, of those that are watched. A ROUTER never says so itself:
@@ -18,9 +20,9 @@ namespace lanemq::io {
 /// the descriptor is used again and that connection ends too. Not thread-safe; belongs to the loop.
 class Disconnects {
  public:
-  /// Watches `socket`, which is not bound yet. Throws zmq::error_t where the system has no room for it.
-  /// `events`: where its events can be had, an inproc endpoint of its own.
-  Disconnects(zmq::context_t& context, zmq::socket_t& socket, const char* events);
+  /// Watches `socket`, which outlives this. Throws zmq::error_t where the system has no room for it.
+  Disconnects(zmq::context_t& context, zmq::socket_t& socket)
+      : monitor_(context, socket, ZMQ_EVENT_DISCONNECTED) {}
 
   /// The peer at `address`, whose message was just read and came by `descriptor`, is watched from now on.
   void watch(int descriptor, std::string_view address);
@@ -28,10 +30,10 @@ class Disconnects {
   void read();
   /// The watched peers that are known to have gone; for the caller to handle and clear.
   std::vector<std::string>& gone() { return gone_; }
-  zmq::socket_ref handle() { return events_; }
+  zmq::socket_ref handle() { return monitor_.handle(); }
 
  private:
-  zmq::socket_t events_;
+  socket::Monitor monitor_;
   /// Of one descriptor, the last so many: more than one where a message is read after its connection has
   /// ended and another has got its descriptor.
   static constexpr std::size_t kAddressesMax = 8;

@@ -5,34 +5,17 @@
 
 #include <sys/stat.h>
 
-#include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 
 namespace lanemq::io {
 namespace {
 
-constexpr char kNoHeader[] = "no frame is an LMQ1 header: one starts with 93 A4 \"LMQ1\" or 94 A4 \"LMQ1\"";
-constexpr char kTooManyFrames[] = "too many frames: at most 5 before the header and one behind it";
 constexpr char kEnvelopeTooLarge[] = "the frames before the header hold more than 1024 bytes";
-constexpr char kBodyTwice[] = "the header holds a body and a body frame follows it; send one of them";
-
 /// How long a peer may say nothing whole: longer than the largest body takes on a slow link.
 constexpr int kSilenceMaxMs = 300000;
 
 /// Peers whose outstanding bytes are counted at a time before those at rest are forgotten.
 constexpr std::size_t kOutstandingSweep = 1024;
-
-/// What a lent body keeps alive until libzmq has sent it.
-struct Loan {
-  std::shared_ptr<const void> owner;
-  std::shared_ptr<std::atomic<std::int64_t>> outstanding;
-  std::int64_t bytes;
-};
-
-void end_loan(void*, void* hint) {
-  const std::unique_ptr<Loan> loan(static_cast<Loan*>(hint));
-  loan->outstanding->fetch_sub(loan->bytes, std::memory_order_relaxed);
-}
 
 void pack_frame(std::string& envelope, std::string_view frame) {
   const auto size = static_cast<std::uint16_t>(frame.size());
@@ -50,17 +33,10 @@ std::string_view next_frame(std::string_view& envelope) {
 
 }  // namespace
 
-Blob Incoming::adopt(zmq::message_t& frame, std::string_view bytes) {
-  // Moving a message moves its buffer only if it is not stored inside the message itself: never for a large
-  // one.
-  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
-  return Blob::own(std::move(owner), bytes);
-}
-
-Blob Incoming::take_body(std::string_view inside, std::size_t borrow_max) {
-  const std::string_view bytes = has_body_ ? view(body_) : inside;
-  if (bytes.size() <= borrow_max) return Blob::borrow(bytes);
-  return adopt(has_body_ ? body_ : header_, bytes);
+const char* Incoming::keep_envelope_frame(std::string_view frame) {
+  pack_frame(envelope_, frame);
+  from_req_ = frame.empty();
+  return envelope_.size() > limits::envelope_bytes_max ? kEnvelopeTooLarge : nullptr;
 }
 
 Router::Router(zmq::context_t& context, const RouterOptions& options)
@@ -99,60 +75,25 @@ std::string Router::endpoint() const {
 bool Router::receive(Incoming& message) {
   if (!socket_.recv(message.address_, zmq::recv_flags::dontwait)) return false;
   message.envelope_.clear();
-  message.has_body_ = message.from_req_ = false;
-  message.fault_ = nullptr;
-
-  bool more = message.address_.more(), has_header = false;
-  std::size_t envelope_frames = 0;
-  while (more) {
-    zmq::message_t& frame = has_header ? message.body_ : message.header_;
-    (void)socket_.recv(frame, zmq::recv_flags::none);
-    more = frame.more();
-    if (message.fault_ != nullptr) continue;  // the rest of a message that is none
-    if (has_header) {
-      if (message.has_body_)
-        message.fault_ = kTooManyFrames;
-      else if (has_inline_body(message.header()))
-        message.fault_ = kBodyTwice;
-      message.has_body_ = true;
-    } else if (is_header(message.header())) {
-      has_header = true;
-    } else if (++envelope_frames > limits::envelope_frames_max) {
-      message.fault_ = kTooManyFrames;
-    } else {
-      pack_frame(message.envelope_, message.header());
-      message.from_req_ = message.header().empty();
-      if (message.envelope_.size() > limits::envelope_bytes_max) message.fault_ = kEnvelopeTooLarge;
-    }
-  }
-  if (!has_header) {
-    if (message.fault_ == nullptr) message.fault_ = kNoHeader;
-    message.envelope_.clear();
-    message.header_.rebuild();
-  }
+  message.from_req_ = false;
+  message.receive_rest(socket_, message.address_.more(),
+                       [&](std::string_view frame) { return message.keep_envelope_frame(frame); });
+  if (message.header().empty()) message.envelope_.clear();
   return true;
 }
 
-std::shared_ptr<Router::Outstanding> Router::outstanding_of(std::string_view address) {
+std::shared_ptr<socket::Outstanding> Router::outstanding_of(std::string_view address) {
   if (outstanding_.size() >= kOutstandingSweep)
     absl::erase_if(outstanding_,
                    [](const auto& entry) { return entry.second->load(std::memory_order_relaxed) == 0; });
   auto& place = outstanding_[std::string(address)];
-  if (!place) place = std::make_shared<Outstanding>(0);
+  if (!place) place = std::make_shared<socket::Outstanding>(0);
   return place;
-}
-
-zmq::message_t Router::lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) {
-  const auto bytes = static_cast<std::int64_t>(body.size());
-  outstanding->fetch_add(bytes, std::memory_order_relaxed);
-  auto loan = std::make_unique<Loan>(Loan{body.owner(), std::move(outstanding), bytes});
-  // libzmq never writes to what it sends.
-  return {const_cast<char*>(body.bytes().data()), body.size(), end_loan, loan.release()};
 }
 
 SendStatus Router::send(std::string_view address, std::string_view envelope, std::string_view header,
                         const Blob& body) {
-  std::shared_ptr<Outstanding> outstanding;
+  std::shared_ptr<socket::Outstanding> outstanding;
   if (!body.empty()) {
     outstanding = outstanding_of(address);
     if (outstanding->load(std::memory_order_relaxed) > large_bytes_max_) return SendStatus::slow;
@@ -172,7 +113,7 @@ SendStatus Router::send(std::string_view address, std::string_view envelope, std
     put(zmq::message_t(frame.data(), frame.size()), true);
   }
   put(zmq::message_t(header.data(), header.size()), !body.empty());
-  if (!body.empty()) put(lend(body, std::move(outstanding)), false);
+  if (!body.empty()) put(socket::lend(body, std::move(outstanding)), false);
   return SendStatus::sent;
 }
 

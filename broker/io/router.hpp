@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +13,7 @@
 #include <lanemq/blob.hpp>
 
 #include "broker/core/base/string_hash.hpp"
+#include "common/zmq/message.hpp"
 
 namespace lanemq::io {
 
@@ -29,39 +28,21 @@ struct RouterOptions {
 };
 
 /// One message as it came. Used again from message to message; views live until the next receive().
-class Incoming {
+class Incoming : public socket::Message {
  public:
-  std::string_view address() const { return view(address_); }
-  /// Of the connection that it came by; -1 where the transport does not say. Requires: its body has not been
-  /// taken. (The address does not always say it: not when it was read by a poll.)
-  int descriptor() const { return zmq_msg_get(header_.handle(), ZMQ_SRCFD); }
+  std::string_view address() const { return socket::view_of(address_); }
   /// The frames in front of the header, packed: a 16-bit length before each.
   std::string_view envelope() const { return envelope_; }
-  std::string_view header() const { return view(header_); }
-  /// The frame behind the header, if there is one.
-  std::optional<std::string_view> body_frame() const {
-    return has_body_ ? std::optional(view(body_)) : std::nullopt;
-  }
   /// The peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
-  /// Null, or why this is not a message: no header, or frames too many.
-  const char* fault() const { return fault_; }
-
-  /// The body frame's bytes, or those inside the header that the decoder found. Large ones take the network's
-  /// buffer with them, small ones are borrowed from it.
-  Blob take_body(std::string_view inside, std::size_t borrow_max);
 
  private:
   friend class Router;
-  static std::string_view view(const zmq::message_t& frame) {
-    return {static_cast<const char*>(frame.data()), frame.size()};
-  }
-  static Blob adopt(zmq::message_t& frame, std::string_view bytes);
+  const char* keep_envelope_frame(std::string_view frame);
 
-  zmq::message_t address_, header_, body_;
+  zmq::message_t address_;
   std::string envelope_;
-  bool has_body_ = false, from_req_ = false;
-  const char* fault_ = nullptr;
+  bool from_req_ = false;
 };
 
 enum class SendStatus : std::uint8_t {
@@ -92,15 +73,12 @@ class Router {
   }
 
  private:
-  using Outstanding = std::atomic<std::int64_t>;
-
-  std::shared_ptr<Outstanding> outstanding_of(std::string_view address);
-  zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding);
+  std::shared_ptr<socket::Outstanding> outstanding_of(std::string_view address);
 
   zmq::socket_t socket_;
   std::int64_t large_bytes_max_;
   // High-water marks count messages; these count the bytes of large bodies that libzmq has not let go of.
-  absl::flat_hash_map<std::string, std::shared_ptr<Outstanding>, core::StringHash, core::StringEqual>
+  absl::flat_hash_map<std::string, std::shared_ptr<socket::Outstanding>, core::StringHash, core::StringEqual>
       outstanding_;
 };
 

@@ -7,7 +7,7 @@
 
 #include <lanemq/result.hpp>
 
-#include "sqlite/database.hpp"
+#include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
 

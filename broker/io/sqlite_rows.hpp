@@ -11,7 +11,7 @@
 
 #include "broker/core/base/writes.hpp"
 #include "broker/io/store.hpp"
-#include "sqlite/database.hpp"
+#include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
 

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "broker/io/log_mark.hpp"
+#include "common/sqlite/file_header.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -206,6 +207,16 @@ Result<void> check_pages(sqlite::Database& database, const std::string& path) {
   return {};
 }
 
+constexpr const char* kOtherFile = "name another file with --store sqlite:PATH; this one was left as it is";
+
+Result<void> refuse_newer(const std::string& path, std::int64_t version, std::int64_t newest) {
+  if (version <= newest) return {};
+  return unusable(path,
+                  "a newer version of the broker has written it (schema " + std::to_string(version) +
+                      ", this one knows " + std::to_string(newest) + ")",
+                  "start the newer version, or restore a backup that this one has written");
+}
+
 /// What is in a file.
 struct FileKind {
   bool is_new;  ///< nothing yet: a crash while it was made may have left it so
@@ -222,15 +233,10 @@ Result<FileKind> identify(sqlite::Database& database, const std::string& path, s
   if (!tables) return unusable(path, tables.error());
   if (*application == 0 && *version == 0 && *tables == 0) return FileKind{.is_new = true, .version = 0};
   if (*application != kApplicationId)
-    return unusable(path, "it is a database of another program",
-                    "name another file with --store sqlite:PATH; this one was left as it is");
+    return unusable(path, "it is a database of another program", kOtherFile);
   const auto has_log = journal_is_log(database);
   if (!has_log || !*has_log) return unusable(path, "its header is damaged", what_to_do_when_damaged(path));
-  if (*version > newest)
-    return unusable(path,
-                    "a newer version of the broker has written it (schema " + std::to_string(*version) +
-                        ", this one knows " + std::to_string(newest) + ")",
-                    "start the newer version, or restore a backup that this one has written");
+  if (const auto known = refuse_newer(path, *version, newest); !known) return tl::unexpected(known.error());
   return FileKind{.is_new = false, .version = *version};
 }
 
@@ -292,6 +298,18 @@ Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpos
   if (purpose == OpenFor::serving)
     sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return std::move(*database);
+}
+
+Result<void> check_place(const std::string& path) {
+  if (auto usable = check_kind(path, OpenFor::serving); !usable) return usable;
+  if (auto there = check_file_is_there(path, ""); !there) return there;
+  const auto header = sqlite::read_header(path);
+  if (!header) return {};  // nothing yet
+  if (!header->is_database) return unusable(path, "it is no database", kOtherFile);
+  // While a new store has all in its log, its header names nobody yet.
+  if (header->application_id != kApplicationId && header->application_id != 0)
+    return unusable(path, "it is a database of another program", kOtherFile);
+  return refuse_newer(path, header->user_version, static_cast<std::int64_t>(schema_steps().size()));
 }
 
 std::int64_t state_checksum(std::uint64_t number, std::string_view state) {

@@ -7,7 +7,7 @@
 
 #include <lanemq/result.hpp>
 
-#include "sqlite/database.hpp"
+#include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
 
@@ -39,6 +39,10 @@ enum class OpenFor : std::uint8_t {
 Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpose,
                                          const std::string& vfs = {},
                                          std::span<const char* const> steps = schema_steps());
+
+/// Refuses a file that is another program's or a newer version's, by its header, and one that is lost. Opens
+/// nothing that a broker may have open, and changes nothing.
+Result<void> check_place(const std::string& path);
 
 /// What to do about a store that cannot be believed.
 std::string what_to_do_when_damaged(const std::string& path);

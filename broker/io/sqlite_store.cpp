@@ -14,6 +14,7 @@
 #include "broker/io/failpoint.hpp"
 #include "broker/io/sqlite_schema.hpp"
 #include "broker/io/time_slice.hpp"
+#include "common/signals/signals_blocked.hpp"
 
 namespace lanemq::io {
 namespace {
@@ -51,22 +52,6 @@ std::string mib(std::uint64_t bytes) {
 std::string text_of(int code) {
   return std::string(sqlite3_errstr(code)) + " (" + std::to_string(code) + ")";
 }
-
-/// Signals are the loop's; the thread of a store must not be the one that gets them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -137,7 +122,7 @@ Result<void> SqliteStore::load(StoreReader& reader) {
 
 void SqliteStore::start_thread() {
   if (thread_.joinable()) return;
-  const SignalsBlocked blocked;
+  const SignalsBlocked meanwhile;  // signals are the loop's
   thread_ = std::thread([this] { run(); });
   pthread_setname_np(thread_.native_handle(), "lanemq-store");
 }

@@ -17,7 +17,7 @@
 #include "broker/io/sqlite_backup.hpp"
 #include "broker/io/sqlite_rows.hpp"
 #include "broker/io/store.hpp"
-#include "sqlite/database.hpp"
+#include "common/sqlite/database.hpp"
 
 namespace lanemq::io {
 

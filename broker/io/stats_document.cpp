@@ -206,47 +206,16 @@ void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
   }
 }
 
-void write_counters(DocumentWriter& out, const core::Broker& broker, const TransportStats& transport) {
-  const core::Stats& stats = broker.stats();
-  const std::pair<std::string_view, std::uint64_t> counters[] = {
-      {"jobs_requeued_worker_lost", stats.jobs_requeued_worker_lost},
-      {"jobs_requeued_missing", stats.jobs_requeued_missing},
-      {"jobs_adopted", stats.jobs_adopted},
-      {"bodies_read", stats.bodies_read},
-      {"jobs_failed_retry_budget", stats.jobs_failed_retry_budget},
-      {"upstreams_opened", stats.upstreams_opened},
-      {"upstream_words_bounded", stats.upstream_words_bounded},
-      {"outcomes_stale", stats.outcomes_stale},
-      {"outcomes_repeated", stats.outcomes_repeated},
-      {"outcomes_unknown_session", stats.outcomes_unknown_session},
-      {"workers_refused", stats.workers_refused},
-      {"workers_returned", stats.workers_returned},
-      {"waiters_dropped", stats.waiters_dropped},
-      {"chunks_in", stats.chunks_in},
-      {"chunks_out", stats.chunks_out},
-      {"chunks_refused", stats.chunks_refused},
-      {"chunks_stale", stats.chunks_stale},
-      {"chunks_late", stats.chunks_late},
-      {"chunks_repeated", stats.chunks_repeated},
-      {"chunks_unknown_session", stats.chunks_unknown_session},
-      {"slow_reader", stats.slow_readers},
-      {"seen_unmatched", stats.seen_unmatched},
-      {"results_evicted", stats.results_evicted},
-      {"results_read", stats.results_read},
-      {"dead_evicted", stats.dead_evicted},
-      {"jobs_redriven", stats.jobs_redriven},
-      {"orphans_cancelled", stats.orphans_cancelled},
-      {"refused_bad_request", stats.refused_bad_request},
-      {"frames_refused", transport.frames_refused},
-      {"sends_undeliverable", transport.sends_undeliverable},
-      {"sends_dropped_slow", transport.sends_dropped_slow},
-      {"backlog_bytes", transport.backlog_bytes},
-      {"lent_bytes", broker.lent_bytes()},
-      {"store_backlog_bytes", transport.store_backlog_bytes},
-  };
-  out.map(std::size(counters));
-  for (const auto& [name, value] : counters)
-    out.text(name).integer(signed_of(value));
+void write_counters(DocumentWriter& out, const core::Stats& stats, const TransportStats& transport) {
+#define LANEMQ_COUNTER(name, meaning) +1
+  out.map(LANEMQ_CORE_COUNTERS(LANEMQ_COUNTER) LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER));
+#undef LANEMQ_COUNTER
+#define LANEMQ_COUNTER(name, meaning) out.text(#name).integer(signed_of(stats.name));
+  LANEMQ_CORE_COUNTERS(LANEMQ_COUNTER)
+#undef LANEMQ_COUNTER
+#define LANEMQ_COUNTER(name, meaning) out.text(#name).integer(signed_of(transport.name));
+  LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER)
+#undef LANEMQ_COUNTER
 }
 
 }  // namespace
@@ -277,7 +246,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, core:
   out.text("disk_bytes").integer(signed_of(broker.kept_stored_bytes()));
   out.text("ids_good_ms").integer(core::to_ms(broker.ids_good_for(now)));
   out.text("counters");
-  write_counters(out, broker, transport);
+  write_counters(out, broker.stats(), transport);
   out.text("turn_ms").map(2);
   out.text("max").number(ms_of(transport.turns.longest()));
   out.text("last_minute").number(ms_of(transport.turns.longest_of_last_minute(now)));

@@ -43,13 +43,21 @@ class TurnTimes {
   core::TimePoint next_{};
 };
 
-/// What the adapters count, since the start.
+// What the adapters count since the start, or now, as LANEMQ_CORE_COUNTERS: X(name, meaning).
+// clang-format off
+#define LANEMQ_TRANSPORT_COUNTERS(X)                                                       \
+  X(frames_refused, "messages that were none, or broke the protocol")                      \
+  X(sends_undeliverable, "messages for a peer that was gone")                              \
+  X(sends_dropped_slow, "messages for a peer that did not read, whose bound was reached")  \
+  X(backlog_bytes, "bytes that wait for peers that read slowly, now")                      \
+  X(lent_bytes, "bytes of bodies on their way to workers, now")                            \
+  X(store_backlog_bytes, "bytes that wait for the store's disk, now")
+// clang-format on
+
 struct TransportStats {
-  std::uint64_t frames_refused = 0;       ///< messages that were none, or broke the protocol
-  std::uint64_t sends_undeliverable = 0;  ///< nobody was at the address any more
-  std::uint64_t sends_dropped_slow = 0;   ///< the peer did not read and its bound was reached
-  std::uint64_t backlog_bytes = 0;        ///< waiting for peers that read slowly, now
-  std::uint64_t store_backlog_bytes = 0;  ///< waiting for the store's disk, now
+#define LANEMQ_COUNTER(name, meaning) std::uint64_t name = 0;
+  LANEMQ_TRANSPORT_COUNTERS(LANEMQ_COUNTER)
+#undef LANEMQ_COUNTER
   TurnTimes turns;
 };
 

@@ -14,10 +14,9 @@
 #include <lanemq/result.hpp>
 
 #include "broker/core/base/writes.hpp"
+#include "broker/io/options.hpp"
 
 namespace lanemq::io {
-
-class Disk;
 
 /// How a store is.
 enum class StoreCondition : std::uint8_t {
@@ -93,15 +92,6 @@ class Store {
 
   /// Waits until everything submitted is committed, or the store is not good. For the end.
   virtual void flush() = 0;
-};
-
-/// What a store is told at its start.
-struct StoreOptions {
-  std::string specification;              ///< `memory` or `sqlite:PATH`
-  std::size_t reserve_bytes = 64u << 20;  ///< of disk, kept back so that running work can finish
-  int checkpoint_pages = 1000;            ///< of the log, after which it is written to the file
-  std::string vfs{};     ///< tests: the name of SQLite's file system layer; empty: the system's
-  Disk* disk = nullptr;  ///< tests: what is free, instead of the system's; outlives the store
 };
 
 /// The file of a store, with links followed as SQLite follows them to name the files beside it; none: it has

@@ -140,6 +140,13 @@ Result<StoreSummary> check_store(const StoreOptions& options) {
   return summary;
 }
 
+Result<void> check_store_place(const StoreOptions& options) {
+  if (options.specification == "memory") return {};
+  const auto path = path_of_store(options);
+  if (!path) return tl::unexpected(open_store(options).error());  // says what is known
+  return check_place(*path);
+}
+
 std::string to_text(const StoreSummary& summary) {
   std::string text = "store    " + summary.path + "\nschema   " + std::to_string(summary.schema) +
                      "\nfile     " + in_units(summary.file_bytes) + ", " + in_units(summary.free_bytes) +

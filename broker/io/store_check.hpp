@@ -25,6 +25,10 @@ struct StoreSummary {
 /// is wrong and what to do; of kind bad_request if it is no file at all.
 Result<StoreSummary> check_store(const StoreOptions& options);
 
+/// Refuses a store that open_store() would refuse for its place, its kind or its version, and opens nothing:
+/// a broker may have it open. Nothing is made or changed.
+Result<void> check_store_place(const StoreOptions& options);
+
 /// For people: a table of several lines.
 std::string to_text(const StoreSummary& summary);
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include <lanemq/admin_table.hpp>
 #include <lanemq/limits.hpp>
 
 #include "client/cli/admin_text.hpp"
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
@@ -28,6 +35,20 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
 
 namespace {
 
+/// Rows of a list that states no number.
+constexpr std::size_t kRowsUsual = 100;
+
+/// A copy takes as long as the disk does, and so long at most.
+constexpr auto kBackupTimeout = std::chrono::hours(24);
+
+/// What an operator asks for.
+struct AdminOptions {
+  AdminRequest request;
+  std::size_t rows_max = kNoList;  ///< of a list; 0: all; kNoList: it is none
+  bool json = false;
+  bool all_dead = false;  ///< redrive, purge: no filter is meant
+};
+
 bool names_any(const AdminRequest& request) {
   return !request.id.empty() || !request.lane.empty() || !request.service.empty() ||
          !request.client.empty() || !request.model.empty() || !request.code.empty();
@@ -45,8 +66,6 @@ std::optional<std::string> change_dead(Client& client, const Common& common, Adm
   }
   return document;
 }
-
-}  // namespace
 
 int admin(const Common& common, const AdminOptions& options) {
   const bool changes_dead = options.request.verb == name_of(AdminVerb::redrive) ||
@@ -76,6 +95,185 @@ int admin(const Common& common, const AdminOptions& options) {
       answer->find("\"next\":") != std::string::npos)
     say("there may be more; --limit 0 lists all");
   return kExitDone;
+}
+
+// ---- the commands -------------------------------------------------------------------------------------
+
+/// A field of the table of verbs, as people name it: behind a command in its place, or with `--`.
+struct FieldRow {
+  std::string_view name;
+  std::string AdminRequest::*text;
+  const char* type;
+  const char* help;
+};
+
+constexpr FieldRow kFields[] = {
+    {"id", &AdminRequest::id, "ID", "The job's id"},
+    {"lane", &AdminRequest::lane, "GLOB", "Of those lanes alone"},
+    {"service", &AdminRequest::service, "GLOB", "Of those services alone"},
+    {"client", &AdminRequest::client, "GLOB", "Of those clients alone"},
+    {"model", &AdminRequest::model, "GLOB", "Of those models alone"},
+    {"state", &AdminRequest::state, "STATE",
+     "queued, delayed, running, succeeded, failed, cancelled or expired"},
+    {"code", &AdminRequest::code, "GLOB", "That ended so alone: deadline, upstream_failed, ..."},
+    {"what", &AdminRequest::what, "WHAT", "lane, service, client, budget or worker"},
+    {"name", &AdminRequest::name, "NAME", "Which of them"},
+    {"setting", &AdminRequest::setting, "SETTING", "By its name in the configuration"},
+    {"value", &AdminRequest::value, "VALUE", "As in the configuration: 500, 30s"},
+    {"key", &AdminRequest::key, "KEY", "Of one of its keys"},
+    {"reason", &AdminRequest::reason, "TEXT", "Why, for those who ask what a job waits for"},
+};
+
+/// What the command line says otherwise than the table of verbs.
+struct CommandRow {
+  AdminVerb verb;
+  const char* parent;   ///< the command that it stands below; null: none
+  const char* command;  ///< its name; null: the verb's
+  const char* example;  ///< behind what it does
+  /// What fields are called here: the name and the help of each, in the order of the verb's needs.
+  std::vector<FieldRow> fields{};
+};
+
+const std::vector<CommandRow>& command_rows() {
+  static const std::vector<CommandRow> kRows{
+      {AdminVerb::lane,
+       "lanes",
+       "set",
+       "until the configuration is read again: lanes set batch depth_max 5000",
+       {{"lane", &AdminRequest::name, "LANE", "The lane"}}},
+      {AdminVerb::limit,
+       "limits",
+       "set",
+       "until the configuration is read again: limits set openai requests_per_minute 500",
+       {{"budget", &AdminRequest::name, "BUDGET", "The budget"}}},
+      {AdminVerb::jobs,
+       nullptr,
+       nullptr,
+       nullptr,
+       {{"lane", &AdminRequest::lane, "NAME", "Of that lane alone"}}},
+      {AdminVerb::pause,
+       nullptr,
+       nullptr,
+       "such as pause lane batch",
+       {{"what", &AdminRequest::what, "WHAT", "lane, service, client or budget"}}},
+      {AdminVerb::redrive, nullptr, nullptr, "such as redrive ID, redrive --code deadline"},
+      {AdminVerb::drain,
+       nullptr,
+       nullptr,
+       nullptr,
+       {{"worker", &AdminRequest::name, "WORKER", "Its name or session"}}},
+      {AdminVerb::move, nullptr, nullptr, nullptr, {{"lane", &AdminRequest::lane, "LANE", "The lane"}}},
+  };
+  return kRows;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+const FieldRow* field_row(const CommandRow* row, std::string_view name) {
+  const auto general = std::find_if(std::begin(kFields), std::end(kFields),
+                                    [&](const FieldRow& field) { return field.name == name; });
+  if (general == std::end(kFields)) return nullptr;
+  if (row != nullptr)
+    for (const FieldRow& field : row->fields)
+      if (field.text == general->text) return &field;
+  return general;
+}
+
+/// The table says what a verb does in the middle of a sentence.
+std::string description_of(const AdminInfo& info, const CommandRow* row) {
+  std::string text(info.meaning);
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  if (row != nullptr && row->example != nullptr) text += std::string(", ") + row->example;
+  return text;
+}
+
+/// Where a file for the broker is. The broker's working directory is another one.
+void add_path(CLI::App& command, AdminRequest& request) {
+  command
+      .add_option_function<std::string>(
+          "file",
+          [&request](const std::string& file) {
+            request.path = std::filesystem::absolute(file).lexically_normal().string();
+            request.timeout = kBackupTimeout;
+          },
+          "The new file; the broker writes it, and replaces none")
+      ->required()
+      ->type_name("FILE");
+}
+
+/// What a verb that changes dead jobs is to change: one, those that filters name, or all.
+void add_which_dead(CLI::App& command, AdminOptions& options, CLI::Option& id,
+                    const std::vector<CLI::Option*>& filters) {
+  CLI::Option* const all = command.add_flag("--all", options.all_dead, "All dead jobs")->excludes(&id);
+  for (CLI::Option* filter : filters)
+    filter->excludes(&id)->excludes(all);
+}
+
+void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info, const CommandRow* row) {
+  AdminRequest& request = options.request;
+  for (const std::string_view name : words_of(info.needs)) {
+    if (name == "path") add_path(command, request);
+    if (const FieldRow* field = field_row(row, name))
+      command.add_option(std::string(field->name), request.*field->text, field->help)
+          ->required()
+          ->type_name(field->type);
+  }
+  const bool changes = info.takes.find("dry_run") != std::string_view::npos;
+  CLI::Option* id = nullptr;
+  std::vector<CLI::Option*> filters;
+  for (const std::string_view name : words_of(info.takes)) {
+    if (name == "limit") {
+      if (changes) continue;  // all of them, however many
+      options.rows_max = kRowsUsual;
+      command.add_option("-n,--limit", options.rows_max, "Rows at most; 0: all")
+          ->capture_default_str()
+          ->type_name("N");
+    } else if (name == "dry_run") {
+      command.add_flag("--dry-run", request.dry_run, "Say what would happen, and change nothing");
+    } else if (const FieldRow* field = field_row(row, name)) {
+      CLI::Option* const option = command.add_option((name == "id" ? "" : "--") + std::string(field->name),
+                                                     request.*field->text, field->help);
+      option->type_name(field->type);
+      if (name == "id")
+        id = option;
+      else
+        filters.push_back(option);
+    }
+  }
+  if (id != nullptr && changes) add_which_dead(command, options, *id, filters);
+}
+
+/// The command for a verb. A verb that is new in the table is a command by that.
+void add_verb(CommandLine& line, const AdminInfo& info) {
+  const auto found = std::find_if(command_rows().begin(), command_rows().end(),
+                                  [&](const CommandRow& row) { return row.verb == info.verb; });
+  const CommandRow* const row = found == command_rows().end() ? nullptr : &*found;
+  const std::string name = row != nullptr && row->command != nullptr ? row->command : std::string(info.name);
+  CLI::App& parent =
+      row != nullptr && row->parent != nullptr ? *line.app().get_subcommand(row->parent) : line.app();
+  CLI::App& command = *parent.add_subcommand(name, description_of(info, row));
+  const auto options = std::make_shared<AdminOptions>();
+  options->request.verb = info.name;
+  add_fields(command, *options, info, row);
+  command.add_flag("--json", options->json, "The broker's answer as it is");
+  line.on_chosen(command, Asks::operators,
+                 [options](const Common& common) { return admin(common, *options); });
+}
+
+}  // namespace
+
+void add_operator_commands(CommandLine& line) {
+  // `limits` lists budgets, in tables of its own.
+  for (const AdminInfo& info : admin_table())
+    if (info.verb != AdminVerb::budgets) add_verb(line, info);
 }
 
 }  // namespace lanemq::cli

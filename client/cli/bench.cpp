@@ -8,11 +8,20 @@
 #include <vector>
 
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
+
+constexpr std::size_t kBenchCountMax = 50'000'000;  // four bytes each are kept
+
+struct BenchOptions {
+  JobOptions job;
+  std::size_t count = 100'000, window = 1'000, body_bytes = 128;
+  bool json = false;
+};
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
@@ -137,8 +146,6 @@ std::string Bench::json() {
   return json + "}}\n";
 }
 
-}  // namespace
-
 int bench(const Common& common, const BenchOptions& options) {
   catch_interrupts();
   ClientOptions with = client_options(common);
@@ -150,6 +157,29 @@ int bench(const Common& common, const BenchOptions& options) {
   bench->run();
   if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;
   return bench->exit_code();
+}
+
+}  // namespace
+
+void add_bench(CommandLine& line) {
+  const auto options = std::make_shared<BenchOptions>();
+  CLI::App& command = line.add("bench", "Measure round trips; needs a worker that echoes");
+  options->job.service = "echo";
+  add_job_options(command, options->job, false);
+  command.add_option("-n,--count", options->count, "Round trips")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kBenchCountMax))
+      ->type_name("N");
+  command.add_option("--window", options->window, "Jobs in flight at once")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kWindowMax))
+      ->type_name("N");
+  command.add_option("--size", options->body_bytes, "Bytes of each body")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{0}, limits::body_bytes_max))
+      ->type_name("N");
+  command.add_flag("--json", options->json, "The figures as JSON");
+  line.on_chosen(command, Asks::clients, [options](const Common& common) { return bench(common, *options); });
 }
 
 }  // namespace lanemq::cli

@@ -13,7 +13,7 @@ namespace {
 std::string why_unreachable(const Common& common) {
   return "no broker answers at " + printable(common.broker) + " within " +
          std::to_string(common.connect_timeout.count()) +
-         " ms (--connect-timeout-ms); start lanemq-broker, or name another with " + common.named_by;
+         " ms (--connect-timeout); start lanemq-broker, or name another with " + common.named_by;
 }
 
 }  // namespace

@@ -43,6 +43,9 @@ int end_refused(const ClientError& error, bool json);
 /// standard error as it is.
 void say_error(const ClientError& error);
 
+/// Rows of an answer that is no list.
+inline constexpr std::size_t kNoList = static_cast<std::size_t>(-1);
+
 /// What an operator is answered: the document, or of a list (`rows_max` is not kNoList) as many pages of it
 /// as hold so many rows. Empty: there is no answer, why was said (with `json` to a program as well), and
 /// `code` is the exit code.

@@ -9,7 +9,7 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/terminal.hpp"
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -152,13 +152,13 @@ Explanation state_of(const JobStatus& status) {
   if (status.state == "running")
     return {.what = "runs" + (status.worker.empty() ? "" : " at worker " + in_quotes(status.worker)) +
                     ", attempt " + std::to_string(status.attempts) + ".",
-            .help = "lanemq fetch ID --wait-ms N waits for its answer."};
+            .help = "lanemq fetch ID --wait 30s waits for its answer."};
   if (status.state == "succeeded")
     return {.what = "has succeeded.", .help = "lanemq fetch ID prints its answer."};
   if (status.state == "cancelled") return {.what = "was cancelled.", .help = {}};
   if (status.state == "expired")
     return {.what = "ended because its time was over" + error_text(status) + ".",
-            .help = "A longer --timeout-ms or a higher lane helps; lanemq stats shows what the lane waits."};
+            .help = "A longer --timeout or a higher lane helps; lanemq stats shows what the lane waits."};
   if (status.state == "failed") return {.what = "has failed" + error_text(status) + ".", .help = {}};
   if (status.state == "unknown")
     return {.what = "is not known: no such job came, or it has ended and is no longer kept.",

@@ -5,16 +5,19 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/terminal.hpp"
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenPings{200};
+struct PingOptions {
+  int count = 1;
+  bool json = false;
+};
 
-}  // namespace
+constexpr std::chrono::milliseconds kBetweenPings{200};
 
 int ping(const Common& common, const PingOptions& options) {
   catch_interrupts();
@@ -40,6 +43,19 @@ int ping(const Common& common, const PingOptions& options) {
       return kExitFailed;
   }
   return interrupted() == 0 ? kExitDone : kExitSignal + interrupted();
+}
+
+}  // namespace
+
+void add_ping(CommandLine& line) {
+  const auto options = std::make_shared<PingOptions>();
+  CLI::App& command = line.add("ping", "Measure the way to the broker and back");
+  command.add_option("--count", options->count, "How often")
+      ->capture_default_str()
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->type_name("N");
+  command.add_flag("--json", options->json, "Each answer as JSON, in a line");
+  line.on_chosen(command, Asks::either, [options](const Common& common) { return ping(common, *options); });
 }
 
 }  // namespace lanemq::cli

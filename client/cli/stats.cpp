@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
+
+#include <lanemq/admin_table.hpp>
 
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/stats_table.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {
+
+struct StatsOptions {
+  bool json = false;
+  std::optional<double> watch_seconds;
+};
+
+struct LimitsOptions {
+  bool json = false;
+  std::optional<AdminRequest> filter;  ///< none: all of them
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -59,8 +75,6 @@ std::optional<std::string> stats_text(const std::string& json, const StatsOption
   return table && redraw ? "\x1b[2J\x1b[H" + *table : table;
 }
 
-}  // namespace
-
 int stats(const Common& common, const StatsOptions& options) {
   catch_interrupts();
   Client client(client_options(common));
@@ -88,6 +102,51 @@ int limits(const Common& common, const LimitsOptions& options) {
   if (options.filter) return filtered_limits(client, common, options);
   return show_once(client, common, options.json, [&](const std::string& json) {
     return options.json ? limits_json(json) : limits_table(json, output_takes_colour());
+  });
+}
+
+}  // namespace
+
+void add_stats(CommandLine& line) {
+  const auto options = std::make_shared<StatsOptions>();
+  CLI::App& command = line.add("stats", "Show the lanes, workers and budgets");
+  command.add_flag("--json", options->json, "The broker's document as it is");
+  command
+      .add_option_function<double>(
+          "--watch", [options](double seconds) { options->watch_seconds = seconds; },
+          "Again and again, every N seconds")
+      ->expected(0, 1)
+      ->default_str("2")
+      ->check(CLI::Range(0.1, 3'600.0))
+      ->type_name("N");
+  line.on_chosen(command, Asks::either, [options](const Common& common) { return stats(common, *options); });
+}
+
+void add_limits(CommandLine& line) {
+  CLI::App& command = line.add("limits", "Show what can be taken now of each limit of each budget");
+  const auto options = std::make_shared<LimitsOptions>();
+  const auto request = std::make_shared<AdminRequest>();
+  request->verb = name_of(AdminVerb::budgets);
+  command.add_flag("--json", options->json, "The budgets of the broker's document");
+  const std::vector<CLI::Option*> filters{
+      command.add_option("--budget", request->name, "Of those budgets alone")->type_name("GLOB"),
+      command.add_option("--key", request->key, "Of those keys alone")->type_name("GLOB"),
+      command.add_option("--state", request->state, "Of keys that are active, draining or spent")
+          ->type_name("STATE"),
+      command.add_option("--service", request->service, "What jobs of that service take from")
+          ->type_name("NAME"),
+      command.add_option("--client", request->client, "What jobs of that client take from")
+          ->type_name("NAME"),
+      command.add_option("--model", request->model, "What jobs with that model take from")->type_name("NAME"),
+      command.add_option("--lane", request->lane, "What jobs of that lane take from")->type_name("NAME")};
+  command.callback([&line, &command, options, request, filters] {
+    if (!command.get_subcommands().empty()) return;
+    // Clients may see all there is; to choose is for operators.
+    const bool chooses =
+        std::any_of(filters.begin(), filters.end(), [](const auto* filter) { return filter->count() > 0; });
+    if (chooses) options->filter = *request;
+    line.choose(chooses ? Asks::operators : Asks::either,
+                [options](const Common& common) { return limits(common, *options); });
   });
 }
 

@@ -12,13 +12,33 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/explanation.hpp"
 #include "client/cli/meta.hpp"
+#include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {
+
+constexpr std::chrono::milliseconds kFetchWaitMax{60'000};
+
+struct SubmitOptions {
+  JobOptions job;
+  std::string body;  ///< as it was given: text, @FILE or -
+  std::optional<std::int64_t> delay_ms, retain_ms;
+  bool leave = false;   ///< do not wait for the answer
+  bool stream = false;  ///< piece by piece
+  bool json = false;    ///< the answer with what is known of its job; not piece by piece
+  std::string meta{};   ///< JSON
+};
+
+struct JobQuery {
+  std::string id;
+  std::int64_t wait_ms = 0;                ///< of fetch
+  std::optional<std::int64_t> from_seq{};  ///< of fetch: piece by piece from there on
+  bool json = false;
+};
 
 /// Everything a file holds; empty: it cannot be read or holds too much, and the reason was said.
 std::optional<std::string> read_whole(int fd, const std::string& name) {
@@ -154,8 +174,6 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
   return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
 }
 
-}  // namespace
-
 int submit(const Common& common, const SubmitOptions& options) {
   std::optional<std::string> body = body_of(options.body);
   if (!body) return kExitUsage;
@@ -208,8 +226,75 @@ int fetch(const Common& common, const JobQuery& query) {
   if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);
   if (query.json) put(status_json(running));
-  say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait-ms");
+  say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait 30s");
   return kExitFailed;
+}
+
+/// A command that asks about one job.
+CLI::App& add_job_query(CommandLine& line, const char* name, const char* description, const char* json,
+                        Asks asks, const std::shared_ptr<JobQuery>& query,
+                        int (*function)(const Common&, const JobQuery&)) {
+  CLI::App& command = line.add(name, description);
+  command.add_option("id", query->id, "The job's id")->required()->type_name("ID");
+  command.add_flag("--json", query->json, json);
+  line.on_chosen(command, asks, [query, function](const Common& common) { return function(common, *query); });
+  return command;
+}
+
+}  // namespace
+
+void add_submit(CommandLine& line) {
+  const auto options = std::make_shared<SubmitOptions>();
+  CLI::App& command = line.add("submit", "Run one job; its answer goes to the standard output");
+  add_job_options(command, options->job, true);
+  command.add_option("--model", options->job.model, "The model, for the broker's budgets")->type_name("NAME");
+  command.add_option("--id", options->job.id, "The idempotency key: the same id and body is the same job")
+      ->type_name("ID");
+  command.add_flag("--no-wait", options->leave,
+                   "Leave the job with the broker and print its id, for status, fetch and cancel");
+  CLI::Option* const json = command.add_flag(
+      "--json", options->json, "The answer as JSON, in one line, with what is known of its job");
+  command
+      .add_flag("--stream", options->stream,
+                "Print the answer piece by piece as it is made; with --no-wait: for fetch --from-seq")
+      ->excludes(json);
+  command
+      .add_option("--meta", options->meta,
+                  "What the worker's handler is told beside the body, as JSON; docs/handlers.md lists it")
+      ->type_name("JSON");
+  using std::chrono::milliseconds;
+  const milliseconds longest(limits::duration_ms_max);
+  add_duration(command, "--delay", milliseconds(0), longest, "Not to be run before so long",
+               [options](milliseconds time) { options->delay_ms = time.count(); });
+  add_duration(command, "--retain", milliseconds(0), longest,
+               "How long the answer is kept for fetch; the broker's `retain` without it",
+               [options](milliseconds time) { options->retain_ms = time.count(); });
+  command
+      .add_option(
+          "body", options->body,
+          "The job's body: a text, @FILE for a file's content, - for the standard input; empty without it")
+      ->type_name("BODY");
+  line.on_chosen(command, Asks::clients,
+                 [options](const Common& common) { return submit(common, *options); });
+}
+
+void add_job_queries(CommandLine& line) {
+  constexpr char kStatusJson[] = "The job's status as JSON, in one line";
+  const auto query = std::make_shared<JobQuery>();
+  add_job_query(line, "status", "Say where a job is", kStatusJson, Asks::either, query, status);
+  add_job_query(line, "cancel", "Cancel a job", kStatusJson, Asks::either, query, cancel);
+  CLI::App& get = add_job_query(line, "fetch", "Get the answer of a job that was submitted before",
+                                "The answer as JSON, in one line, with what is known of its job",
+                                Asks::clients, query, fetch);
+  CLI::Option* const wait =
+      add_duration(get, "--wait", {}, kFetchWaitMax, "Wait so long for a job that still runs",
+                   [query](std::chrono::milliseconds time) { query->wait_ms = time.count(); });
+  get.add_option("--from-seq", query->from_seq,
+                 "Print a streamed answer piece by piece as it is made, from this piece on")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->excludes(wait)
+      ->excludes("--json")
+      ->type_name("N");
 }
 
 }  // namespace lanemq::cli

@@ -9,7 +9,7 @@
 
 #include "client/cli/admin_text.hpp"
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/stats_table.hpp"
 #include "client/cli/terminal.hpp"
 
@@ -101,8 +101,6 @@ std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
   return facts;
 }
 
-}  // namespace
-
 int top(const Common& common) {
   Client client(client_options(common));
   int code = kExitDone;
@@ -131,6 +129,14 @@ int top(const Common& common) {
     }
   }
   return code == kExitDone ? kExitFailed : code;
+}
+
+}  // namespace
+
+void add_top(CommandLine& line) {
+  CLI::App& command =
+      line.add("top", "Watch lanes, budgets, workers and clients on the whole screen; q quits");
+  line.on_chosen(command, Asks::operators, [](const Common& common) { return top(common); });
 }
 
 }  // namespace lanemq::cli

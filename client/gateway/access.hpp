@@ -29,7 +29,8 @@ enum class Auth : unsigned char { keys, none };
 /// One key that callers may show, as configured.
 struct KeySettings {
   std::string name{};
-  std::string sha256{};  ///< of the secret, 64 hexadecimal digits; set from `secret` where that is given
+  std::string secret{};  ///< where it stands, as written; empty: `sha256` is given instead
+  std::string sha256{};  ///< of the secret, 64 hexadecimal digits
   std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
   LaneRules lanes{};
   std::vector<std::string> models{};            ///< allowed, with * and ?; empty: all
@@ -39,6 +40,8 @@ struct KeySettings {
   bool any_stored_response = false;             ///< also those that others asked for, of the shared account
   std::optional<bool> forward_service_tier{};   ///< Settings::forward_service_tier where it says nothing
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
+
+  bool operator==(const KeySettings&) const = default;
 };
 
 /// Who calls.

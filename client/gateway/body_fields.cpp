@@ -10,7 +10,7 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/text.hpp>
 
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -118,13 +118,15 @@ std::optional<std::string> text_of(std::string_view token) {
 /// The members that are read, and how often each was seen.
 class Reader {
  public:
+  explicit Reader(Look look) : look_(look) {}
+
   std::optional<ApiError> take(std::string_view key, std::string_view value) {
     for (const std::string_view name :
          {"model", "service_tier", "stream", "previous_response_id", "conversation"})
-      if (key != name && reads_as(key, name))
-        return bad("the body says `" + printable(key) + "`, which some upstreams take for `" +
-                       std::string(name) + "`; write it in lower case, once",
-                   std::string(name));
+      if (key != name && reads_as(key, name)) return twin(key, name);
+    if (look_ == Look::stored)
+      for (const std::string_view name : {"input", "tools"})
+        if (reads_as(key, name)) return key == name ? look_into(key, value) : twin(key, name);
     if (key == "model") return take_text(key, value, fields_.model, seen_model_);
     if (key == "service_tier") return take_text(key, value, fields_.service_tier, seen_tier_);
     if (key == "previous_response_id") {
@@ -132,7 +134,7 @@ class Reader {
       if (value == "null") return std::nullopt;
       std::optional<std::string> id = text_of(value);
       if (!id) return bad("previous_response_id must be a string", std::string(key));
-      fields_.previous_response_id = *std::move(id);
+      if (!id->empty()) fields_.stored.push_back({.param = std::string(key), .id = *std::move(id)});
       return std::nullopt;
     }
     // What they hold is the upstream's to judge; of another kind they are nothing that any API knows.
@@ -158,6 +160,21 @@ class Reader {
   static bool begins_with_one_of(std::string_view value, std::string_view firsts) {
     return firsts.find(value.front()) != std::string_view::npos;
   }
+  std::optional<ApiError> look_into(std::string_view key, std::string_view value) {
+    const bool is_input = key == "input";
+    if (std::exchange(is_input ? seen_input_ : seen_tools_, true)) return twice(key);
+    if (!begins_with_one_of(value, is_input ? "\"[n" : "[n"))
+      return bad(std::string(key) + (is_input ? " must be a string or an array" : " must be an array"),
+                 std::string(key));
+    const auto added = is_input ? add_references_of_input(value, fields_.stored)
+                                : add_references_of_tools(value, fields_.stored);
+    return added ? std::nullopt : std::optional(added.error());
+  }
+  static ApiError twin(std::string_view key, std::string_view name) {
+    return bad("the body says `" + printable(key) + "`, which some upstreams take for `" + std::string(name) +
+                   "`; write it in lower case, once",
+               std::string(name));
+  }
   static ApiError twice(std::string_view key) {
     return bad(std::string(key) + " stands in the body twice", std::string(key));
   }
@@ -175,9 +192,10 @@ class Reader {
     return std::nullopt;
   }
 
+  const Look look_;
   BodyFields fields_;
   bool seen_model_ = false, seen_tier_ = false, seen_stream_ = false, seen_previous_ = false,
-       seen_conversation_ = false;
+       seen_conversation_ = false, seen_input_ = false, seen_tools_ = false;
 };
 
 ApiError broken(const Steps& steps) {
@@ -187,11 +205,11 @@ ApiError broken(const Steps& steps) {
 
 }  // namespace
 
-tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body) {
+tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body, Look look) {
   Steps steps(body);
   if (steps.at_end()) return tl::unexpected(bad("the body is empty; send a JSON object"));
   if (!steps.take('{')) return tl::unexpected(bad("the body must be a JSON object"));
-  Reader reader;
+  Reader reader(look);
   if (!steps.take('}')) {
     do {
       const std::optional<std::string> key = text_of(steps.text());

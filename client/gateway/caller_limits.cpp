@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <lanemq/text.hpp>
 
-#include "log/log.hpp"
+#include "common/log/log.hpp"
 
 namespace lanemq::gateway {
 

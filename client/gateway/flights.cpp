@@ -8,10 +8,10 @@
 #include <xxhash.h>
 
 #include "client/gateway/secret.hpp"
-#include "client/hex.hpp"
-#include "client/job_id.hpp"
-#include "json/cursor.hpp"
-#include "json/members.hpp"
+#include "common/ids/hex.hpp"
+#include "common/ids/ulid.hpp"
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -21,14 +21,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kIdDigits = 32;  ///< of the hash of an Idempotency-Key
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
-
-std::string new_job_id() {
-  static const client::JobIds ids(client::system_entropy());
-  static std::uint64_t number = 0;
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return ids.make_id(
-      ++number, static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count()));
-}
 
 /// Whether asking again would get the same: an upstream's word about the request itself.
 bool is_final(const ClientError& error) {
@@ -50,7 +42,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
   };
   const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
   static const std::uint64_t kSeed = [] {
-    const auto entropy = client::system_entropy();
+    const auto entropy = system_entropy();
     std::uint64_t seed = 0;
     std::memcpy(&seed, entropy.data(), sizeof seed);
     return seed;
@@ -62,7 +54,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
     XXH3_128bits_update(state.get(), part.data(), part.size());
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  return client::hex(hash.high64) + client::hex(hash.low64);
+  return hex(hash.high64) + hex(hash.low64);
 }
 
 // ---- a flight -----------------------------------------------------------------------------------------
@@ -153,7 +145,7 @@ void Flight::submit_step() {
     step_timer_->after(step.max_wait, [this] {
       const std::shared_ptr<Flight> self = shared_from_this();
       cancel_job();
-      go_on({.code = "deadline", .message = "no content within the step's max_wait_ms", .local = true});
+      go_on({.code = "deadline", .message = "no content within the step's max_wait", .local = true});
     });
   }
   const auto ended = [weak = weak_from_this(), turn = step_](Answer answer) {
@@ -196,7 +188,7 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   last_seq_ = chunk.seq;
   ++flights_.gateway_.metrics.chunks;
   seen_bytes_ += chunk.body.size();
-  if (plan_.makes_response) note_response(chunk.body);
+  if (plan_.owns_answer) note_stored(streamed_ids_.take(chunk.body.bytes()));
   if (joinable_) {
     chunks_.push_back(chunk.body);
     chunk_bytes_ += chunk.body.size();
@@ -207,18 +199,9 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   if (watchers_.empty()) say_seen();
 }
 
-/// The first event of a stream names it; it may come in several pieces.
-void Flight::note_response(const Blob& bytes) {
-  std::string id;
-  if (plan_.stream) {
-    beginning_ += bytes.bytes();
-    id = streamed_response_id_of(beginning_);
-    plan_.makes_response = id.empty() && beginning_.size() < Flights::kBeginningBytesMax;
-    if (!plan_.makes_response) beginning_ = std::string();
-  } else {
-    id = response_id_of(bytes.bytes());
-  }
-  flights_.gateway_.responses.note(id, plan_.caller.name);
+void Flight::note_stored(const std::vector<std::string>& ids) {
+  for (const std::string& id : ids)
+    flights_.gateway_.responses.note(id, plan_.caller.name);
 }
 
 /// What a watcher does may change who watches.
@@ -247,7 +230,10 @@ void Flight::on_end(std::size_t step, Answer answer) {
   facts_.queued = answer->queued;
   facts_.ran = answer->ran;
   done_ = std::move(*answer);
-  if (plan_.makes_response) note_response(done_->body);
+  // What is asked for as a stream may come in one piece.
+  const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
+  const std::string_view bytes = done_->body.bytes();
+  if (plan_.owns_answer) note_stored(is_whole ? stored_ids_of(bytes) : streamed_ids_.take(bytes));
   finish();
 }
 
@@ -403,7 +389,7 @@ tl::expected<Flights::Boarded, ApiError> Flights::board(JobPlan plan) {
     ++gateway_.metrics.joined;
     return Boarded{.flight = std::move(flight)};
   }
-  return board_new(std::move(plan), new_job_id(), false);
+  return board_new(std::move(plan), new_ulid(), false);
 }
 
 /// Null: there is none that the request may join.

@@ -40,7 +40,7 @@ struct JobPlan {
 
   /// What the body of a whole answer becomes on its way to the caller; empty: it stays.
   std::function<Blob(const Blob&)> edit{};
-  bool makes_response = false;  ///< that the upstream stores for this caller, see ResponseOwners
+  bool owns_answer = false;  ///< the upstream stores it for this caller, see ResponseOwners
 
   std::string idempotency_key{};
   std::string fingerprint{};  ///< of caller, path and body; empty: nobody will ask for it again
@@ -119,7 +119,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void forget_bytes();
   bool may_have_grace() const;
   bool costs_tokens() const;
-  void note_response(const Blob& bytes);
+  void note_stored(const std::vector<std::string>& ids);
   void hold_place();
   void release_place();
   void begin_grace();
@@ -142,9 +142,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   Loop::TimePoint grace_until_{};
 
   std::size_t body_bytes_ = 0, seen_bytes_ = 0;  ///< of the request, of the stream
-  std::string beginning_;                        ///< of the stream, until its response's id is read
-  bool holds_place_ = false;                     ///< of the caller's, while nobody watches
-  std::vector<Blob> chunks_;                     ///< all so far, while it is joinable
+  StreamedIds streamed_ids_;
+  bool holds_place_ = false;  ///< of the caller's, while nobody watches
+  std::vector<Blob> chunks_;  ///< all so far, while it is joinable
   std::size_t chunk_bytes_ = 0;
   std::int64_t last_seq_ = -1, seen_ = -1;
   bool joinable_ = false, cancelled_ = false;
@@ -161,7 +161,6 @@ class Flights {
   /// The same of a stream that nobody reads, and that goes on for the caller's next try.
   static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
   /// Of a stream's beginning, in which the id of its response is looked for.
-  static constexpr std::size_t kBeginningBytesMax = std::size_t{1024} * 1024;
   /// Flights that are over and kept for the caller's next try.
   static constexpr std::size_t kKeptMax = 1'000;
   /// Flights that go on without anybody for the caller's next try.

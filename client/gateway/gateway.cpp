@@ -5,8 +5,9 @@
 #include <chrono>
 
 #include <lanemq/text.hpp>
+#include <lanemq/words.hpp>
 
-#include "client/job_id.hpp"
+#include "common/ids/ulid.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -18,20 +19,11 @@ bool fit_for_header(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7F; });
 }
 
-std::string new_id() {
-  static const client::JobIds ids(client::system_entropy());
-  static std::uint64_t number = 0;
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return ids.make_id(
-      ++number,
-      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count()));
-}
-
 }  // namespace
 
 std::string request_id_of(const HttpRequest& request) {
   const std::string_view given = request.headers.get("x-request-id");
-  return fit_for_header(given) ? std::string(given) : "req_" + new_id();
+  return fit_for_header(given) ? std::string(given) : "req_" + new_ulid();
 }
 
 void add_request_id(Api api, const std::string& request_id, Headers& headers) {
@@ -68,15 +60,15 @@ HttpAnswer refusal(Gateway& gateway, const HttpRequest& request, const ApiError&
   return answer;
 }
 
-std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
-                                         std::string_view param) {
-  if (!caller.key || caller.key->any_stored_response || gateway.responses.belongs(id, caller.name))
+std::optional<ApiError> why_not_stored(const Gateway& gateway, const Caller& caller,
+                                       const StoredReference& stored) {
+  if (!caller.key || caller.key->any_stored_response || gateway.responses.belongs(stored.id, caller.name))
     return std::nullopt;
   return ApiError{.name = "not_found",
-                  .message = "there is no response \"" + printable(id, 64) +
-                             "\" of this key: a key reaches the latest ones that it asked this gateway "
-                             "for; all of the account with stored_responses = \"any\"",
-                  .param = std::string(param)};
+                  .message = "there is no response, item or container \"" + printable(stored.id, 64) +
+                             "\" of this key: a key reaches those of the latest responses that it asked this "
+                             "gateway for; all of the account with stored_responses = \"any\"",
+                  .param = stored.param};
 }
 
 std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param) {
@@ -97,6 +89,15 @@ std::optional<ApiError> why_not_forwarded(const Headers& headers) {
                                  " bytes, which is all that goes on to an upstream",
                       .param = std::string(name)};
   return std::nullopt;
+}
+
+std::optional<ApiError> why_not_packed(const Headers& headers) {
+  const std::string_view coding = headers.get("content-encoding");
+  if (coding.empty() || same_word(coding, "identity")) return std::nullopt;
+  return ApiError{.name = "unsupported_media_type",
+                  .message = "the body must come as it is: content-encoding \"" + printable(coding, 64) +
+                             "\" is not taken here",
+                  .param = "content-encoding"};
 }
 
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder) {

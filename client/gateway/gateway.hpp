@@ -17,6 +17,7 @@
 #include "client/gateway/refusal_log.hpp"
 #include "client/gateway/response_owners.hpp"
 #include "client/gateway/settings.hpp"
+#include "client/gateway/stored_references.hpp"
 #include "client/gateway/wrong_keys.hpp"
 
 namespace lanemq::gateway {
@@ -45,9 +46,9 @@ struct Gateway {
   std::function<void()> on_broker_away = [] {};
 };
 
-/// Why the caller may not reach a stored response by its id; nothing where it may.
-std::optional<ApiError> why_not_response(const Gateway& gateway, const Caller& caller, std::string_view id,
-                                         std::string_view param);
+/// Why the caller may not reach what is stored under an id; nothing where it may.
+std::optional<ApiError> why_not_stored(const Gateway& gateway, const Caller& caller,
+                                       const StoredReference& stored);
 
 /// Why the caller may use no stored conversation; nothing where it may.
 std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param);
@@ -58,6 +59,9 @@ inline constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "a
 /// Why they do not: the worker takes none that is longer.
 inline constexpr std::size_t kForwardedHeaderBytesMax = 1'024;
 std::optional<ApiError> why_not_forwarded(const Headers& headers);
+
+/// Why a body is not taken that is packed: it goes to the upstream byte for byte, and is looked into here.
+std::optional<ApiError> why_not_packed(const Headers& headers);
 
 /// Who calls; where that is nobody, the request is answered and there is no caller.
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder);

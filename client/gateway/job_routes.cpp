@@ -13,8 +13,8 @@
 #include "client/gateway/body_fields.hpp"
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/relay.hpp"
-#include "json/cursor.hpp"
-#include "json/members.hpp"
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -51,6 +51,10 @@ bool climbs(const HttpRequest& request) {
 /// What is no text comes in one piece, whatever its body says.
 bool can_stream(std::string_view path) {
   return path != "/v1/embeddings" && !path.ends_with("/count_tokens");
+}
+
+tl::expected<BodyFields, ApiError> fields_of(const HttpRequest& request) {
+  return read_body_fields(request.body.bytes(), request.path == kResponses ? Look::stored : Look::fields);
 }
 
 std::optional<double> seconds_of(std::string_view text) {
@@ -102,6 +106,59 @@ json model_list(Api api, const json& entries) {
           {"has_more", false},
           {"first_id", empty ? json() : entries.front()["id"]},
           {"last_id", empty ? json() : entries.back()["id"]}};
+}
+
+/// What is wrong with what goes on to the upstream beside the body.
+std::optional<ApiError> why_not_path(const HttpRequest& request) {
+  if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return error;
+  if (climbs(request)) return bad_request("the path must not contain . or .. as a name");
+  if (request.path.size() + request.query.size() > kForwardedBytesMax)
+    return bad_request("the path has over " + std::to_string(kForwardedBytesMax) + " bytes");
+  return std::nullopt;
+}
+
+/// Why a caller may not use what a request names of stored responses.
+std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller& caller,
+                                           const HttpRequest& request, const BodyFields& fields) {
+  if (request.path.starts_with(kStoredResponses))
+    if (std::optional<ApiError> error =
+            why_not_stored(gateway, caller, {.param = "id", .id = request.param("id")}))
+      return error;
+  for (const StoredReference& stored : fields.stored)
+    if (std::optional<ApiError> error = why_not_stored(gateway, caller, stored)) return error;
+  if (fields.in_conversation && request.path == kResponses)
+    if (std::optional<ApiError> error = why_no_conversation(caller, "conversation")) return error;
+  return std::nullopt;
+}
+
+/// Why a caller may not use a model, or not by this API.
+std::optional<ApiError> why_not_model(const Caller& caller, const std::string& model,
+                                      const ModelSettings* route) {
+  if (!model.empty() && !caller.may_use_model(model))
+    return ApiError{.name = "forbidden",
+                    .message = "model \"" + printable(model) + "\" is not allowed with this key",
+                    .param = "model"};
+  if (route && route->api != caller.api)
+    return bad_request("model \"" + printable(model) + "\" is one of " +
+                           (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
+                           " API; requests are not translated from one API to the other",
+                       "model");
+  return std::nullopt;
+}
+
+/// By what a plan is known again when its caller asks a second time; or why it cannot be.
+std::optional<ApiError> add_retry_marks(const HttpRequest& request, JobPlan& plan) {
+  plan.idempotency_key = request.headers.get("idempotency-key");
+  if (plan.idempotency_key.size() > kIdempotencyKeyBytesMax)
+    return bad_request("Idempotency-Key has over " + std::to_string(kIdempotencyKeyBytesMax) + " bytes",
+                       "idempotency-key");
+  const std::string_view retries = request.headers.get("x-stainless-retry-count");
+  plan.may_return = !retries.empty();
+  plan.is_retry = !retries.empty() && retries != "0";
+  if (!plan.idempotency_key.empty() || !retries.empty())
+    plan.fingerprint = fingerprint_of(plan.caller.name, request.method + request.path + "?" + request.query,
+                                      request.body.bytes());
+  return std::nullopt;
 }
 
 }  // namespace
@@ -221,11 +278,11 @@ tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, 
 void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api, Takes takes) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
+  if (responder->has_hung_up()) return;
   caller->api = api;
   if (takes == Takes::no_body) return run(request, responder, plan_of(request, *caller, takes, {}), *caller);
   if (request.body.size() <= kReadAsideFrom)
-    return run(request, responder, plan_of(request, *caller, takes, read_body_fields(request.body.bytes())),
-               *caller);
+    return run(request, responder, plan_of(request, *caller, takes, fields_of(request)), *caller);
   struct Large {
     HttpRequest request;
     Caller caller;
@@ -233,8 +290,9 @@ void JobRoutes::post(HttpRequest request, const ResponderPtr& responder, Api api
   };
   auto large = std::make_shared<Large>(Large{std::move(request), *std::move(caller)});
   gateway_.loop.aside(
-      Loop::Side::texts, [large] { large->fields = read_body_fields(large->request.body.bytes()); },
+      Loop::Side::texts, [large] { large->fields = fields_of(large->request); },
       [this, large, responder, takes] {
+        if (responder->has_hung_up()) return;
         run(large->request, responder,
             plan_of(large->request, large->caller, takes, std::move(large->fields)), large->caller);
       });
@@ -246,7 +304,6 @@ void JobRoutes::run(const HttpRequest& request, const ResponderPtr& responder,
   if (!plan) return refuse(plan.error());
   if (gateway_.draining) return refuse(draining());
   if (gateway_.broker_is_away()) return refuse(unavailable());
-  if (responder->has_hung_up()) return;
   if (std::optional<ApiError> over = limits_.take(caller, gateway_.loop.now(), flights_.resumes(*plan))) {
     ++gateway_.metrics.caller_limits_hit;
     return refuse(*over);
@@ -272,37 +329,18 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   } else {
     fields.stream = request.query_param("stream") == "true";
   }
-  if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return tl::unexpected(*error);
-  if (climbs(request)) return tl::unexpected(bad_request("the path must not contain . or .. as a name"));
-  if (request.path.size() + request.query.size() > kForwardedBytesMax)
-    return tl::unexpected(bad_request("the path has over " + std::to_string(kForwardedBytesMax) + " bytes"));
+  if (std::optional<ApiError> error = why_not_path(request)) return tl::unexpected(*std::move(error));
 
   const ModelAndLane named = split_model(fields.model, settings.lanes);
   const std::string model(named.model);
   if (model.empty() && takes == Takes::body_with_optional_model && caller.key && !caller.key->models.empty())
     return tl::unexpected(bad_request(
         "model is missing: this key may use certain models only, and has to name one of them", "model"));
-  if (request.path.starts_with(kStoredResponses))
-    if (std::optional<ApiError> error = why_not_response(gateway_, caller, request.param("id"), "id"))
-      return tl::unexpected(std::move(*error));
-  if (!fields.previous_response_id.empty())
-    if (std::optional<ApiError> error =
-            why_not_response(gateway_, caller, fields.previous_response_id, "previous_response_id"))
-      return tl::unexpected(std::move(*error));
-  if (fields.in_conversation && request.path == kResponses)
-    if (std::optional<ApiError> error = why_no_conversation(caller, "conversation"))
-      return tl::unexpected(std::move(*error));
-  if (!model.empty() && !caller.may_use_model(model))
-    return tl::unexpected(
-        ApiError{.name = "forbidden",
-                 .message = "model \"" + printable(model) + "\" is not allowed with this key",
-                 .param = "model"});
+  if (std::optional<ApiError> error = why_not_references(gateway_, caller, request, fields))
+    return tl::unexpected(*std::move(error));
   const ModelSettings* route = find_route(settings.models, model);
-  if (route && route->api != caller.api)
-    return tl::unexpected(bad_request("model \"" + printable(model) + "\" is one of " +
-                                          (route->api == Api::openai ? "OpenAI's" : "Anthropic's") +
-                                          " API; requests are not translated from one API to the other",
-                                      "model"));
+  if (std::optional<ApiError> error = why_not_model(caller, model, route))
+    return tl::unexpected(*std::move(error));
 
   std::string_view header = request.headers.get("x-lanemq-lane");
   if (header.empty()) header = request.headers.get("x-priority");
@@ -332,7 +370,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
           ? ServiceTier::goes_on
           : ServiceTier::stays);
   plan.cost = stated_cost(request.method, request.path);
-  plan.makes_response = caller.key && request.method == "POST" && request.path == kResponses;
+  plan.owns_answer = caller.key && request.path.starts_with(kResponses) &&
+                     (request.path == kResponses || !caller.key->any_stored_response);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
     return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
                                       std::to_string(kForwardedBytesMax) + " bytes"));
@@ -341,16 +380,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (!plan.timeout && !plan.stream) plan.timeout = patience->sdk;
   if (!plan.timeout && plan.stream) plan.first_content = patience->sdk;
 
-  plan.idempotency_key = request.headers.get("idempotency-key");
-  if (plan.idempotency_key.size() > kIdempotencyKeyBytesMax)
-    return tl::unexpected(bad_request(
-        "Idempotency-Key has over " + std::to_string(kIdempotencyKeyBytesMax) + " bytes", "idempotency-key"));
-  const std::string_view retries = request.headers.get("x-stainless-retry-count");
-  plan.may_return = !retries.empty();
-  plan.is_retry = !retries.empty() && retries != "0";
-  if (!plan.idempotency_key.empty() || !retries.empty())
-    plan.fingerprint = fingerprint_of(caller.name, request.method + request.path + "?" + request.query,
-                                      request.body.bytes());
+  if (std::optional<ApiError> error = add_retry_marks(request, plan))
+    return tl::unexpected(*std::move(error));
   return plan;
 }
 
@@ -358,6 +389,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
 void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));
+  if (responder->has_hung_up()) return;
   if (gateway_.settings.models.empty()) {
     tl::expected<JobPlan, ApiError> plan = plan_of(request, *caller, Takes::no_body, {});
     if (const std::string& id = request.param("id"); !id.empty() && !caller->may_use_model(id))

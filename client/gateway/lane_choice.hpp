@@ -15,6 +15,8 @@ namespace lanemq::gateway {
 struct LaneRules {
   std::string fallback{};              ///< where a request names none; empty: the broker's default
   std::vector<std::string> allowed{};  ///< empty: all
+
+  bool operator==(const LaneRules&) const = default;
 };
 
 /// What a request says of its lane, in the order of what counts first.

@@ -16,9 +16,9 @@
 #include "client/gateway/lane_choice.hpp"
 #include "client/gateway/models.hpp"
 #include "client/gateway/secret.hpp"
-#include "client/job_id.hpp"
-#include "json/cursor.hpp"
-#include "json/members.hpp"
+#include "common/ids/ulid.hpp"
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -65,14 +65,6 @@ bool is_job_id(std::string_view text) {
 ApiError no_such_job(std::string_view id, std::string name = "not_found") {
   return {.name = std::move(name),
           .message = "there is no job \"" + printable(id, 64) + "\", or not any more"};
-}
-
-std::string new_left_job_id() {
-  static const client::JobIds ids(client::system_entropy());
-  static std::uint64_t number = 0;
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return "job_" + ids.make_id(++number, static_cast<std::uint64_t>(
-                                            std::chrono::duration_cast<milliseconds>(since_1970).count()));
 }
 
 /// The id at the broker.
@@ -180,9 +172,11 @@ tl::expected<std::string_view, ApiError> read_request(const Settings& settings, 
   job.body = edited_object(bytes, edits);
   job.tokens_bytes = bytes_of_request(bytes);
   if (endpoint->path == "/v1/responses") {
-    tl::expected<BodyFields, ApiError> fields = read_body_fields(bytes);
+    tl::expected<BodyFields, ApiError> fields = read_body_fields(bytes, Look::stored);
     if (!fields) return wrong(fields.error().message, "request.body." + fields.error().param);
-    job.previous_response = std::move(fields->previous_response_id);
+    job.stored = std::move(fields->stored);
+    for (StoredReference& stored : job.stored)
+      stored.param.insert(0, "request.body.");
     if (fields->in_conversation)
       if (std::optional<ApiError> error = why_no_conversation(caller, "request.body.conversation"))
         return tl::unexpected(std::move(*error));
@@ -380,11 +374,11 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
   if (caller.key != nullptr) {
     if (job.request.delay > caller.key->delay_max)
       return wrong("`delay_ms` is at most " + std::to_string(caller.key->delay_max.count()) +
-                       " with this key (delay_max_ms)",
+                       " with this key (delay_max)",
                    "delay_ms");
     if (job.request.retain > caller.key->retain_max)
       return wrong("`retain_ms` is at most " + std::to_string(caller.key->retain_max.count()) +
-                       " with this key (retain_max_ms)",
+                       " with this key (retain_max)",
                    "retain_ms");
   }
   if (const JsonMember& attempts = posted["attempts_max"];
@@ -526,9 +520,8 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
 void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& responder, const Caller& caller,
                               tl::expected<LeftJob, ApiError> job) {
   if (!job) return responder->answer(refusal(gateway_, request, job.error()));
-  if (!job->previous_response.empty())
-    if (const std::optional<ApiError> error =
-            why_not_response(gateway_, caller, job->previous_response, "request.body.previous_response_id"))
+  for (const StoredReference& stored : job->stored)
+    if (const std::optional<ApiError> error = why_not_stored(gateway_, caller, stored))
       return responder->answer(refusal(gateway_, request, *error));
   if (watch_.full())
     return responder->answer(
@@ -546,7 +539,7 @@ void LeftJobRoutes::leave_job(const HttpRequest& request, const ResponderPtr& re
   if (!counts) limits_.give_back(caller);
   const std::int64_t tokens =
       counts ? limits_.spend_estimate(caller, job->tokens_bytes, gateway_.loop.now()) : 0;
-  const std::string id = job->request.id.empty() ? new_left_job_id() : job->request.id;
+  const std::string id = job->request.id.empty() ? "job_" + new_ulid() : job->request.id;
   job->request.id = broker_id(caller, id);
   const Blob body = blob_of(std::move(job->body));
   const bool delayed = job->request.delay.value_or(milliseconds(0)) > milliseconds(0);

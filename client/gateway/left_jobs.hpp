@@ -22,8 +22,8 @@ namespace lanemq::gateway {
 struct LeftJob {
   JobRequest request{};  ///< its id is the caller's, or empty
   std::string body{};
-  std::size_t tokens_bytes = 0;     ///< what it may cost, as CallerLimits::estimate() takes it
-  std::string previous_response{};  ///< that it goes on from
+  std::size_t tokens_bytes = 0;           ///< what it may cost, as CallerLimits::estimate() takes it
+  std::vector<StoredReference> stored{};  ///< that it refers to
 };
 
 /// Reads what a caller posts: a `request` of one of the APIs ({"endpoint", "body"}), or a `service` with a

@@ -10,6 +10,7 @@
 #include "client/gateway/access.hpp"
 #include "client/gateway/batches/batch_routes.hpp"
 #include "client/gateway/batches/batch_service.hpp"
+#include "client/gateway/batches/batch_store.hpp"
 #include "client/gateway/broker_drive.hpp"
 #include "client/gateway/browsers.hpp"
 #include "client/gateway/gateway.hpp"
@@ -19,8 +20,9 @@
 #include "client/gateway/left_jobs.hpp"
 #include "client/gateway/not_served.hpp"
 #include "client/gateway/settings.hpp"
-#include "log/log.hpp"
-#include "settings/blank_file.hpp"
+#include "common/log/log.hpp"
+#include "common/settings/blank_file.hpp"
+#include "common/settings/start_check.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -118,10 +120,16 @@ class Reload {
 
   void operator()() const {
     try {
-      const std::vector<std::string> left = take_over(read_(), settings_);
+      const Settings wanted = read_();
+      const std::vector<NamedChange> changes = named_changes(settings_, wanted);
+      const std::vector<std::string> left = take_over(wanted, settings_);
       tell_(settings_);
       log::event(log::Level::info, "config.reloaded",
                  {{"keys", settings_.keys.size()}, {"models", settings_.models.size()}});
+      // A file that was cut while it was copied may be sound, and what it lost is seen here.
+      for (const auto& [what, done, names] : changes)
+        log::event(done == "removed" ? log::Level::warning : log::Level::info,
+                   "config." + std::string(what) + "s_" + std::string(done), {{"names", names}});
       for (const std::string& what : left)
         log::event(log::Level::warning, "config.needs_restart", {{"what", what}});
     } catch (const UsageError& error) {
@@ -161,19 +169,37 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
   }
 }
 
+void warn_of(const std::vector<settings::OldSpelling>& spellings) {
+  for (const settings::OldSpelling& old : spellings)
+    log::event(log::Level::warning, "config.old_spelling", {{"place", old.place}, {"write", old.write}});
+}
+
+/// Refuses what run() would refuse, and leaves everything as it is.
+void check_start(const Settings& settings) {
+  if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
+    throw std::runtime_error("cannot listen on " + settings.server.address + ":" +
+                             std::to_string(settings.server.port) + ": " + *reason);
+  if (settings.batches.folder_named) check_state_folder(settings.batches.folder);
+}
+
+/// With as many connections as the system has descriptors for; says so where that is fewer.
+ServerOptions within_descriptors(ServerOptions options) {
+  const std::size_t wanted = options.connections_max;
+  options.connections_max = reserve_connections(wanted);
+  if (options.connections_max < wanted)
+    log::event(log::Level::warning, "limit.descriptors",
+               {{"connections_max", options.connections_max},
+                {"wanted", wanted},
+                {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
+  return options;
+}
+
 int run(Settings settings, const Reload::Read& read) {
   std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
-  log::set_level(settings.log_level);
   Metrics metrics;
   Access access(settings.keys);
   Router router;
-  ServerOptions server_options = settings.server;
-  server_options.connections_max = reserve_connections(settings.server.connections_max);
-  if (server_options.connections_max < settings.server.connections_max)
-    log::event(log::Level::warning, "limit.descriptors",
-               {{"connections_max", server_options.connections_max},
-                {"wanted", settings.server.connections_max},
-                {"do", "the system allows no more open files; raise the limit (ulimit -Hn, LimitNOFILE=)"}});
+  const ServerOptions server_options = within_descriptors(settings.server);
   Gateway* served_by = nullptr;
   HttpServer server(
       server_options, router,
@@ -185,8 +211,8 @@ int run(Settings settings, const Reload::Read& read) {
         return refusal(*served_by, request, error_of(kind, detail, hint_of(kind, router, request)));
       },
       [&served_by, &settings](const HttpRequest& head) -> std::optional<HttpAnswer> {
-        if (settings.auth == Auth::keys) return std::nullopt;
-        const std::optional<ApiError> why = why_not_without_keys(head, settings.hosts);
+        std::optional<ApiError> why = why_not_packed(head.headers);
+        if (!why && settings.auth == Auth::none) why = why_not_without_keys(head, settings.hosts);
         if (!why) return std::nullopt;
         return refusal(*served_by, head, *why);
       });
@@ -234,6 +260,9 @@ int run(Settings settings, const Reload::Read& read) {
              [](std::string_view reason) {
                log::event(log::Level::error, "gateway.failure",
                           {{"reason", reason}, {"do", "the connection was closed; report it"}});
+             },
+             [&](std::string_view address, std::string_view bound) {
+               gateway.refusal_log.note_connection(address, bound, server.now());
              });
   gateway.broker.close();  // while there still is who waits for its answers
   return kExitDone;
@@ -245,10 +274,16 @@ int run(Settings settings, const Reload::Read& read) {
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
   const Request request = parse(argc, argv, environment);
-  if (request.kind == Request::Kind::run)
+  lanemq::log::set_level(request.settings.log_level);
+  lanemq::log::set_format(request.settings.log_format);
+  warn_of(request.old);
+  if (request.what == lanemq::settings::Asked::For::check) check_start(request.settings);
+  if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);
-      return parse(argc, argv, environment).settings;
+      Request again = parse(argc, argv, environment);
+      warn_of(again.old);
+      return std::move(again.settings);
     });
   std::fputs(request.text.c_str(), stdout);
   return kExitDone;

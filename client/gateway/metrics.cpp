@@ -18,10 +18,122 @@ void line(std::string& out, std::string_view name, std::string_view kind, std::s
   out.append(kind).append("\n").append(name).append(" ").append(number).append("\n");
 }
 
+constexpr char kPrefix[] = "lanemq_gateway_";
+
 std::string shown(double value) {
   char number[40];
   std::snprintf(number, sizeof number, "%g", value);
   return number;
+}
+
+/// What the rows of the first table look at.
+struct Figures {
+  const Metrics& own;
+  const ServerCounters& server;
+  const ClientCounters& client;
+  std::size_t pending;
+};
+
+/// One metric without labels.
+template <class Of>
+struct Row {
+  const char* name;  ///< behind lanemq_gateway_
+  const char* type;
+  const char* help;
+  double (*value)(const Of& figures);
+};
+
+constexpr double number(auto value) {
+  return static_cast<double>(value);
+}
+
+// The one table of metrics without labels; a new one is a row.
+constexpr Row<Figures> kRows[] = {
+    {"jobs_total", "counter", "Jobs submitted for requests, fall-backs included.",
+     [](const Figures& f) { return number(f.own.jobs); }},
+    {"streams_open", "gauge", "Streams that are being answered.",
+     [](const Figures& f) { return number(f.own.streams_open); }},
+    {"chunks_total", "counter", "Pieces of streams passed on.",
+     [](const Figures& f) { return number(f.own.chunks); }},
+    {"keep_alives_total", "counter", "Keep-alives written into silent streams.",
+     [](const Figures& f) { return number(f.own.keep_alives); }},
+    {"fall_backs_total", "counter", "Steps of a route that were taken after the first.",
+     [](const Figures& f) { return number(f.own.fall_backs); }},
+    {"joined_total", "counter", "Requests that joined a job that ran already.",
+     [](const Figures& f) { return number(f.own.joined); }},
+    {"replayed_total", "counter", "Answers given again for an Idempotency-Key.",
+     [](const Figures& f) { return number(f.own.replayed); }},
+    {"cancelled_total", "counter", "Jobs cancelled because their callers hung up.",
+     [](const Figures& f) { return number(f.own.cancelled); }},
+    {"caller_limits_total", "counter", "Requests over their key's own limits.",
+     [](const Figures& f) { return number(f.own.caller_limits_hit); }},
+    {"connections", "gauge", "Connections of callers.",
+     [](const Figures& f) { return number(f.server.connections); }},
+    {"connections_total", "counter", "Connections accepted.",
+     [](const Figures& f) { return number(f.server.accepted); }},
+    {"connections_waiting", "gauge", "New connections that nobody has looked at yet.",
+     [](const Figures& f) { return number(f.server.newcomers); }},
+    {"connections_refused_total", "counter",
+     "Connections over connections_max or connections_per_address_max.",
+     [](const Figures& f) { return number(f.server.refused); }},
+    {"connections_gave_way_total", "counter",
+     "Connections without a whole head that were closed for a new one.",
+     [](const Figures& f) { return number(f.server.gave_way); }},
+    {"http_requests_total", "counter", "HTTP requests whose header was read.",
+     [](const Figures& f) { return number(f.server.requests); }},
+    {"http_bad_requests_total", "counter", "Requests that are no HTTP.",
+     [](const Figures& f) { return number(f.server.bad_requests); }},
+    {"timeouts_total", "counter", "Connections closed for being slow.",
+     [](const Figures& f) { return number(f.server.timeouts); }},
+    {"hang_ups_total", "counter", "Callers that left before their answer was over.",
+     [](const Figures& f) { return number(f.server.hang_ups); }},
+    {"failures_total", "counter", "Exceptions that were caught; each ended its connection.",
+     [](const Figures& f) { return number(f.server.failures); }},
+    {"body_bytes", "gauge", "Bytes of requests' bodies held.",
+     [](const Figures& f) { return number(f.server.body_bytes); }},
+    {"upload_bytes", "gauge", "Bytes of uploads on their way to their files, on the disk.",
+     [](const Figures& f) { return number(f.server.upload_bytes); }},
+    {"answer_bytes", "gauge", "Bytes of answers that their readers have not taken.",
+     [](const Figures& f) { return number(f.server.answer_bytes); }},
+    {"answers_cut_total", "counter", "Answers cut off for answers_bytes_max, the largest first.",
+     [](const Figures& f) { return number(f.server.answers_cut); }},
+    {"loop_longest_turn_ms", "gauge",
+     "The longest that one thing held up all others within the last minute, in milliseconds.",
+     [](const Figures& f) {
+       return std::chrono::duration<double, std::milli>(f.server.longest_turn).count();
+     }},
+    {"broker_pending", "gauge", "Requests to the broker without an answer.",
+     [](const Figures& f) { return number(f.pending); }},
+    {"broker_sent_total", "counter", "Requests sent to the broker.",
+     [](const Figures& f) { return number(f.client.sent); }},
+    {"broker_reconnected_total", "counter", "New connections to the broker.",
+     [](const Figures& f) { return number(f.client.reconnected); }},
+};
+
+// Those of batches, where they are kept.
+constexpr Row<BatchFigures> kBatchRows[] = {
+    {"batch_lines_waiting", "gauge", "Lines of batches that run, neither answered nor at the broker.",
+     [](const BatchFigures& f) { return number(f.lines_waiting); }},
+    {"batch_lines_running", "gauge", "Lines of batches that are at the broker.",
+     [](const BatchFigures& f) { return number(f.lines_running); }},
+    {"files", "gauge", "Files that are kept.", [](const BatchFigures& f) { return number(f.files); }},
+    {"file_bytes", "gauge", "Bytes of all files that are kept.",
+     [](const BatchFigures& f) { return number(f.file_bytes); }},
+    {"store_bytes", "gauge", "Bytes of gateway.db and its log.",
+     [](const BatchFigures& f) { return number(f.database_bytes); }},
+    {"store_commits_failed_total", "counter", "Turns of batches that the disk refused.",
+     [](const BatchFigures& f) { return number(f.commits_failed); }},
+    {"store_commit_failed_timestamp_seconds", "gauge",
+     "When the disk refused the last of them, since 1970; 0: never.",
+     [](const BatchFigures& f) { return number(f.commit_failed_at) / 1000; }},
+    {"store_refuses", "gauge", "1 while batches wait for the disk.",
+     [](const BatchFigures& f) { return number(f.disk_refuses); }},
+};
+
+template <class Of, std::size_t n>
+void add_rows(std::string& out, const Row<Of> (&rows)[n], const Of& figures) {
+  for (const Row<Of>& row : rows)
+    line(out, kPrefix + std::string(row.name), row.type, row.help, row.value(figures));
 }
 
 }  // namespace
@@ -34,15 +146,8 @@ void Metrics::took(std::chrono::nanoseconds time) {
   ++duration_count_;
 }
 
-std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
-                          const BatchFigures* batches) const {
-  std::string out;
-  const auto counter = [&](std::string_view name, std::string_view help, std::uint64_t value) {
-    line(out, name, "counter", help, static_cast<double>(value));
-  };
-  const auto gauge = [&](std::string_view name, std::string_view help, std::uint64_t value) {
-    line(out, name, "gauge", help, static_cast<double>(value));
-  };
+/// Those with labels.
+void Metrics::add_requests(const ServerCounters& server, std::string& out) const {
   out +=
       "# HELP lanemq_gateway_requests_total Requests by route and status; 499: the caller left before "
       "that.\n";
@@ -65,62 +170,20 @@ std::string Metrics::text(const ServerCounters& server, const ClientCounters& cl
   out += "lanemq_gateway_request_seconds_bucket{le=\"+Inf\"} " + std::to_string(duration_count_) + "\n";
   out += "lanemq_gateway_request_seconds_sum " + std::to_string(duration_sum_) + "\n";
   out += "lanemq_gateway_request_seconds_count " + std::to_string(duration_count_) + "\n";
-  counter("lanemq_gateway_jobs_total", "Jobs submitted for requests, fall-backs included.", jobs);
-  gauge("lanemq_gateway_streams_open", "Streams that are being answered.", streams_open);
-  counter("lanemq_gateway_chunks_total", "Pieces of streams passed on.", chunks);
-  counter("lanemq_gateway_keep_alives_total", "Keep-alives written into silent streams.", keep_alives);
-  counter("lanemq_gateway_fall_backs_total", "Steps of a route that were taken after the first.", fall_backs);
-  counter("lanemq_gateway_joined_total", "Requests that joined a job that ran already.", joined);
-  counter("lanemq_gateway_replayed_total", "Answers given again for an Idempotency-Key.", replayed);
-  counter("lanemq_gateway_cancelled_total", "Jobs cancelled because their callers hung up.", cancelled);
-  counter("lanemq_gateway_caller_limits_total", "Requests over their key's own limits.", caller_limits_hit);
-  gauge("lanemq_gateway_connections", "Connections of callers.", server.connections);
-  counter("lanemq_gateway_connections_total", "Connections accepted.", server.accepted);
-  counter("lanemq_gateway_connections_refused_total", "Connections over connections_max.", server.refused);
-  counter("lanemq_gateway_connections_gave_way_total",
-          "Connections without a whole head that were closed for a new one.", server.gave_way);
-  counter("lanemq_gateway_http_requests_total", "HTTP requests whose header was read.", server.requests);
-  counter("lanemq_gateway_http_bad_requests_total", "Requests that are no HTTP.", server.bad_requests);
-  counter("lanemq_gateway_timeouts_total", "Connections closed for being slow.", server.timeouts);
-  counter("lanemq_gateway_hang_ups_total", "Callers that left before their answer was over.",
-          server.hang_ups);
-  counter("lanemq_gateway_failures_total", "Exceptions that were caught; each ended its connection.",
-          server.failures);
-  gauge("lanemq_gateway_body_bytes", "Bytes of requests' bodies held.", server.body_bytes);
-  gauge("lanemq_gateway_upload_bytes", "Bytes of uploads on their way to their files, on the disk.",
-        server.upload_bytes);
-  gauge("lanemq_gateway_answer_bytes", "Bytes of answers that their readers have not taken.",
-        server.answer_bytes);
-  counter("lanemq_gateway_answers_cut_total", "Answers cut off for answers_bytes_max, the largest first.",
-          server.answers_cut);
-  line(out, "lanemq_gateway_loop_longest_turn_ms", "gauge",
-       "The longest that one thing held up all others within the last minute, in milliseconds.",
-       std::chrono::duration<double, std::milli>(server.longest_turn).count());
-  gauge("lanemq_gateway_broker_pending", "Requests to the broker without an answer.", pending);
-  counter("lanemq_gateway_broker_sent_total", "Requests sent to the broker.", client.sent);
-  counter("lanemq_gateway_broker_reconnected_total", "New connections to the broker.", client.reconnected);
+}
+
+std::string Metrics::text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
+                          const BatchFigures* batches) const {
+  std::string out;
+  add_requests(server, out);
+  add_rows(out, kRows, {*this, server, client, pending});
   if (batches == nullptr) return out;
   out += "# HELP lanemq_gateway_batches Batches that are kept, by their state.\n";
   out += "# TYPE lanemq_gateway_batches gauge\n";
   for (std::size_t state = 0; state < BatchFigures::kStates; ++state)
     out += "lanemq_gateway_batches{state=\"" + std::string(BatchFigures::kStateNames[state]) + "\"} " +
            std::to_string(batches->batches[state]) + "\n";
-  const auto level = [&](std::string_view name, std::string_view help, std::int64_t value) {
-    line(out, name, "gauge", help, static_cast<double>(value));
-  };
-  level("lanemq_gateway_batch_lines_waiting",
-        "Lines of batches that run, neither answered nor at the broker.", batches->lines_waiting);
-  level("lanemq_gateway_batch_lines_running", "Lines of batches that are at the broker.",
-        batches->lines_running);
-  level("lanemq_gateway_files", "Files that are kept.", batches->files);
-  level("lanemq_gateway_file_bytes", "Bytes of all files that are kept.", batches->file_bytes);
-  level("lanemq_gateway_store_bytes", "Bytes of gateway.db and its log.", batches->database_bytes);
-  counter("lanemq_gateway_store_commits_failed_total", "Turns of batches that the disk refused.",
-          batches->commits_failed);
-  line(out, "lanemq_gateway_store_commit_failed_timestamp_seconds", "gauge",
-       "When the disk refused the last of them, since 1970; 0: never.",
-       static_cast<double>(batches->commit_failed_at) / 1000);
-  level("lanemq_gateway_store_refuses", "1 while batches wait for the disk.", batches->disk_refuses);
+  add_rows(out, kBatchRows, *batches);
   return out;
 }
 

@@ -38,6 +38,8 @@ struct Metrics {
                    const BatchFigures* batches) const;
 
  private:
+  void add_requests(const ServerCounters& server, std::string& out) const;
+
   static constexpr std::array<double, 14> kBounds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                   0.25,  0.5,    1,     2.5,  10,    60,   600};
   std::array<std::uint64_t, kBounds.size() + 1> durations_{};

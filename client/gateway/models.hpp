@@ -23,6 +23,8 @@ struct RouteStep {
   std::string model{};    ///< the upstream's name
   /// The next step is taken when there is no content by then; 0: this one may wait for as long as it wants.
   std::chrono::milliseconds max_wait{0};
+
+  bool operator==(const RouteStep&) const = default;
 };
 
 /// A name that callers use, and what is behind it.
@@ -33,6 +35,8 @@ struct ModelSettings {
   bool falls_back_on[kFallBackReasons] = {true, true, true, true, true};
 
   static constexpr std::size_t kStepsMax = 8;
+
+  bool operator==(const ModelSettings&) const = default;
 };
 
 /// The reason for a fall-back that an error is, if it is one.

@@ -52,6 +52,8 @@ std::span<const NotServed> not_served() {
 
 std::string hint_for(const Router& router, const HttpRequest& request) {
   constexpr std::string_view kVersion = "/v1";
+  if (request.path.ends_with('/') && is_served(router, request.path.substr(0, request.path.size() - 1)))
+    return "leave out the / at the path's end";
   const NotServed* closest = nullptr;
   for (const NotServed& row : kNotServed)
     if (is_below(request.path, row.path) && (!closest || row.path.size() > closest->path.size()))
@@ -61,7 +63,9 @@ std::string hint_for(const Router& router, const HttpRequest& request) {
     return "the base URL of OpenAI's SDKs ends in /v1 here";
   if (is_below(request.path, kVersion) && is_below(request.path.substr(kVersion.size()), kVersion) &&
       is_served(router, request.path.substr(kVersion.size())))
-    return "the base URL of Anthropic's SDKs has no /v1 here, as they add it themselves";
+    return "the path has /v1 twice: the base URL of Anthropic's SDKs has none here, as they add it "
+           "themselves, and that of "
+           "OpenAI's SDKs one";
   return {};
 }
 

@@ -5,22 +5,33 @@
 
 #include <lanemq/text.hpp>
 
-#include "log/log.hpp"
+#include "common/log/log.hpp"
 
 namespace lanemq::gateway {
 
-void RefusalLog::note(const Refused& refused, Loop::TimePoint now) {
-  if (now < next_) {
-    ++untold_;
-    return;
+bool RefusalLog::Line::may_be_told(Loop::TimePoint now) {
+  if (now < next) {
+    ++untold;
+    return false;
   }
-  next_ = now + kBetween;
+  next = now + kBetween;
+  return true;
+}
+
+void RefusalLog::note_connection(std::string_view address, std::string_view bound, Loop::TimePoint now) {
+  if (!connections_.may_be_told(now)) return;
+  log::event(log::Level::warning, "connection.refused",
+             {{"address", address}, {"bound", bound}, {"untold", std::exchange(connections_.untold, 0)}});
+}
+
+void RefusalLog::note(const Refused& refused, Loop::TimePoint now) {
+  if (!requests_.may_be_told(now)) return;
   log::event(log::Level::warning, "request.refused",
              {{"reason", refused.reason},
               {"address", refused.address},
               {"secret_sha256", refused.hash.substr(0, kHashDigits)},
               {"request", printable(refused.method, 16) + " " + printable(refused.path, 128)},
-              {"untold", std::exchange(untold_, 0)}});
+              {"untold", std::exchange(requests_.untold, 0)}});
 }
 
 }  // namespace lanemq::gateway

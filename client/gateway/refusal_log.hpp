@@ -9,8 +9,8 @@
 
 namespace lanemq::gateway {
 
-/// Tells of requests that were refused for who sent them, a line a second at most. Belongs to the loop's
-/// thread.
+/// Tells of requests that were refused for who sent them, and of connections that were closed over a bound,
+/// of each a line a second at most. Belongs to the loop's thread.
 class RefusalLog {
  public:
   static constexpr std::chrono::seconds kBetween{1};
@@ -22,10 +22,17 @@ class RefusalLog {
     std::string_view method{}, path{};
   };
   void note(const Refused& refused, Loop::TimePoint now);
+  /// `bound`: its name.
+  void note_connection(std::string_view address, std::string_view bound, Loop::TimePoint now);
 
  private:
-  Loop::TimePoint next_{};
-  std::uint64_t untold_ = 0;
+  struct Line {
+    Loop::TimePoint next{};
+    std::uint64_t untold = 0;
+
+    bool may_be_told(Loop::TimePoint now);
+  };
+  Line requests_, connections_;
 };
 
 }  // namespace lanemq::gateway

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/response_owners.hpp"
 
+#include <algorithm>
 #include <utility>
-
-#include "json/cursor.hpp"
-#include "json/members.hpp"
 
 namespace lanemq::gateway {
 
 void ResponseOwners::note(std::string_view id, std::string_view owner) {
   if (id.empty() || id.size() > kIdBytesMax) return;
-  if (!owners_.try_emplace(std::string(id), owner).second) return;
-  in_order_.emplace_back(id);
+  const std::uint32_t number = number_of(owner);
+  const auto [at, is_new] = owners_of_.try_emplace(std::string(id), number);
+  if (!is_new) return;
+  ids_[number].push_back(&at->first);
   if (keep_) keep_({.id = std::string(id), .owner = std::string(owner)});
-  if (in_order_.size() <= kKnownMax) return;
-  owners_.erase(in_order_.front());
-  in_order_.pop_front();
+  if (owners_of_.size() > kKnownMax) forget_one();
+}
+
+std::uint32_t ResponseOwners::number_of(std::string_view owner) {
+  const auto [at, is_new] = numbers_.try_emplace(std::string(owner), static_cast<std::uint32_t>(ids_.size()));
+  if (is_new) ids_.emplace_back();
+  return at->second;
+}
+
+void ResponseOwners::forget_one() {
+  const auto most = std::max_element(ids_.begin(), ids_.end(),
+                                     [](const Ids& a, const Ids& b) { return a.size() < b.size(); });
+  owners_of_.erase(owners_of_.find(*most->front()));
+  most->pop_front();
 }
 
 void ResponseOwners::keep_with(std::vector<OwnedResponse> earlier, Keep keep) {
@@ -25,23 +36,9 @@ void ResponseOwners::keep_with(std::vector<OwnedResponse> earlier, Keep keep) {
 }
 
 bool ResponseOwners::belongs(std::string_view id, std::string_view owner) const {
-  const auto at = owners_.find(std::string(id));
-  return at != owners_.end() && at->second == owner;
-}
-
-std::string response_id_of(std::string_view answer) {
-  return unquoted_json(member_bytes(answer, "id")).value_or("");
-}
-
-std::string streamed_response_id_of(std::string_view beginning) {
-  constexpr std::string_view kData = "data:";
-  for (std::size_t end = beginning.find('\n'); end != std::string_view::npos; end = beginning.find('\n')) {
-    const std::string_view line = beginning.substr(0, end);
-    beginning.remove_prefix(end + 1);
-    if (!line.starts_with(kData)) continue;
-    return response_id_of(member_bytes(line.substr(kData.size()), "response"));
-  }
-  return {};
+  const auto at = owners_of_.find(std::string(id));
+  const auto number = numbers_.find(std::string(owner));
+  return at != owners_of_.end() && number != numbers_.end() && at->second == number->second;
 }
 
 }  // namespace lanemq::gateway

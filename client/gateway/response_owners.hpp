@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
@@ -11,7 +12,8 @@
 
 namespace lanemq::gateway {
 
-/// A response that the upstream stores, and the name of the key that asked for it.
+/// A response that the upstream stores, an item of one or a container, and the name of the key that asked for
+/// it.
 struct OwnedResponse {
   std::string id{}, owner{};
 };
@@ -23,8 +25,8 @@ class ResponseOwners {
  public:
   using Keep = std::function<void(OwnedResponse made)>;
 
-  /// The oldest one is forgotten for one more.
-  static constexpr std::size_t kKnownMax = 100'000;
+  /// For one more the oldest one is forgotten of who has most: others keep theirs.
+  static constexpr std::size_t kKnownMax = 250'000;
   /// A longer id is not noted.
   static constexpr std::size_t kIdBytesMax = 256;
 
@@ -35,14 +37,15 @@ class ResponseOwners {
   bool belongs(std::string_view id, std::string_view owner) const;
 
  private:
-  std::unordered_map<std::string, std::string> owners_;
-  std::deque<std::string> in_order_;
-  Keep keep_{};  ///< may be empty
-};
+  using Ids = std::deque<const std::string*>;  ///< the oldest first; they stand in owners_of_
 
-/// The id that an answer to POST /v1/responses names; empty: none can be read. Of a stream: in its first
-/// event, which `beginning` has to have whole.
-std::string response_id_of(std::string_view answer);
-std::string streamed_response_id_of(std::string_view beginning);
+  std::uint32_t number_of(std::string_view owner);
+  void forget_one();
+
+  std::unordered_map<std::string, std::uint32_t> owners_of_;  ///< of each id
+  std::unordered_map<std::string, std::uint32_t> numbers_;    ///< of the owners
+  std::vector<Ids> ids_;                                      ///< by their owner's number
+  Keep keep_{};                                               ///< may be empty
+};
 
 }  // namespace lanemq::gateway

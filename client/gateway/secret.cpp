@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/gateway/secret.hpp"
 
+#include <memory>
+#include <stdexcept>
+
 #include <openssl/evp.h>
 
 namespace lanemq::gateway {
@@ -8,7 +11,15 @@ namespace lanemq::gateway {
 std::string sha256_hex(std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
+  // To look for the algorithm each time costs more than the sum.
+  static const std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> kSha256(
+      EVP_MD_fetch(nullptr, "SHA256", nullptr), EVP_MD_free);
+  thread_local const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                                     EVP_MD_CTX_free);
+  if (!kSha256 || !context || EVP_DigestInit_ex2(context.get(), kSha256.get(), nullptr) != 1 ||
+      EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) != 1 ||
+      EVP_DigestFinal_ex(context.get(), digest, &size) != 1)
+    throw std::runtime_error("libcrypto makes no SHA-256");
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   text.reserve(std::size_t{2} * size);

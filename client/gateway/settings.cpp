@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <toml++/toml.h>
@@ -14,15 +13,15 @@
 
 #include "client/gateway/http/proxies.hpp"
 #include "client/gateway/secret.hpp"
-#include "settings/option_reader.hpp"
-#include "settings/secret_source.hpp"
-#include "settings/values.hpp"
+#include "common/settings/option_reader.hpp"
+#include "common/settings/secret_source.hpp"
+#include "common/settings/start_check.hpp"
+#include "common/settings/values.hpp"
 
 namespace lanemq::gateway {
 namespace {
 
 using namespace lanemq::settings;
-using std::chrono::milliseconds;
 
 constexpr std::size_t kSecretBytesMin = 16;  ///< of a key
 constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
@@ -39,7 +38,7 @@ void apply_listen(Settings& settings, const std::string& text) {
   if (address == "localhost") address = "127.0.0.1";
   settings.server.address = address;
   const std::string port = text.substr(colon + 1);
-  settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : number(port, 0, 65535));
+  settings.server.port = static_cast<std::uint16_t>(port == "*" ? 0 : parse_count(port, 0, 65535));
 }
 
 constexpr std::size_t kUrlBytesMax = 512;
@@ -56,372 +55,397 @@ std::string base_url(std::string text) {
 }
 
 std::vector<std::string> proxies(const Values& values) try {
-  std::vector<std::string> networks = words(values);
+  std::vector<std::string> networks = parse_words(values);
   static_cast<void>(Proxies(networks));
   return networks;
 } catch (const std::invalid_argument& error) {
   throw UsageError(error.what());
 }
 
-constexpr std::int64_t kBytesMax = std::int64_t{1} << 40;
+constexpr std::size_t kBytesMax = std::size_t{1} << 40;
 
-constexpr ProgramText kProgram{
-    .name = "lanemq-gateway",
-    .sentence =
-        "Serves the APIs of OpenAI and Anthropic over HTTP: each request is a job of a LaneMQ broker, with "
-        "its "
-        "lanes, fairness and shared limits.",
-    .config_sentence = "read options, keys and models from this file, under the same names with _ for -",
-    .footer =
-        "SIGHUP: read the file again; keys, models, lanes and times count at once.\n"
-        "SIGTERM: finish what runs, then stop.\n"
-        "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors)."};
+std::string parse_hash(const std::string& text) {
+  if (text.size() != 64 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw UsageError("must be 64 hexadecimal digits in lower case");
+  return text;
+}
 
-constexpr Option<Settings> kOptions[] =
-    {
-        {"broker", "endpoint", "tcp://127.0.0.1:5570", "the broker's endpoint for clients",
-         [](Settings& s, const std::string& v) { s.broker = v; }},
-        {"listen", "address:port", "127.0.0.1:8080",
-         "where HTTP is served; port 0 picks a free one; beyond this machine only with keys", apply_listen},
-        {"openai_service", "name", "openai", "the broker's service for requests of OpenAI's API",
-         [](Settings& s, const std::string& v) { s.openai_service = name(v); }},
-        {"anthropic_service", "name", "anthropic", "the broker's service for requests of Anthropic's API",
-         [](Settings& s, const std::string& v) { s.anthropic_service = name(v); }},
-        {"lanes", "names", "critical,high,normal,low,batch", "the broker's lanes, the highest first",
-         [](Settings& s, const Values& v) { s.lanes = words(v); }},
-        {"commit_ms", "milliseconds", "8000",
-         "how long a stream's status is held back for its first content; then keep-alives begin",
-         [](Settings& s, const std::string& v) { s.commit = duration(v, 1); }},
-        {"keep_alive_ms", "milliseconds", "10000", "silence in a stream before a keep-alive",
-         [](Settings& s, const std::string& v) { s.keep_alive = duration(v, 10); }},
-        {"detach_ms", "milliseconds", "0",
-         "a job goes on when its caller hangs up, and its answer waits so long for the caller's next try; 0: "
-         "it "
-         "is "
-         "cancelled",
-         [](Settings& s, const std::string& v) { s.detach = duration(v, 0); }},
-        {"retry_grace_ms", "milliseconds", "1500",
-         "an SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's next "
-         "try; 0: "
-         "it is cancelled at once",
-         [](Settings& s, const std::string& v) { s.retry_grace = duration(v, 0); }},
-        {"public_url", "URL", "",
-         "how callers reach this gateway: what links to the results of batches begin with; without it they "
-         "are "
-         "paths, which SDKs take, too",
-         [](Settings& s, const std::string& v) { s.public_url = base_url(v); }},
-        {"forward_service_tier", "true|false", "false",
-         "pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise",
-         [](Settings& s, const std::string& v) { s.forward_service_tier = yes_or_no(v); }},
-        {"idempotency_retain_ms", "milliseconds", "86400000",
-         "how long the answer to a request with an Idempotency-Key is kept",
-         [](Settings& s, const std::string& v) { s.idempotency_retain = duration(v, 1); }},
-        {"drain_delay_ms", "milliseconds", "1000",
-         "from SIGTERM, when /readyz says 503, until new connections and requests are refused",
-         [](Settings& s, const std::string& v) { s.drain_delay = duration(v, 0); }},
-        {"drain_timeout_ms", "milliseconds", "10000",
-         "how long running requests get when the gateway is told to stop",
-         [](Settings& s, const std::string& v) { s.drain_timeout = duration(v, 0); }},
-        {"connections_max", "connections", "16384",
-         "of callers, at once; for one more the oldest is closed that has sent no whole header, else the new "
-         "one",
-         [](Settings& s, const std::string& v) { s.server.connections_max = count(v, 1, 1'000'000); }},
-        {"connections_per_address_max", "connections", "a quarter of connections_max",
-         "of one address, or one /64 of IPv6",
-         [](Settings& s, const std::string& v) {
-           s.server.connections_per_address_max = count(v, 1, 1'000'000);
-         }},
-        {"proxies", "addresses", "",
-         "addresses or networks (10.0.0.0/8) of proxies in front: what they say in x-forwarded-for counts as "
-         "where a request comes from, read from the right",
-         [](Settings& s, const Values& v) { s.server.proxies = proxies(v); }},
-        {"header_bytes_max", "bytes", "32768", "of a request's header",
-         [](Settings& s, const std::string& v) { s.server.header_bytes_max = count(v, 1024, 1 << 20); }},
-        {"body_bytes_max", "bytes", "33554432", "of a request's body",
-         [](Settings& s, const std::string& v) {
-           s.server.body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
-         }},
-        {"job_body_bytes_max", "bytes", "8388608",
-         "of a job that is left at /v1/jobs, where body_bytes_max is not less",
-         [](Settings& s, const std::string& v) {
-           s.job_body_bytes_max = count(v, 1, static_cast<std::int64_t>(limits::body_bytes_max));
-         }},
-        {"bodies_bytes_max", "bytes", "536870912",
-         "of all requests' bodies together, a quarter for one key and one address; one over it is told to "
-         "wait",
-         [](Settings& s, const std::string& v) { s.server.bodies_bytes_max = count(v, 1, kBytesMax); }},
-        {"uploads_bytes_max", "bytes", "2147483648",
-         "of all uploads over 1 MiB, which go to the disk, a quarter for one key and one address; one over "
-         "it is "
-         "told to wait",
-         [](Settings& s, const std::string& v) { s.server.uploads_bytes_max = count(v, 1, kBytesMax); }},
-        {"answers_bytes_max", "bytes", "536870912",
-         "of all answers that are not read yet; over it the largest are cut off",
-         [](Settings& s, const std::string& v) { s.server.answers_bytes_max = count(v, 1, kBytesMax); }},
-        {"header_timeout_ms", "milliseconds", "10000", "for a request's header to come whole",
-         [](Settings& s, const std::string& v) { s.server.header_timeout = duration(v, 1); }},
-        {"body_idle_timeout_ms", "milliseconds", "30000", "without a byte of a body that is under way",
-         [](Settings& s, const std::string& v) { s.server.body_idle_timeout = duration(v, 1); }},
-        {"body_timeout_ms", "milliseconds", "600000", "for a request's body to come whole",
-         [](Settings& s, const std::string& v) { s.server.body_timeout = duration(v, 1); }},
-        {"body_bytes_per_second_min", "bytes", "1000",
-         "of a body that is under way, in each 10 s; a slower one is closed; 0: any",
-         [](Settings& s, const std::string& v) {
-           s.server.body_bytes_per_second_min = count(v, 0, 1'000'000'000);
-         }},
-        {"idle_timeout_ms", "milliseconds", "75000", "between the requests of a connection",
-         [](Settings& s, const std::string& v) { s.server.idle_timeout = duration(v, 1); }},
-        {"write_timeout_ms", "milliseconds", "30000", "for a reader that takes no byte of its answer",
-         [](Settings& s, const std::string& v) { s.server.write_timeout = duration(v, 1); }},
-        {"state", "folder", "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway/BROKER",
-         "where files and batches are kept; one gateway at a time has it",
-         [](Settings& s, const std::string& v) {
-           s.batches.folder = v;
-           s.batches.folder_named = true;
-         }},
-        {"batch_lane", "lane", "batch", "in which the lines of batches run",
-         [](Settings& s, const std::string& v) { s.batches.lane = name(v); }},
-        {"batch_in_flight_max", "lines", "256", "of all batches that are at the broker at once",
-         [](Settings& s, const std::string& v) { s.batches.in_flight_max = count(v, 1, 10'000); }},
-        {"batch_in_flight_bytes_max", "bytes", "67108864", "the bodies of those lines",
-         [](Settings& s, const std::string& v) { s.batches.in_flight_bytes_max = count(v, 1, kBytesMax); }},
-        {"batch_window_ms", "milliseconds", "86400000", "how long a batch may take before it expires",
-         [](Settings& s, const std::string& v) { s.batches.window = duration(v, 1); }},
-        {"batch_keep_ms", "milliseconds", "2592000000", "how long files, and batches that are over, are kept",
-         [](Settings& s, const std::string& v) {
-           s.batches.keep = milliseconds(number(v, 1, 366 * kDayMs));
-         }},
-        {"batch_retain_ms", "milliseconds", "3600000",
-         "how long the broker keeps a line's answer for a gateway that is away",
-         [](Settings& s, const std::string& v) { s.batches.retain = duration(v, 1); }},
-        {"batch_lines_max", "lines", "50000", "of a batch of OpenAI's API",
-         [](Settings& s, const std::string& v) { s.batches.lines_max = number(v, 1, 1'000'000); }},
-        {"message_batch_requests_max", "requests", "100000", "of a batch of Anthropic's API",
-         [](Settings& s, const std::string& v) { s.batches.message_requests_max = number(v, 1, 1'000'000); }},
-        {"message_batch_bytes_max", "bytes", "268435456", "of the request that makes such a batch",
-         [](Settings& s, const std::string& v) {
-           s.batches.message_batch_bytes_max = count(v, 1, kBytesMax);
-         }},
-        {"batches_per_caller_max", "batches", "100", "that are not over",
-         [](Settings& s, const std::string& v) { s.batches.batches_max = number(v, 1, 1'000'000); }},
-        {"file_bytes_max", "bytes", "209715200", "of an uploaded file",
-         [](Settings& s, const std::string& v) { s.batches.file_bytes_max = count(v, 1, kBytesMax); }},
-        {"files_per_caller_max", "files", "10000", "that are kept",
-         [](Settings& s, const std::string& v) { s.batches.files_max = number(v, 1, 100'000'000); }},
-        {"files_total_bytes_max", "bytes", "21474836480", "of all files that are kept",
-         [](Settings& s, const std::string& v) { s.batches.files_bytes_max = number(v, 1, kBytesMax); }},
-        {"auth", "keys|none", "keys where there are [[key]]s, else none",
-         "whether callers need a key; no reload goes from keys to none",
-         [](Settings& s, const std::string& v) {
-           if (v != "keys" && v != "none")
-             throw UsageError("must be keys or none, not \"" + printable(v, 64) + '"');
-           s.auth = v == "keys" ? Auth::keys : Auth::none;
-           s.auth_said = true;
-         }},
-        {"hosts", "names", "",
-         "names besides this machine's own that it answers to without keys, with * and ?; "
-         "pages of theirs are served",
-         [](Settings& s, const Values& v) { s.hosts = words(v); }},
-        {"insecure", "true|false", "false", "listen beyond this machine although there are no keys",
-         [](Settings& s, const std::string& v) { s.insecure = yes_or_no(v); }},
-        {"log_level", "level", "info", "debug, info, warning or error; the log goes to standard error",
-         [](Settings& s, const std::string& v) { s.log_level = log_level(v); }},
-};
+constexpr Range<Duration> kTime{std::chrono::milliseconds(1), kDay};
+constexpr Range<Duration> kTimeOrNone{Duration{}, kDay};
+
+ProgramText program() {
+  return {
+      .name = "lanemq-gateway",
+      .variables = "LANEMQ_GATEWAY_",
+      .sentence =
+          "Serves the APIs of OpenAI and Anthropic over HTTP: each request is a job of a LaneMQ "
+          "broker, with its lanes, fairness and shared limits.",
+      .config_sentence = "Read options, keys and models from this file, under the same names with _ for -.",
+      .footer =
+          "SIGHUP: read the file again; keys, models, lanes and times count at once.\n"
+          "SIGTERM: finish what runs, then stop.\n"
+          "Exit codes: 0 done, 2 usage, 3 the system refuses (a port, descriptors).",
+      .blocks = {"key", "model"}};
+}
+
+std::string listen_of(const ServerOptions& server) {
+  const bool v6 = server.address.find(':') != std::string::npos;
+  return (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(server.port);
+}
+
+void apply_auth(Settings& settings, const std::string& text) {
+  if (text != "keys" && text != "none" && !text.empty())
+    throw UsageError("must be keys or none, not \"" + printable(text, 64) + '"');
+  settings.auth = text == "keys" ? Auth::keys : Auth::none;
+  settings.auth_said = !text.empty();
+}
+
+std::string as_it_is(const std::string& text) {
+  return text;
+}
+
+}  // namespace
+
+const Options<Settings>& option_table() {
+  using namespace rows;
+  static const Options<Settings> kOptions = without_units_before<Settings>({
+      text("broker", "endpoint", "The broker's endpoint for clients.", &Settings::broker),
+      Option<Settings>{
+          {.key = "listen",
+           .kind = Kind::text,
+           .unit = "address:port",
+           .sentence = "Where HTTP is served; port 0 picks a free one; beyond this machine only with keys."},
+          [](const Settings& s) { return Values{listen_of(s.server)}; },
+          [](Settings& s, const Values& values) { apply_listen(s, values.front()); }},
+      name("openai_service", "name", "The broker's service for requests of OpenAI's API.",
+           &Settings::openai_service),
+      name("anthropic_service", "name", "The broker's service for requests of Anthropic's API.",
+           &Settings::anthropic_service),
+      list("lanes", "names", "The broker's lanes, the highest first.", &Settings::lanes),
+      duration("commit", kTime,
+               "How long a stream's status is held back for its first content; then keep-alives begin.",
+               &Settings::commit),
+      duration("keep_alive", {std::chrono::milliseconds(10), kDay},
+               "Silence in a stream before a keep-alive.", &Settings::keep_alive),
+      duration("detach", kTimeOrNone,
+               "A job goes on when its caller hangs up, and its answer waits so long for the caller's next "
+               "try; 0: it is cancelled.",
+               &Settings::detach),
+      duration("retry_grace", kTimeOrNone,
+               "An SDK's job that is not streamed goes on so long after its caller hung up, for the SDK's "
+               "next try; 0: it is cancelled at once.",
+               &Settings::retry_grace),
+      row({.key = "public_url",
+           .unit = "URL",
+           .sentence = "How callers reach this gateway: what links to the results of batches begin with; "
+                       "without it they are paths, which SDKs take, too."},
+          base_url, as_it_is, &Settings::public_url)
+          .when_empty("none"),
+      yes_or_no("forward_service_tier",
+                "Pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise.",
+                &Settings::forward_service_tier),
+      duration("idempotency_retain", kTime,
+               "How long the answer to a request with an Idempotency-Key is kept.",
+               &Settings::idempotency_retain),
+      duration("drain_delay", kTimeOrNone,
+               "From SIGTERM, when /readyz says 503, until new connections and requests are refused.",
+               &Settings::drain_delay),
+      duration("drain_timeout", kTimeOrNone,
+               "How long running requests get when the gateway is told to stop.", &Settings::drain_timeout),
+      count("connections_max", "connections", {1, 1'000'000},
+            "Of callers, at once; for one more the oldest is closed that has sent no whole header, else the "
+            "new one.",
+            &Settings::server, &ServerOptions::connections_max),
+      count("connections_per_address_max", "connections", {0, 1'000'000},
+            "Of one address, or one /64 of IPv6; 0: a quarter of connections_max.", &Settings::server,
+            &ServerOptions::connections_per_address_max),
+      Option<Settings>{
+          {.key = "proxies",
+           .kind = Kind::list,
+           .unit = "addresses",
+           .sentence = "Addresses or networks (10.0.0.0/8) of proxies in front: what they say in "
+                       "x-forwarded-for counts as where a request comes from, read from the right.",
+           .empty = "none"},
+          [](const Settings& s) { return s.server.proxies; },
+          [](Settings& s, const Values& values) { s.server.proxies = proxies(values); }},
+      size("header_bytes_max", {1024, 1u << 20}, "Of a request's header.", &Settings::server,
+           &ServerOptions::header_bytes_max),
+      size("body_bytes_max", {1, limits::body_bytes_max}, "Of a request's body.", &Settings::server,
+           &ServerOptions::body_bytes_max),
+      size("job_body_bytes_max", {1, limits::body_bytes_max},
+           "Of a job that is left at /v1/jobs, where body_bytes_max is not less.",
+           &Settings::job_body_bytes_max),
+      size("bodies_bytes_max", {1, kBytesMax},
+           "Of all requests' bodies together, a quarter for one key and one address; one over it is told to "
+           "wait.",
+           &Settings::server, &ServerOptions::bodies_bytes_max),
+      size("uploads_bytes_max", {1, kBytesMax},
+           "Of all uploads over 1 MiB, which go to the disk, a quarter for one key and one address; one over "
+           "it is told to wait.",
+           &Settings::server, &ServerOptions::uploads_bytes_max),
+      size("answers_bytes_max", {1, kBytesMax},
+           "Of all answers that are not read yet; over it the largest are cut off.", &Settings::server,
+           &ServerOptions::answers_bytes_max),
+      duration("header_timeout", kTime, "For a request's header to come whole.", &Settings::server,
+               &ServerOptions::header_timeout),
+      duration("body_idle_timeout", kTime, "Without a byte of a body that is under way.", &Settings::server,
+               &ServerOptions::body_idle_timeout),
+      duration("body_timeout", kTime, "For a request's body to come whole.", &Settings::server,
+               &ServerOptions::body_timeout),
+      size("body_bytes_per_second_min", {0, 1'000'000'000},
+           "Of a body that is under way, in each 10 s; a slower one is closed; 0: any.", &Settings::server,
+           &ServerOptions::body_bytes_per_second_min),
+      duration("idle_timeout", kTime, "Between the requests of a connection.", &Settings::server,
+               &ServerOptions::idle_timeout),
+      duration("write_timeout", kTime, "For a reader that takes no byte of its answer.", &Settings::server,
+               &ServerOptions::write_timeout),
+      Option<Settings>{
+          {.key = "state",
+           .unit = "folder",
+           .sentence = "Where files and batches are kept; one gateway at a time has it.",
+           .empty = "$STATE_DIRECTORY, else ~/.local/state/lanemq/gateway/BROKER"},
+          [](const Settings& s) { return Values{s.batches.folder_named ? s.batches.folder : ""}; },
+          [](Settings& s, const Values& values) {
+            s.batches.folder = values.front();
+            s.batches.folder_named = !s.batches.folder.empty();
+          }},
+      name("batch_lane", "lane", "In which the lines of batches run.", &Settings::batches,
+           &BatchSettings::lane),
+      count("batch_in_flight_max", "lines", {1, 10'000}, "Of all batches that are at the broker at once.",
+            &Settings::batches, &BatchSettings::in_flight_max),
+      size("batch_in_flight_bytes_max", {1, kBytesMax}, "The bodies of those lines.", &Settings::batches,
+           &BatchSettings::in_flight_bytes_max),
+      duration("batch_window", kTime, "How long a batch may take before it expires.", &Settings::batches,
+               &BatchSettings::window),
+      duration("batch_keep", {std::chrono::milliseconds(1), 366 * kDay},
+               "How long files, and batches that are over, are kept.", &Settings::batches,
+               &BatchSettings::keep),
+      duration("batch_retain", kTime, "How long the broker keeps a line's answer for a gateway that is away.",
+               &Settings::batches, &BatchSettings::retain),
+      count("batch_lines_max", "lines", {1, 1'000'000}, "Of a batch of OpenAI's API.", &Settings::batches,
+            &BatchSettings::lines_max),
+      count("message_batch_requests_max", "requests", {1, 1'000'000}, "Of a batch of Anthropic's API.",
+            &Settings::batches, &BatchSettings::message_requests_max),
+      size("message_batch_bytes_max", {1, kBytesMax}, "Of the request that makes such a batch.",
+           &Settings::batches, &BatchSettings::message_batch_bytes_max),
+      count("batches_per_caller_max", "batches", {1, 1'000'000}, "That are not over.", &Settings::batches,
+            &BatchSettings::batches_max),
+      size("file_bytes_max", {1, kBytesMax}, "Of an uploaded file.", &Settings::batches,
+           &BatchSettings::file_bytes_max),
+      count("files_per_caller_max", "files", {1, 100'000'000}, "That are kept.", &Settings::batches,
+            &BatchSettings::files_max),
+      size("files_total_bytes_max", {1, kBytesMax}, "Of all files that are kept.", &Settings::batches,
+           &BatchSettings::files_bytes_max),
+      Option<Settings>{{.key = "auth",
+                        .unit = "keys|none",
+                        .sentence = "Whether callers need a key; no reload goes from keys to none.",
+                        .empty = "keys where there are [[key]]s, else none"},
+                       [](const Settings& s) {
+                         return Values{!s.auth_said ? "" : s.auth == Auth::keys ? "keys" : "none"};
+                       },
+                       [](Settings& s, const Values& values) { apply_auth(s, values.front()); }},
+      list("hosts", "names",
+           "Names besides this machine's own that it answers to without keys, with * and ?; pages of theirs "
+           "are served.",
+           &Settings::hosts)
+          .when_empty("none"),
+      yes_or_no("insecure", "Listen beyond this machine although there are no keys.", &Settings::insecure),
+      rows::log_level(&Settings::log_level),
+      rows::log_format(&Settings::log_format),
+  });
+  return kOptions;
+}
+
+namespace {
 
 // ---- the file -----------------------------------------------------------------------------------------
 
-/// A table of the file that is read key by key; a key that nobody asked for is a mistake.
-class Table {
- public:
-  Table(std::string path, const toml::node& node, std::string what)
-      : path_(std::move(path)),
-        what_(std::move(what)),
-        line_(node.source().begin.line),
-        table_(node.as_table()) {
-    if (!table_) fail("must be a table");
-  }
-
-  std::optional<std::string> text(std::string_view key) {
-    const toml::node* node = get(key);
-    if (!node) return std::nullopt;
-    if (const auto* value = node->as_string()) return value->get();
-    fail(std::string(key) + " must be a string");
-  }
-  std::optional<bool> truth(std::string_view key) {
-    const toml::node* node = get(key);
-    if (!node) return std::nullopt;
-    if (const auto* value = node->as_boolean()) return value->get();
-    fail(std::string(key) + " must be true or false");
-  }
-  std::int64_t whole(std::string_view key) {
-    const toml::node* node = get(key);
-    if (!node) return 0;
-    const auto* value = node->as_integer();
-    if (!value || value->get() < 0) fail(std::string(key) + " must be a whole number, 0 or more");
-    return value->get();
-  }
-  std::vector<std::string> texts(std::string_view key) {
-    std::vector<std::string> values;
-    const toml::node* node = get(key);
-    if (!node) return values;
-    const toml::array* list = node->as_array();
-    if (!list) fail(std::string(key) + " must be a list of strings");
-    for (const toml::node& item : *list) {
-      const auto* value = item.as_string();
-      if (!value) fail(std::string(key) + " must be a list of strings");
-      values.push_back(value->get());
-    }
-    return values;
-  }
-  const toml::node* get(std::string_view key) {
-    known_.emplace(key);
-    return table_->get(key);
-  }
-  /// To be called when all keys were asked for.
-  void check_keys() const {
-    for (const auto& [key, value] : *table_) {
-      if (known_.contains(std::string(key.str()))) continue;
-      std::string message = "there is no " + printable(key.str(), 64) + "; there are";
-      for (const std::string& other : known_)
-        message += " " + other;
-      fail(message);
-    }
-  }
-  [[noreturn]] void fail(const std::string& message) const {
-    throw UsageError(printable(path_) + ":" + std::to_string(line_) + ": " + what_ + ": " + message);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_, what_;
-  std::size_t line_;
-  const toml::table* table_;
-  std::set<std::string> known_;
-};
-
-KeySettings read_key(const std::string& path, const toml::node& node, const Environment& environment) {
-  Table table(path, node, "[[key]]");
-  KeySettings key;
-  try {
-    key.name = name(table.text("name").value_or(""));
-  } catch (const UsageError& error) {
-    table.fail(std::string("name ") + error.what());
-  }
-  const std::optional<std::string> source = table.text("secret"), hash = table.text("sha256");
-  if (source.has_value() == hash.has_value())
-    table.fail("key \"" + printable(key.name) + "\" needs either secret or sha256");
-  if (hash) {
-    if (hash->size() != 64 || hash->find_first_not_of("0123456789abcdef") != std::string::npos)
-      table.fail("sha256 must be 64 hexadecimal digits in lower case");
-    key.sha256 = *hash;
-  } else {
-    try {
-      const std::string secret = read_secret(*source, environment);
-      if (secret.size() < kSecretBytesMin)
-        throw UsageError("it must have " + std::to_string(kSecretBytesMin) +
-                         " bytes or more, so that nobody guesses it; `openssl rand -hex 24` makes one");
-      key.sha256 = sha256_hex(secret);
-    } catch (const UsageError& error) {
-      table.fail("secret of key \"" + printable(key.name) + "\": " + error.what());
-    }
-  }
-  key.client = table.text("client").value_or("");
-  key.lanes.fallback = table.text("lane").value_or("");
-  key.lanes.allowed = table.texts("lanes");
-  key.models = table.texts("models");
-  key.services = table.texts("services");
-  if (table.get("delay_max_ms")) key.delay_max = milliseconds(table.whole("delay_max_ms"));
-  if (table.get("retain_max_ms")) key.retain_max = milliseconds(table.whole("retain_max_ms"));
-  const std::string stored = table.text("stored_responses").value_or("own");
-  if (stored != "own" && stored != "any") table.fail("stored_responses must be \"own\" or \"any\"");
-  key.any_stored_response = stored == "any";
-  key.forward_service_tier = table.truth("forward_service_tier");
-  key.requests_per_minute = table.whole("requests_per_minute");
-  key.tokens_per_minute = table.whole("tokens_per_minute");
-  key.concurrency = table.whole("concurrency");
-  table.check_keys();
-  return key;
+const Options<KeySettings>& key_options() {
+  using namespace rows;
+  static const Options<KeySettings> kOptions = without_units_before<KeySettings>(
+      {name("name", "text", "Its name.", &KeySettings::name),
+       text("secret", "source", "Where it stands: env:VARIABLE, file:PATH or credential:NAME.",
+            &KeySettings::secret),
+       row({.key = "sha256", .unit = "digits", .sentence = "Of the secret, instead of it."}, parse_hash,
+           as_it_is, &KeySettings::sha256),
+       text("client", "name", "Whose share it takes at the broker.", &KeySettings::client)
+           .when_empty("its name"),
+       text("lane", "lane", "Where a request names none.", &KeySettings::lanes, &LaneRules::fallback)
+           .when_empty("the broker's default"),
+       texts("lanes", "names", "That it may use.", &KeySettings::lanes, &LaneRules::allowed)
+           .when_empty("all"),
+       texts("models", "patterns", "That it may use, with * and ?.", &KeySettings::models).when_empty("all"),
+       texts("services", "patterns", "That it may use, with * and ?.", &KeySettings::services)
+           .when_empty("those of the two APIs"),
+       duration("delay_max", kAnyDuration, "Of a job that is left.", &KeySettings::delay_max),
+       duration("retain_max", kAnyDuration, "Of its answer.", &KeySettings::retain_max),
+       row(
+           {.key = "stored_responses", .unit = "own|any", .sentence = "Whose it may read."},
+           [](const std::string& value) {
+             if (value != "own" && value != "any") throw UsageError("must be own or any");
+             return value == "any";
+           },
+           [](bool any) { return any ? "any" : "own"; }, &KeySettings::any_stored_response),
+       row(
+           {.key = "forward_service_tier",
+            .unit = "true|false",
+            .sentence = "The gateway's option of that name.",
+            .empty = "the gateway's"},
+           [](const std::string& value) {
+             return value.empty() ? std::optional<bool>() : parse_switch(value);
+           },
+           [](std::optional<bool> said) { return said ? show_switch(*said) : ""; },
+           &KeySettings::forward_service_tier),
+       count("requests_per_minute", "requests", {0, kCountMax}, "0: no limit.",
+             &KeySettings::requests_per_minute),
+       count("tokens_per_minute", "tokens", {0, kCountMax}, "0: no limit.", &KeySettings::tokens_per_minute),
+       count("concurrency", "requests", {0, kCountMax}, "0: no limit.", &KeySettings::concurrency)});
+  return kOptions;
 }
 
-RouteStep read_step(Table& table) {
-  RouteStep step{.service = table.text("service").value_or(""), .model = table.text("model").value_or("")};
-  step.max_wait = milliseconds(table.whole("max_wait_ms"));
-  return step;
+const Options<RouteStep>& step_options() {
+  using namespace rows;
+  static const Options<RouteStep> kOptions = without_units_before<RouteStep>(
+      {text("model", "name", "The upstream's name.", &RouteStep::model).when_empty("the same"),
+       text("service", "name", "Where it is.", &RouteStep::service).when_empty("the API's"),
+       duration("max_wait", kAnyDuration, "No content by then counts as a timeout; 0: never.",
+                &RouteStep::max_wait)});
+  return kOptions;
 }
 
 constexpr std::string_view kReasonNames[kFallBackReasons] = {"rate", "timeout", "5xx", "context", "quota"};
 
-void read_reasons(Table& table, ModelSettings& model) {
-  if (!table.get("on")) return;
+Values show_reasons(const ModelSettings& model) {
+  Values reasons;
+  for (std::size_t i = 0; i < kFallBackReasons; ++i)
+    if (model.falls_back_on[i]) reasons.emplace_back(kReasonNames[i]);
+  return reasons;
+}
+
+void apply_reasons(ModelSettings& model, const Values& reasons) {
   std::fill(std::begin(model.falls_back_on), std::end(model.falls_back_on), false);
-  for (const std::string& reason : table.texts("on")) {
+  for (const std::string& reason : reasons) {
     const auto* at = std::find(std::begin(kReasonNames), std::end(kReasonNames), reason);
     if (at == std::end(kReasonNames))
-      table.fail("on: there is no reason \"" + printable(reason, 64) +
-                 "\"; there are rate, timeout, 5xx, context, quota");
+      throw UsageError("there is no reason \"" + printable(reason, 64) +
+                       "\"; there are rate, timeout, 5xx, context, quota");
     model.falls_back_on[at - std::begin(kReasonNames)] = true;
   }
 }
 
-ModelSettings read_model(const std::string& path, const toml::node& node) {
-  Table table(path, node, "[[model]]");
+const Options<ModelSettings>& model_options() {
+  using namespace rows;
+  static const Options<ModelSettings> kOptions{
+      name("name", "text", "What callers write.", &ModelSettings::name),
+      row(
+          {.key = "api", .unit = "openai|anthropic", .sentence = "What its requests speak."},
+          [](const std::string& value) {
+            if (value != "openai" && value != "anthropic") throw UsageError("must be openai or anthropic");
+            return value == "openai" ? Api::openai : Api::anthropic;
+          },
+          [](Api api) { return api == Api::openai ? "openai" : "anthropic"; }, &ModelSettings::api),
+      Option<ModelSettings>{{.key = "on",
+                             .kind = Kind::list,
+                             .unit = "reasons",
+                             .sentence = "Why the next one is taken.",
+                             .empty = "none"},
+                            show_reasons,
+                            apply_reasons}};
+  return kOptions;
+}
+
+KeySettings read_key(const std::string& path, const toml::table& table, const Environment& environment,
+                     Heard& heard) {
+  KeySettings key;
+  read_table(path, table, "", bound(key_options(), key), heard);
+  if (key.name.empty()) throw UsageError("it needs a name");
+  if (key.secret.empty() == key.sha256.empty())
+    throw UsageError("key \"" + printable(key.name) + "\" needs either secret or sha256");
+  if (!key.secret.empty())
+    about("secret of key \"" + printable(key.name) + '"', [&] {
+      const std::string secret = read_secret(key.secret, environment);
+      if (secret.size() < kSecretBytesMin)
+        throw UsageError("it must have " + std::to_string(kSecretBytesMin) +
+                         " bytes or more, so that nobody guesses it; `openssl rand -hex 24` makes one");
+      key.sha256 = sha256_hex(secret);
+    });
+  return key;
+}
+
+ModelSettings read_model(const std::string& path, const toml::table& table, Heard& heard) {
   ModelSettings model;
-  try {
-    model.name = name(table.text("name").value_or(""));
-  } catch (const UsageError& error) {
-    table.fail(std::string("name ") + error.what());
-  }
-  const std::string api = table.text("api").value_or("openai");
-  if (api != "openai" && api != "anthropic") table.fail("api must be \"openai\" or \"anthropic\"");
-  model.api = api == "openai" ? Api::openai : Api::anthropic;
-  model.steps.push_back(read_step(table));
-  if (model.steps.front().model.empty()) model.steps.front().model = model.name;
-  read_reasons(table, model);
-  if (const toml::node* list = table.get("fallback")) {
-    if (!list->as_array()) table.fail("fallback must be a list of tables, as in [[model.fallback]]");
-    for (const toml::node& item : *list->as_array()) {
-      Table step(path, item, "[[model.fallback]]");
-      model.steps.push_back(read_step(step));
-      if (model.steps.back().model.empty()) step.fail("a fall-back needs a model");
-      step.check_keys();
-    }
-  }
+  RouteStep first;
+  std::vector<BoundOption> options = bound(model_options(), model);
+  for (BoundOption& option : bound(step_options(), first))
+    options.push_back(std::move(option));
+  const auto read_steps = [&](std::string_view key, const toml::node& node) {
+    if (key != "fallback") return false;
+    at_place(place_of(path, node.source()) + ": fallback", [&] {
+      for (const toml::node& item : list_in(node, "[[model.fallback]]")) {
+        RouteStep step;
+        read_table(path, table_in(item, "[[model.fallback]]"), "fallback.", bound(step_options(), step),
+                   heard);
+        if (step.model.empty()) throw UsageError("a fall-back needs a model");
+        model.steps.push_back(std::move(step));
+      }
+    });
+    return true;
+  };
+  read_table(path, table, "", options, {"fallback"}, read_steps, heard);
+  if (model.name.empty()) throw UsageError("it needs a name");
+  if (first.model.empty()) first.model = model.name;
+  model.steps.insert(model.steps.begin(), std::move(first));
   if (model.steps.size() > ModelSettings::kStepsMax)
-    table.fail("a model may have " + std::to_string(ModelSettings::kStepsMax - 1) + " fall-backs");
-  table.check_keys();
+    throw UsageError("a model may have " + std::to_string(ModelSettings::kStepsMax - 1) + " fall-backs");
   return model;
 }
 
 template <class Item, class Read>
 void read_list(const std::string& path, std::string_view key, const toml::node& node, std::size_t most,
                std::vector<Item>& items, Read read) {
-  const toml::array* list = node.as_array();
-  if (!list)
-    throw UsageError(printable(path) + ": write [[" + std::string(key) + "]] for each " + std::string(key));
-  for (const toml::node& item : *list) {
-    items.push_back(read(item));
-    if (items.size() > most)
-      throw UsageError(printable(path) + ": there may be " + std::to_string(most) + " of [[" +
-                       std::string(key) + "]]");
-    for (std::size_t i = 0; i + 1 < items.size(); ++i)
-      if (items[i].name == items.back().name)
-        throw UsageError(printable(path) + ": " + std::string(key) + " \"" + printable(items.back().name) +
-                         "\" stands there twice");
-  }
+  const std::string block = "[[" + std::string(key) + "]]";
+  at_place(printable(path), [&] { static_cast<void>(list_in(node, block)); });
+  for (const toml::node& item : *node.as_array())
+    at_place(place_of(path, item.source()) + ": " + block, [&] {
+      items.push_back(read(table_in(item, block)));
+      if (items.size() > most) throw UsageError("there may be " + std::to_string(most));
+      for (std::size_t i = 0; i + 1 < items.size(); ++i)
+        if (items[i].name == items.back().name)
+          throw UsageError('"' + printable(items.back().name) + "\" stands there twice");
+    });
 }
 
 /// What the file has besides options.
 bool read_node(const std::string& path, std::string_view key, const toml::node& node,
-               const Environment& environment, Settings& settings) {
+               const Environment& environment, Settings& settings, Heard& heard) {
   if (key == "key")
     read_list(path, key, node, kKeysMax, settings.keys,
-              [&](const toml::node& item) { return read_key(path, item, environment); });
+              [&](const toml::table& table) { return read_key(path, table, environment, heard); });
   else if (key == "model")
     read_list(path, key, node, kModelsMax, settings.models,
-              [&](const toml::node& item) { return read_model(path, item); });
+              [&](const toml::table& table) { return read_model(path, table, heard); });
   else
     return false;
   return true;
+}
+
+/// All settings as a file.
+std::string print(Settings& settings) {
+  std::string out =
+      "# LaneMQ gateway. Every key is optional; durations and sizes carry their unit.\n"
+      "# Of a [[key]] and a [[model]], what stands behind # is not set.\n" +
+      print_options(bound(option_table(), settings));
+  for (KeySettings key : settings.keys) {
+    if (!key.secret.empty()) key.sha256.clear();
+    out += "\n[[key]]\n" + print_table(key_options(), key);
+  }
+  for (const ModelSettings& model : settings.models) {
+    out += "\n[[model]]\n" + print_table(model_options(), model) +
+           print_table(step_options(), model.steps.front());
+    for (std::size_t i = 1; i < model.steps.size(); ++i)
+      out += "\n[[model.fallback]]\n" + print_table(step_options(), model.steps[i]);
+  }
+  return out;
 }
 
 // ---- the whole ----------------------------------------------------------------------------------------
@@ -494,23 +518,26 @@ void check(const Settings& settings) {
 
 Request parse(int argc, const char* const* argv, const Environment& environment) {
   Request request;
-  request.settings.server.port = 8080;
-  const OptionReader reader(kProgram, kOptions, request.settings);
-  const auto printed = reader.read(
-      argc, argv, environment, "[[key]], [[model]]",
-      [&](const std::string& path, std::string_view key, const toml::node& node) {
-        return read_node(path, key, node, environment, request.settings);
-      },
-      &request.file);
-  if (printed) return {.kind = Request::Kind::print, .text = *printed};
-  BatchSettings& batches = request.settings.batches;
-  if (!batches.folder_named) batches.folder = usual_state_folder(environment, request.settings.broker);
-  for (KeySettings& key : request.settings.keys)
-    if (key.services.empty())
-      key.services = {request.settings.openai_service, request.settings.anthropic_service};
-  if (!request.settings.auth_said)
-    request.settings.auth = request.settings.keys.empty() ? Auth::none : Auth::keys;
-  check(request.settings);
+  Settings& settings = request.settings;
+  Asked asked =
+      OptionReader(program(), bound(option_table(), settings))
+          .read(argc, argv, environment,
+                [&](const std::string& path, std::string_view key, const toml::node& node, Heard& heard) {
+                  return read_node(path, key, node, environment, settings, heard);
+                });
+  request.what = asked.what;
+  request.text = std::move(asked.text);
+  request.file = std::move(asked.file);
+  request.old = std::move(asked.heard.old);
+  if (asked.what == Asked::For::print) return request;
+  if (asked.what == Asked::For::print_config) request.text = print(settings);
+  BatchSettings& batches = settings.batches;
+  if (!batches.folder_named) batches.folder = usual_state_folder(environment, settings.broker);
+  for (KeySettings& key : settings.keys)
+    if (key.services.empty()) key.services = {settings.openai_service, settings.anthropic_service};
+  if (!settings.auth_said) settings.auth = settings.keys.empty() ? Auth::none : Auth::keys;
+  about("broker", [&] { check_endpoint(settings.broker, Port::named); });
+  check(settings);
   return request;
 }
 

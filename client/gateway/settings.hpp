@@ -12,7 +12,8 @@
 #include "client/gateway/batches/batch_settings.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/models.hpp"
-#include "settings/usage_error.hpp"
+#include "common/settings/asked.hpp"
+#include "common/settings/option.hpp"
 
 namespace lanemq::gateway {
 
@@ -22,8 +23,8 @@ using settings::UsageError;
 /// All that the program can be told.
 struct Settings {
   std::string broker = "tcp://127.0.0.1:5570";
-  ServerOptions server{};
-  std::string log_level = "info";
+  ServerOptions server{.port = 8080};
+  std::string log_level = "info", log_format = "text";
   bool insecure = false;
   Auth auth = Auth::none;  ///< as said, else as it follows from the keys at the start
   bool auth_said = false;
@@ -60,16 +61,30 @@ struct Settings {
 
 /// What parse() found to be asked for.
 struct Request {
-  enum class Kind : unsigned char { run, print };
-  Kind kind = Kind::run;
+  settings::Asked::For what = settings::Asked::For::run;
   Settings settings{};
-  std::string text{};  ///< to print: the help or the version
-  std::string file{};  ///< that was read; empty: none was named
+  std::string text{};                        ///< to print: the help, the version or the configuration
+  std::string file{};                        ///< that was read; empty: none was named
+  std::vector<settings::OldSpelling> old{};  ///< what is written as the version before did
 };
+
+/// The options, but for [[key]] and [[model]].
+const settings::Options<Settings>& option_table();
 
 /// Reads the command line, the environment and the file that --config names; a flag wins over a variable,
 /// that over the file. Reads the secrets of keys, and keeps their hashes alone. Throws UsageError.
 Request parse(int argc, const char* const* argv, const Environment& environment);
+
+/// What other settings do to those that have a name.
+struct NamedChange {
+  std::string_view what;  ///< "key" or "model"
+  std::string_view done;  ///< "removed", "added" or "changed"
+  std::string names;      ///< the first kNamesTold, and how many more there are
+
+  static constexpr std::size_t kNamesTold = 20;
+};
+/// In that order; what does not happen is left out.
+std::vector<NamedChange> named_changes(const Settings& before, const Settings& after);
 
 /// Puts what may change while the program runs into the settings that it runs with: keys, models, lanes, the
 /// services' names and the times of streams and answers. Returns the names of what is different, too, and

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may change of the settings while the program runs.
+#include <map>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
 #include "client/gateway/settings.hpp"
 
 namespace lanemq::gateway {
@@ -18,9 +23,48 @@ constexpr Fixed kFixed[] = {
      [](const Settings& a, const Settings& b) { return a.job_body_bytes_max == b.job_body_bytes_max; }},
     {"state and the bounds of files and batches",
      [](const Settings& a, const Settings& b) { return a.batches == b.batches; }},
-    {"log_level", [](const Settings& a, const Settings& b) { return a.log_level == b.log_level; }}};
+    {"log_level", [](const Settings& a, const Settings& b) { return a.log_level == b.log_level; }},
+    {"log_format", [](const Settings& a, const Settings& b) { return a.log_format == b.log_format; }}};
+
+/// The names of those of `some` that have none in `others` for which `counts` is true.
+template <class Item, class Counts>
+std::string names_without(const std::vector<Item>& some, const std::vector<Item>& others, Counts counts) {
+  std::map<std::string_view, const Item*> by_name;
+  for (const Item& other : others)
+    by_name.emplace(other.name, &other);
+  std::string names;
+  std::size_t found = 0;
+  for (const Item& item : some) {
+    const auto other = by_name.find(item.name);
+    if (!counts(item, other == by_name.end() ? nullptr : other->second)) continue;
+    if (++found <= NamedChange::kNamesTold) names += (found > 1 ? ", " : "") + printable(item.name);
+  }
+  if (found > NamedChange::kNamesTold)
+    names += " and " + std::to_string(found - NamedChange::kNamesTold) + " more";
+  return names;
+}
+
+template <class Item>
+void add_changes(std::string_view what, const std::vector<Item>& before, const std::vector<Item>& after,
+                 std::vector<NamedChange>& changes) {
+  const auto is_missing = [](const Item&, const Item* other) { return other == nullptr; };
+  const auto is_other = [](const Item& item, const Item* other) {
+    return other != nullptr && !(item == *other);
+  };
+  for (NamedChange change : {NamedChange{what, "removed", names_without(before, after, is_missing)},
+                             NamedChange{what, "added", names_without(after, before, is_missing)},
+                             NamedChange{what, "changed", names_without(after, before, is_other)}})
+    if (!change.names.empty()) changes.push_back(std::move(change));
+}
 
 }  // namespace
+
+std::vector<NamedChange> named_changes(const Settings& before, const Settings& after) {
+  std::vector<NamedChange> changes;
+  add_changes("key", before.keys, after.keys, changes);
+  add_changes("model", before.models, after.models, changes);
+  return changes;
+}
 
 std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
   // A file that is cut while it is written, or not there yet, has no keys.

@@ -58,7 +58,7 @@ class Stage:
     def start_worker(self):
         return self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", self.endpoints["workers"], "--capacity", str(CAPACITY),
-            "--drain-timeout-ms", "200", "--service", f"chat=http:{self.base}/v1/chat/completions"))
+            "--drain-timeout", "200ms", "--service", f"chat=http:{self.base}/v1/chat/completions"))
 
     def restart_worker(self):
         worker = self.workers.pop(0)

@@ -36,7 +36,7 @@ def kills(room, count):
     """Milliseconds from each kill until the job is with another worker."""
     client, took = room.client(), []
     for i in range(count):
-        doomed = start_worker(room, room.broker.workers, "echo=echo:3600000")
+        doomed = start_worker(room, room.broker.workers, "echo=echo:1h")
         client.submit(id=f"kill-{i}", reply="accepted", timeout_ms=3_600_000)
         client.get("accepted")
         running(room, 1)
@@ -53,7 +53,7 @@ def kills(room, count):
 def cuts(room, count):
     """How many jobs were run again."""
     proxy, client = Proxy(room.broker.workers), room.client()
-    start_worker(room, proxy.endpoint, "held=echo:3600000", "--capacity", "4")
+    start_worker(room, proxy.endpoint, "held=echo:1h", "--capacity", "4")
     for i in range(4):
         client.submit(service="held", id=f"cut-{i}", reply="accepted", timeout_ms=3_600_000)
         client.get("accepted")

@@ -322,7 +322,7 @@ class Runner:
     where there is none; without endpoints it starts a broker of its own."""
 
     # The broker's heartbeat where the kit starts it: a machine that stands still for six seconds changes no verdict.
-    ARGUMENTS = ("--set", "heartbeat=2s", "--log-level", "warn")
+    ARGUMENTS = ("--set", "heartbeat=2s", "--log-level", "warning")
     AT_ONCE = 4
 
     def __init__(self, page, endpoints=None):

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "http/request_reader.hpp"
+#include "common/http/request_reader.hpp"
 #include "tests/http/checks.hpp"
 #include "tests/http/shapes.hpp"
 

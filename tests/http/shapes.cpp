@@ -5,7 +5,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "http/request_reader.hpp"
+#include "common/http/request_reader.hpp"
 
 namespace lanemq::http::test {
 namespace {

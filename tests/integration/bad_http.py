@@ -128,7 +128,7 @@ class Stage(gateway.GatewayCase):
     """A gateway with everything behind it, without a test of its own."""
 
     # All of the idle ones come from one address.
-    flags = ("--header-timeout-ms", "60000", "--connections-per-address-max", "16384")
+    flags = ("--header-timeout", "1m", "--connections-per-address-max", "16384")
 
     def runTest(self):
         pass

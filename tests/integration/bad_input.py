@@ -15,7 +15,7 @@ def main():
     arguments = parser.parse_args()
     room = harness.Room()
     try:
-        broker = room.start_broker("--log-level", "warn")
+        broker = room.start_broker("--log-level", "warning")
         command = [harness.program("bad_input"), "--clients", broker.clients, "--workers", broker.workers]
         command += ["--pid", str(broker.pid), "--frames", str(arguments.frames), "--seed", str(arguments.seed)]
         code = subprocess.run(command).returncode

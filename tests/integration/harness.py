@@ -35,7 +35,7 @@ PROGRAMS = os.environ.get("LANEMQ_BIN", os.path.join(os.path.dirname(__file__), 
 # How long anything may take before the test gives up. Sanitized programs on a busy machine are slow.
 PATIENCE = float(os.environ.get("LANEMQ_TEST_PATIENCE", "20"))
 # A program that asks the broker something has the same patience.
-os.environ["LANEMQ_CONNECT_TIMEOUT_MS"] = str(int(1000 * PATIENCE))
+os.environ["LANEMQ_CONNECT_TIMEOUT"] = f"{int(1000 * PATIENCE)}ms"
 # A worker that is silent for three of these is lost, so a busy machine may hold up a test for no longer.
 HEARTBEAT_MS = 1000 if PATIENCE <= 20 else 2000
 # A sanitizer keeps a shadow of what a program touches, several bytes for each: bounds of resident memory are so many

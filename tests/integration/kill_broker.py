@@ -556,7 +556,7 @@ def run(book, room, folder, options):
     config = os.path.join(folder, "broker.toml")
     with open(config, "w") as file:
         file.write(CONFIG.format(heartbeat_ms=HEARTBEAT_MS))
-    life = Lives(room, folder, ("--config", config, "--log-level", "warn"))
+    life = Lives(room, folder, ("--config", config, "--log-level", "warning"))
     life.forget(life.start())
     clients = [Submitter(room, book, number, batch=64 if number % 2 else 0) for number in range(CLIENTS)]
     for number in range(WORKERS):

@@ -3,7 +3,8 @@
 
 Both speak to one gateway, broker, worker and upstream. The noisy key has a bound of what it has under way (`concurrency`), as
 keys of a gateway that is shared should have; nothing else is held against it. Asserted is that every request of the quiet key
-succeeds; how long they take is printed, beside what they take when nobody else is there.
+succeeds; how long they take is printed, beside what they take when nobody else is there. The noisy one is a process of its
+own: threads of one Python would make the quiet one wait for them, and not for the gateway.
 
     neighbours.py --seconds 2             as in CI
     neighbours.py --seconds 60            by hand
@@ -15,6 +16,7 @@ import contextlib
 import http.client
 import json
 import math
+import multiprocessing
 import os
 import socket
 import sys
@@ -22,52 +24,79 @@ import threading
 import time
 import unittest
 
-from test_gateway import CHAT, GatewayCase, bearer, chat, key
+import harness
+from test_gateway import CHAT, UPSTREAM_KEY, Answer, GatewayCase, bearer, chat, key
 
 PAUSE_S = 25200  # what an upstream may ask for whose limit of a day is used up
 QUIET_EVERY_S = 0.01
 GIVE_UP_S = 60  # of the quiet key's requests: a service whose breaker is open makes them wait
 THREADS = 8
-BIG_TOKENS = 2_000_000  # about 30 MB as a stream
+FORK = multiprocessing.get_context("fork")
+BIG_TOKENS = 2_000_000  # 8 MB
+ELSEWHERE = "127.0.0.2"  # the address of a noisy one that is on another machine
+PIPELINED = 100
 UPLOAD = os.urandom(1 << 20).hex()  # 2 MiB
 
 
 class Neighbours(GatewayCase):
-    config = key("noisy", "concurrency = 16") + key("quiet")
+    config = (key("noisy", "concurrency = 16") + key("quiet")
+              + '[[model]]\nname = "gpt-apart"\nmodel = "gpt-quiet"\nservice = "apart"\n')
     settings = ("budget.api.requests_per_minute=600000",)
 
+    def setUp(self):
+        apart = harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "1", "--keys", UPSTREAM_KEY)
+        self.addCleanup(apart.close)
+        self.services = ("--service", f"apart=openai:{self.ready(apart)}/v1")
+        super().setUp()
+
     def leaves_alone(self, name):
+        self.keeps = name.endswith("_beside")
+        # The double makes one answer after the other, and a large one takes it long: that is no doing of ours.
+        self.quiet_model = "gpt-apart" if name == "large_answers" else "gpt-quiet"
         before = self.quiet_while(None, SETTINGS.seconds / 2)
         during = self.quiet_while(getattr(self, "do_" + name), SETTINGS.seconds)
-        print(f"{name:14} {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms",
-              file=sys.stderr)
+        turn = self.metric("lanemq_gateway_loop_longest_turn_ms")
+        print(f"{name:14} {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms; "
+              f"longest turn {turn:5.1f} ms", file=sys.stderr)
         self.assertEqual((before.failures, during.failures), ([], []))
 
     # ---- the quiet one
 
     def quiet_while(self, act, seconds):
-        self.stopping = threading.Event()
-        others = [threading.Thread(target=self.keep_doing, args=(act,)) for _ in range(THREADS if act else 0)]
-        for thread in others:
-            thread.start()
-        told = Told()
+        self.stopping = FORK.Event()
+        noisy = FORK.Process(target=self.make_noise, args=(act,)) if act else None
+        if noisy:
+            noisy.start()
+        told, kept = Told(), http.client.HTTPConnection(*self.address(), timeout=GIVE_UP_S)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             began = time.monotonic()
             try:
-                answer = self.ask("POST", CHAT, chat("gpt-quiet"), {**bearer("quiet"), "x-lanemq-timeout-ms": str(1000 * GIVE_UP_S)})
+                kept.request("POST", CHAT, chat(self.quiet_model), {**bearer("quiet"), "x-lanemq-timeout-ms": str(1000 * GIVE_UP_S)})
+                answer = Answer(kept.getresponse())
+                if not self.keeps:
+                    kept.close()
                 if answer.status != 200:
                     told.failures.append((answer.status, answer.body[:200]))
             except OSError as error:
                 told.failures.append(repr(error))
             told.times.append(time.monotonic() - began)
             time.sleep(QUIET_EVERY_S)
+        kept.close()
         self.stopping.set()
-        for thread in others:
-            thread.join(GIVE_UP_S)
+        if noisy:
+            noisy.join(GIVE_UP_S)
+            self.assertEqual(noisy.exitcode, 0)
         return told
 
     # ---- the noisy one
+
+    def make_noise(self, act):
+        others = [threading.Thread(target=self.keep_doing, args=(act,)) for _ in range(THREADS)]
+        for thread in others:
+            thread.start()
+        for thread in others:
+            thread.join()
 
     def keep_doing(self, act):
         while not self.stopping.is_set():
@@ -77,11 +106,12 @@ class Neighbours(GatewayCase):
     def noisy(self, model, **fields):
         self.ask("POST", CHAT, chat(model, **fields), {**bearer("noisy"), "x-lanemq-timeout-ms": "2000"})
 
-    def begun(self, body):
-        """A request whose answer nobody has read."""
-        connection = socket.create_connection(self.address(), timeout=5)
-        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer noisy-secret\r\n"
-                           f"content-length: {len(body)}\r\n\r\n{body}".encode())
+    def begun(self, body, times=1, source=ELSEWHERE):
+        """Requests whose answers nobody has read."""
+        connection = socket.create_connection(self.address(), timeout=5, source_address=(source, 0))
+        request = (f"POST {CHAT} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer noisy-secret\r\n"
+                   f"content-length: {len(body)}\r\n\r\n{body}")
+        connection.sendall(request.encode() * times)
         return connection
 
     def do_401(self):
@@ -112,9 +142,21 @@ class Neighbours(GatewayCase):
         self.begun(chat("noisy+delay=500", stream=True)).close()
 
     def do_flood(self):
+        self.flood()
+
+    def do_flood_beside(self):
+        """From the quiet one's own address: there nothing tells new connections apart before their heads are read. The quiet
+        one keeps its own, as SDKs do."""
+        self.flood(source=self.address()[0])
+
+    def do_pipeline(self):
+        self.flood(times=PIPELINED, pause=1)
+
+    def flood(self, pause=0, **how):
         with contextlib.ExitStack() as connections:
             for _ in range(50):
-                connections.enter_context(self.begun(chat("noisy")))
+                connections.enter_context(self.begun(chat("noisy"), **how))
+            self.stopping.wait(pause)
 
     def do_upload(self):
         form = f'--X\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n{UPLOAD}\r\n--X--\r\n'

@@ -281,12 +281,12 @@ class Commands(harness.Case):
     def test_what_cannot_be_is_one_clear_line(self):
         for arguments, part in ((("pause", "lane", "express"), "the lanes are critical, high"),
                                 (("job", "ghost"), 'no job with id "ghost" is known'),
-                                (("limits", "set", "api", "concurrency", "none"), "write a whole number"),
+                                (("limits", "set", "api", "concurrency", "none"), "must be a whole number"),
                                 (("drain", "ghost"), "no worker with the name")):
             code, output, errors = self.lanemq(*arguments)
             self.assertEqual((code, output, errors.count("\n")), (1, "", 1), errors)
             self.assertIn(part, errors)
-        code, _, errors = self.lanemq("--admin", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "jobs")
+        code, _, errors = self.lanemq("--admin", "tcp://127.0.0.1:9", "--connect-timeout", "300ms", "jobs")
         self.assertEqual(code, 3)
         self.assertIn("--admin or LANEMQ_ADMIN", errors)
         self.assertEqual(self.lanemq("pause", "lane")[0], 2)

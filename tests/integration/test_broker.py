@@ -261,7 +261,7 @@ PAGE = os.path.join(os.path.dirname(__file__), "../../docs/protocol.md")
 def names_on_the_page():
     """Every field of the stats document that the page lists, as paths."""
     with open(PAGE) as file:
-        chapter = file.read().split("## The stats document\n", 1)[1].split("\n## ", 1)[0]
+        chapter = file.read().split("## The stats document\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
     for row in re.findall(r"^\| (`.*?) \|", chapter, re.MULTILINE):
         first, *more = re.findall(r"`([^`]+)`", row)
         yield first.split(".")

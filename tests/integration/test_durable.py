@@ -156,7 +156,7 @@ class Programs(DurableCase):
                 lines.write(json.dumps({"custom_id": f"line-{number}", "method": "POST", "url": "/v1/chat/completions",
                                         "body": {"messages": [{"role": "user", "content": str(number)}]}}) + "\n")
         worker = self.room.start(harness.Process(
-            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", "chat=echo:10",
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", "chat=echo:10ms",
             "--capacity", "8"))
         self.assertTrue(worker.line().startswith("ready"))
         run = self.room.start(harness.Process(

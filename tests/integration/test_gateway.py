@@ -50,6 +50,7 @@ class GatewayCase(harness.Case):
     """`config`: the gateway's file; `flags`: its command line; `settings`: the broker's."""
 
     config, flags, settings, hosts = "", (), (), "*"
+    services = ()  # of the worker, besides the two APIs
 
     def setUp(self):
         # No worker dies here, and one that is held up by a busy machine is not to be taken for dead: a call made
@@ -66,7 +67,7 @@ class GatewayCase(harness.Case):
                    "CALLER_SECRET": CALLER_KEY}
         worker = self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--capacity", "64",
-            "--service", f"openai=openai:{self.upstream}/v1", "--service", f"anthropic=anthropic:{self.upstream}",
+            "--service", f"openai=openai:{self.upstream}/v1", "--service", f"anthropic=anthropic:{self.upstream}", *self.services,
             env=secrets))
         self.assertTrue(worker.line().startswith("ready"), worker.stderr())
         path = os.path.join(folder.name, "gateway.toml")
@@ -274,7 +275,7 @@ class Failures(GatewayCase):
 
 
 class Streams(GatewayCase):
-    flags = ("--commit-ms", "50", "--keep-alive-ms", "50")
+    flags = ("--commit", "50ms", "--keep-alive", "50ms")
 
     @staticmethod
     def body_of(seen):
@@ -571,13 +572,19 @@ class KeysHold(GatewayCase):
                 self.assertIn("stored_responses", refused.json()["error"]["message"])
             again = {"model": "gpt-x", "input": "x", "previous_response_id": response_id}
             self.assertEqual(self.ask("POST", "/v1/responses", json.dumps(again), bearer("other")).status, 404)
-            left = {"request": {"endpoint": "/v1/responses", "body": again}}
-            self.assertEqual(self.ask("POST", "/v1/jobs", json.dumps(left), bearer("other")).status, 404)
+            item_id = re.search(rb'"id":\s*"(msg_[^"]+)"', made.body)[1].decode()
+            refers = {"model": "gpt-x", "input": [{"role": "user", "content": "x"}, {"type": "item_reference", "id": item_id}]}
+            refused = self.ask("POST", "/v1/responses", json.dumps(refers), bearer("other"))
+            self.assertEqual((refused.status, refused.json()["error"]["param"]), (404, "input[1].id"))
+            for body in (again, refers):
+                left = {"request": {"endpoint": "/v1/responses", "body": body}}
+                self.assertEqual(self.ask("POST", "/v1/jobs", json.dumps(left), bearer("other")).status, 404)
             for conversation in ("conv_1", {"id": "conv_1"}):
                 body = {"model": "gpt-x", "input": "x", "conversation": conversation}
                 refused = self.ask("POST", "/v1/responses", json.dumps(body), bearer("one"))
                 self.assertEqual((refused.status, refused.json()["error"]["param"]), (404, "conversation"))
             self.assertEqual(self.calls_begun(), before)
+            self.assertEqual(self.ask("POST", "/v1/responses", json.dumps(refers), bearer("one")).status, 200)
             # The double keeps none: who asks it is told so in its own words.
             self.assertNotIn(b"stored_responses", self.ask("GET", f"/v1/responses/{response_id}", headers=bearer("one")).body)
 
@@ -647,6 +654,15 @@ class Refused(GatewayCase):
 
     def refusals(self):
         return [row for row in self.gateway.stderr().splitlines() if "request.refused" in row]
+
+    def test_a_packed_body_is_refused_before_it_is_read(self):
+        for coding, status in (("gzip", 415), ("br, gzip", 415), ("Identity", 200), ("", 200)):
+            answer = self.ask("POST", CHAT, chat(), {**bearer("team"), "content-encoding": coding})
+            self.assertEqual(answer.status, status, coding)
+        packed = self.ask("POST", CHAT, gzip.compress(chat().encode()), {**bearer("team"), "content-encoding": "gzip"})
+        self.assertEqual((packed.status, packed.json()["error"]["param"]), (415, "content-encoding"))
+        # A number that no reader of ours can hold is the upstream's to judge.
+        self.assertEqual(self.ask("POST", CHAT, chat()[:-1] + ', "temperature": 1e400}', bearer("team")).status, 400)
 
     def test_every_answer_is_counted_by_its_route(self):
         for method, path, body, who in (("POST", CHAT, chat(), "wrong"), ("POST", "/nothing", "{}", "team"),
@@ -744,8 +760,8 @@ class ReadAgain(GatewayCase):
     def test_a_file_that_cannot_be_used_changes_nothing(self):
         for config, reason in (
                 (KEYS + "[[key]]\nname = 7\n", "gateway.toml:"),
-                (KEYS + "commit_ms = \n", "gateway.toml:"),
-                ('commit_ms = "soon"\n' + KEYS, "gateway.toml:1: commit_ms"),
+                (KEYS + "commit = \n", "gateway.toml:"),
+                ('commit = "soon"\n' + KEYS, "gateway.toml:1: commit"),
                 (KEYS.replace("env:CALLER_SECRET", "file:/nowhere"), "/nowhere"),
                 ("", "gateway.toml is empty"),
                 ("# nothing\n", "callers need a key since the start"),
@@ -759,8 +775,18 @@ class ReadAgain(GatewayCase):
         self.assertEqual(self.ask("POST", CHAT, chat()).headers["x-lanemq-lane"], "low")
         self.assertEqual(self.ask("POST", CHAT, chat(), {"authorization": "Bearer wrong"}).status, 401)
 
+    def test_what_a_reload_does_to_keys_and_models_is_told(self):
+        second = key("second", "requests_per_minute = 5")
+        self.read_again(KEYS + '[[model]]\nname = "fast"\n' + second, "config.keys_added names=second")
+        self.assertIn("config.models_added names=fast", self.gateway.stderr())
+        # Cut off in the middle it is sound still, and the key has no limit any more.
+        self.read_again(KEYS + '[[model]]\nname = "fast"\n' + second.replace("requests_per_minute = 5", ""),
+                        "config.keys_changed names=second")
+        self.read_again(KEYS, "config.keys_removed names=second")
+        self.assertIn("warning config.models_removed names=fast", self.gateway.stderr())
+
     def test_what_needs_a_restart_is_named_and_keeps_its_value(self):
-        self.read_again("body_bytes_max = 10\n" + KEYS, "config.needs_restart")
+        self.read_again('body_bytes_max = "10B"\n' + KEYS, "config.needs_restart")
         self.assertEqual(self.ask("POST", CHAT, chat()).status, 200)
 
 
@@ -776,7 +802,7 @@ model = "gpt-z"
 [[model]]
 name = "patient"
 model = "gpt-x+delay=600000"
-max_wait_ms = 50
+max_wait = "50ms"
 on = ["timeout"]
 [[model.fallback]]
 model = "gpt-z"
@@ -887,7 +913,7 @@ class AskedAgain(GatewayCase):
 
 
 class RetryGrace(GatewayCase):
-    flags = ("--retry-grace-ms", "60000")
+    flags = ("--retry-grace", "1m")
 
     def test_an_sdk_whose_time_is_over_joins_its_own_call(self):
         body = chat("x+hold")
@@ -932,7 +958,7 @@ class RetryGrace(GatewayCase):
 
 
 class RetryGraceIsOver(GatewayCase):
-    flags = ("--retry-grace-ms", "50")
+    flags = ("--retry-grace", "50ms")
 
     def test_nobody_came_again(self):
         first = self.send(CHAT, chat("x" + FOREVER), "x-stainless-retry-count: 0\r\n")
@@ -944,7 +970,7 @@ class RetryGraceIsOver(GatewayCase):
 
 
 class Detached(GatewayCase):
-    flags = ("--detach-ms", "60000")
+    flags = ("--detach", "1m")
 
     def test_the_next_try_gets_what_the_first_one_ran_for(self):
         for stream in (False, True):
@@ -964,7 +990,7 @@ class Detached(GatewayCase):
 
 
 class Http(GatewayCase):
-    flags = ("--body-bytes-max", "5000", "--header-bytes-max", "2000", "--job-body-bytes-max", "3000")
+    flags = ("--body-bytes-max", "5000B", "--header-bytes-max", "2000B", "--job-body-bytes-max", "3000B")
 
     def test_requests_that_are_sent_ahead_are_answered_in_turn(self):
         connection = self.raw()
@@ -1049,7 +1075,7 @@ class Http(GatewayCase):
 
 class SlowCallers(GatewayCase):
     # Who asks is not to be taken for slow when a busy machine holds it up.
-    flags = ("--header-timeout-ms", "3000", "--connections-max", "400", "--connections-per-address-max", "400")
+    flags = ("--header-timeout", "3s", "--connections-max", "400", "--connections-per-address-max", "400")
 
     def test_slow_and_idle_callers_hold_up_nobody_and_are_closed(self):
         slow = []
@@ -1068,7 +1094,7 @@ class SlowCallers(GatewayCase):
 
 
 class Ends(GatewayCase):
-    flags = ("--drain-timeout-ms", "60000")
+    flags = ("--drain-timeout", "1m")
 
     def test_what_runs_is_finished_and_the_rest_refused(self):
         running = self.send(CHAT, chat("x+hold"))
@@ -1215,7 +1241,7 @@ class OddUpstream(harness.Case):
     def test_who_is_astray_is_told_the_way(self):
         self.answer = lambda handler: self.say(handler, 200, b"{}")
         for path, status, words in (("/", 200, "base_url = http://"), ("/chat/completions", 404, "ends in /v1"),
-                                    ("/v1/v1/messages", 404, "has no /v1"), ("/v1/moderations", 404, "moderations are not served"),
+                                    ("/v1/v1/messages", 404, "has /v1 twice"), ("/v1/moderations", 404, "moderations are not served"),
                                     ("/v1/chat/completions", 405, "stored chat completions"), ("/v2/x", 404, "there is nothing at")):
             answer = self.ask("GET", path)
             self.assertEqual((answer.status, words in answer.body.decode()), (status, True), answer.body)
@@ -1255,7 +1281,7 @@ class Usage(unittest.TestCase):
         for arguments, config, words in (
                 (("--listen", "0.0.0.0:0"), "", "without keys"),
                 (("--listen", "nowhere"), "", "ADDRESS:PORT"),
-                (("--commit-ms", "x"), "", "--commit-ms: must be a whole number"),
+                (("--commit", "x"), "", "--commit: must be a whole number with its unit"),
                 ((), '[[key]]\nname = "a"\n', "needs either secret or sha256"),
                 ((), '[[key]]\nname = "a"\nsecret = "plain"\n', "never the secret itself"),
                 ((), '[[key]]\nname = "a"\nsha256 = "00"\n', "64 hexadecimal digits"),
@@ -1265,7 +1291,7 @@ class Usage(unittest.TestCase):
                 ((), 'auth = "maybe"\n', "must be keys or none"),
                 ((), 'auth = "none"\n[[key]]\nname = "a"\nsha256 = "' + "0" * 64 + '"\n', "which would mean nothing"),
                 (("--proxies", "10.0.0.0/8,proxy.example"), "", 'not "proxy.example"'),
-                ((), 'wrong = 1\n', "no such key")):
+                ((), 'wrong = 1\n', 'unknown key "wrong"')):
             with self.subTest(words=words):
                 with unittest.mock.patch.dict(os.environ, SHORT="0123456789abcde"):
                     code, errors = self.run_gateway(*arguments, config=config)

@@ -220,7 +220,7 @@ class Uploads(BatchCase):
 
     @property
     def flags(self):
-        return (*super().flags, "--uploads-bytes-max", str(64 * self.MIB), "--file-bytes-max", str(6 * self.MIB))
+        return (*super().flags, "--uploads-bytes-max", "64MiB", "--file-bytes-max", "6MiB")
 
     def test_uploads_are_on_the_disk_and_bounded_there(self):
         def resident():

@@ -74,7 +74,7 @@ class Answers:
 
 
 class Table(gateway.GatewayCase):
-    flags = ("--body-bytes-max", "1000000")
+    flags = ("--body-bytes-max", "1000000B")
 
     def check(self, name, data, does, pieces):
         with self.subTest(shape=name), socket.create_connection(self.address(), timeout=harness.PATIENCE) as connection:

@@ -109,9 +109,9 @@ class Simulate(unittest.TestCase):
         trace = self.trace("0,10,100", "0,10,100")
         plain = self.facts("--trace", trace)
         self.assertEqual(plain["ran_ms"], 2500)
-        slow = self.facts("--trace", trace, "--places", "1", "--first-token-ms", "0", "--tokens-per-second", "10")
+        slow = self.facts("--trace", trace, "--places", "1", "--first-token", "0", "--tokens-per-second", "10")
         self.assertEqual((slow["ran_ms"], slow["lanes"]["normal"]["wait_ms"]["max"]), (20_000, 10_000))
-        at_once = self.facts("--trace", trace, "--first-token-ms", "0", "--tokens-per-second", "0")
+        at_once = self.facts("--trace", trace, "--first-token", "0", "--tokens-per-second", "0")
         self.assertEqual(at_once["ran_ms"], 0)
 
     def test_one_client_is_served_evenly(self):
@@ -146,7 +146,7 @@ class Simulate(unittest.TestCase):
         self.assert_refused(self.simulate("--trace", good, "--set", "lanes=7"), "--set lanes=7", "did you mean")
         self.assert_refused(self.simulate("--trace", good, "--set", "budget.api.window=sliding"), "has no limits")
         config = self.write("b.toml", 'drain_timeout = "7"\n')
-        self.assert_refused(self.simulate("--trace", good, "--config", config), "b.toml:1:17: drain_timeout", "30s")
+        self.assert_refused(self.simulate("--trace", good, "--config", config), "b.toml:1: drain_timeout", "30s")
         self.assert_refused(self.simulate("--trace", self.trace()), "no requests")
         bad = self.trace("0,1,1", "soon,1,1")
         self.assert_refused(self.simulate("--trace", bad), "trace.csv:3: TIMESTAMP \"soon\"", "2023-11-16 18:15:46.68")
@@ -191,9 +191,23 @@ class Explain(harness.Case):
         run = self.explain("ghost")
         self.assertEqual(run.returncode, 1)
         self.assertIn("Job ghost is not known", run.stdout)
-        gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "explain", "ghost")
+        gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout", "300ms", "explain", "ghost")
         self.assertEqual((gone.returncode, gone.stdout), (3, ""))
         self.assertEqual(lanemq("explain").returncode, 2)
+
+
+class Durations(harness.Case):
+    def test_they_carry_a_unit_and_the_old_spelling_says_the_new_one(self):
+        nobody = ["--broker", "tcp://127.0.0.1:9"]
+        old = lanemq(*nobody, "--connect-timeout-ms", "300", "ping")
+        self.assertEqual(old.returncode, 3)
+        self.assertIn("--connect-timeout-ms N is an old spelling; write --connect-timeout 300ms\n", old.stderr)
+        self.assertIn("within 300 ms", old.stderr)
+        for wrong, why in (("10", "a whole number with its unit"), ("900d", "1ms..365d"), ("-1s", "unit"), ("0", "1ms..365d")):
+            run = lanemq(*nobody, "submit", "--service", "echo", f"--timeout={wrong}", "x")
+            self.assertEqual(run.returncode, 2, run.stderr)
+            self.assertIn("--timeout: must be ", run.stderr)
+            self.assertIn(why, run.stderr)
 
 
 class Status(harness.Case):
@@ -276,7 +290,7 @@ class Json(harness.Case):
                       ("fetch", "a"), ("run", "-", "--service", "echo", "--out", "/dev/null"), ("status", "a"), ("cancel", "a"),
                       ("explain", "a"), ("limits",), ("stats",), ("bench", "--service", "echo", "-n", "1"),
                       ("--admin", "tcp://127.0.0.1:9", "lanes"), ("--admin", "tcp://127.0.0.1:9", "limits", "--model", "gpt")):
-            gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "100", *words, "--json", input=body + "\n")
+            gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout", "100ms", *words, "--json", input=body + "\n")
             self.assertEqual((gone.returncode, gone.stdout.count("\n")), (3, 1), gone.stdout + gone.stderr)
             error = json.loads(gone.stdout)["error"]
             self.assertEqual(error["code"], "unreachable")
@@ -354,7 +368,7 @@ class Limits(harness.Case):
         self.assertGreater(json.loads(self.limits("--json").stdout)["budgets"]["api"]["paused_models_ms"]["limit"], 3_500_000)
 
     def test_exit_codes(self):
-        gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "limits")
+        gone = lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout", "300ms", "limits")
         self.assertEqual((gone.returncode, gone.stdout), (3, ""))
 
 

@@ -36,7 +36,7 @@ class WorkerDeath(harness.Case):
     arguments = ("--set", "heartbeat=200ms", "--set", "crash_max=1000")
 
     def start_worker(self, *arguments):
-        return shared_limit.start_worker(self.room, "echo=echo:2", *arguments)
+        return shared_limit.start_worker(self.room, "echo=echo:2ms", *arguments)
 
     def test_jobs_of_killed_workers_end_once_and_none_is_lost(self):
         chance = random.Random(7)
@@ -220,13 +220,13 @@ class CommandLine(harness.Case):
         bad = self.lanemq("--broker", endpoint, "submit", "--service", "echo", "--lane", "express", "x")
         self.assertEqual((bad.returncode, bad.stdout), (1, ""))
         self.assertIn("express", bad.stderr)
-        late = self.lanemq("--broker", endpoint, "submit", "--service", "nobody", "--timeout-ms", "50", "x")
+        late = self.lanemq("--broker", endpoint, "submit", "--service", "nobody", "--timeout", "50ms", "x")
         self.assertEqual(late.returncode, 1)
         self.assertIn("deadline", late.stderr)
 
     def test_usage_exits_with_two_and_a_broker_that_is_not_there_with_three(self):
         self.assertEqual(self.lanemq("--no-such-flag").returncode, 2)
-        gone = self.lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout-ms", "300", "ping")
+        gone = self.lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout", "300ms", "ping")
         self.assertEqual(gone.returncode, 3)
         self.assertIn("127.0.0.1:9", gone.stderr)
 

@@ -141,7 +141,7 @@ class Gateway(Sdk):
 
     def test_the_sdks_survive_silence(self):
         self.room.start_broker()
-        url, upstream = self.start_all("--commit-ms", "200", "--keep-alive-ms", "200")
+        url, upstream = self.start_all("--commit", "200ms", "--keep-alive", "200ms")
         self.run_all(["keep_alive.test.mjs"], url, upstream, "gateway")
         self.check_log()
 

@@ -320,7 +320,7 @@ class Deaths(StreamCase):
     def test_a_durable_stream_goes_on_when_the_broker_is_killed_and_comes_back(self):
         store = f"sqlite:{os.path.join(self.folder.name, 'lanemq.db')}"
         self.start_broker(store)
-        self.start_worker("echo=echo:5")
+        self.start_worker("echo=echo:5ms")
         everything = b"".join(lines(400))
         reader = self.submit(body=everything)
         began = self.read(reader, 150)
@@ -334,7 +334,7 @@ class Deaths(StreamCase):
 
     def test_a_stream_whose_worker_dies_ends_with_what_came(self):
         self.start_broker("memory")
-        worker = self.start_worker("echo=echo:5")
+        worker = self.start_worker("echo=echo:5ms")
         everything = b"".join(lines(10_000))
         reader = self.submit(body=everything)
         began = self.read(reader, 150)

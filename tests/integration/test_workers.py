@@ -466,7 +466,7 @@ class Lost(harness.Case):
 
     def start_worker(self, endpoint, service, *arguments):
         worker = self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", endpoint, "--service",
-                                                 f"{service}=echo:3600000", *arguments))
+                                                 f"{service}=echo:1h", *arguments))
         self.assertTrue(worker.line().startswith("ready"), worker.stderr())
         return worker
 

@@ -2,7 +2,9 @@
 #include "tests/scenario/stage.hpp"
 
 #include <algorithm>
-#include <sstream>
+#include <utility>
+
+#include "broker/config/settings.hpp"
 
 namespace lanemq::scenario {
 namespace {
@@ -16,12 +18,15 @@ Words without_first(Words words, std::size_t count) {
   return words;
 }
 
-void take_rates(Words& words, std::vector<core::RateOptions>& rates) {
-  const auto capacity = words.take("capacity");
-  for (const core::RateKind& kind : core::rate_kinds())
-    if (const auto value = words.take(std::string(kind.name)))
-      rates.push_back({std::string(kind.name), parse_number(*value), kind.period,
-                       capacity ? parse_number(*capacity) : 0, kind.resource});
+/// Sets a thing's keys as the configuration does.
+template <class Set>
+void set_all(Words& words, Set set) {
+  for (const auto& [key, value] : std::exchange(words.fields, {}))
+    try {
+      set(key, value);
+    } catch (const ConfigError& error) {
+      throw TranscriptError(key + "=" + value + ": " + error.what());
+    }
 }
 
 }  // namespace
@@ -31,105 +36,38 @@ void take_rates(Words& words, std::vector<core::RateOptions>& rates) {
 void Stage::add_lane(Words words) {
   core::LaneOptions lane{.name = words.word(1)};
   lane.is_default = words.word(2) == "default";
-  if (const auto value = words.take("timeout")) lane.timeout = parse_duration(*value);
-  if (const auto value = words.take("depth_max"))
-    lane.depth_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("bytes_max"))
-    lane.bytes_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("reserved_slots"))
-    lane.reserved_slots = static_cast<std::size_t>(parse_number(*value));
-  const auto share = [&](const char* name) {
-    const auto value = words.take(name);
-    return value ? static_cast<int>(parse_number(*value)) * 10 : 0;
-  };
-  lane.durable = words.take("durable").value_or("true") == "true";
-  lane.reserve = share("reserve_percent");
-  lane.share_min = share("share_min_percent");
-  if (const auto value = words.take("boost_after")) lane.boost_after = parse_duration(*value);
-  words.require_all_taken();
+  set_all(words, [&](const auto& key, const auto& value) { config::set_lane_key(lane, key, value); });
   options_.lanes.push_back(std::move(lane));
 }
 
 /// A key of the last budget, with limits of its own.
 void Stage::add_key(Words words) {
   if (options_.budgets.empty()) throw TranscriptError("a key belongs to the budget before it");
-  core::BudgetOptions& budget = options_.budgets.back();
   core::KeyOptions key{.name = words.word(1)};
-  if (const auto value = words.take("weight")) key.weight = static_cast<std::uint32_t>(parse_number(*value));
-  key.quota_group = words.take("quota_group").value_or("");
-  if (const auto value = words.take("concurrency")) key.concurrency = parse_number(*value);
-  take_rates(words, key.rates);
-  words.require_all_taken();
-  budget.keys.push_back(std::move(key));
+  set_all(words, [&](const auto& name, const auto& value) { config::set_key_key(key, name, value); });
+  options_.budgets.back().keys.push_back(std::move(key));
 }
 
 void Stage::add_client(Words words) {
   core::ClientOptions client{.name = words.word(1)};
-  if (const auto value = words.take("weight"))
-    client.weight = static_cast<std::uint32_t>(parse_number(*value));
-  if (const auto value = words.take("in_flight_max"))
-    client.in_flight_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("depth_max"))
-    client.depth_max = static_cast<std::size_t>(parse_number(*value));
-  client.lane_max = words.take("lane_max").value_or("");
-  client.tenant = words.take("tenant").value_or("");
-  words.require_all_taken();
+  set_all(words, [&](const auto& key, const auto& value) { config::set_client_key(client, key, value); });
   options_.clients.push_back(std::move(client));
 }
 
 void Stage::add_budget(Words words) {
   core::BudgetOptions budget;
   budget.name = words.word(1);
-  budget.service = words.take("service").value_or("");
-  budget.model = words.take("model").value_or("");
-  budget.client = words.take("client").value_or("");
-  budget.lane = words.take("lane").value_or("");
-  budget.tenant = words.take("tenant").value_or("");
-  if (const auto value = words.take("concurrency")) budget.concurrency = parse_number(*value);
-  if (words.take("window").value_or("sliding") == "bucket") budget.window = core::WindowKind::bucket;
-  take_rates(words, budget.rates);
-  if (const auto value = words.take("keys")) {
-    std::stringstream names(*value);
-    for (std::string name; std::getline(names, name, ',');)
-      budget.keys.push_back({.name = name});
-  }
-  words.require_all_taken();
+  set_all(words, [&](const auto& key, const auto& value) { config::set_budget_key(budget, key, value); });
   options_.budgets.push_back(std::move(budget));
 }
 
 void Stage::set_option(Words words) {
-  if (const auto value = words.take("attempts_max"))
-    options_.attempts_max = static_cast<int>(parse_number(*value));
-  if (const auto value = words.take("crash_max")) options_.crash_max = static_cast<int>(parse_number(*value));
-  if (const auto value = words.take("heartbeat")) options_.heartbeat = parse_duration(*value);
-  if (const auto value = words.take("worker_grace")) options_.worker_grace = parse_duration(*value);
-  if (const auto value = words.take("retain")) options_.retain = parse_duration(*value);
-  if (const auto value = words.take("backoff_base")) options_.backoff_base = parse_duration(*value);
-  if (const auto value = words.take("backoff_max")) options_.backoff_max = parse_duration(*value);
-  if (const auto value = words.take("client_share"))
-    options_.client_share = static_cast<int>(parse_number(*value));
-  if (const auto value = words.take("breaker")) options_.breaker = *value == "true";
-  if (const auto value = words.take("memory_max"))
-    options_.memory_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("stream_kept_bytes_max"))
-    options_.stream_kept_bytes_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("results_max"))
-    options_.results_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("results_bytes_max"))
-    options_.results_bytes_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("results_disk_max"))
-    options_.results_disk_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("dead_retain")) options_.dead_retain = parse_duration(*value);
-  if (const auto value = words.take("dead_max"))
-    options_.dead_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("gone_max"))
-    options_.gone_max = static_cast<std::size_t>(parse_number(*value));
-  if (const auto value = words.take("jobs_max"))
-    options_.jobs_max = static_cast<std::size_t>(parse_number(*value));
   if (const auto value = words.take("store")) options_.store_durable = *value == "disk";
-  if (const auto value = words.take("services_max"))
-    options_.services_max = static_cast<std::size_t>(parse_number(*value));
-  words.require_all_taken();
+  Config config{.core = std::move(options_)};
+  set_all(words, [&](const auto& key, const auto& value) {
+    settings::set_one(option_table(), config, "key", key, value, {"store"});
+  });
+  options_ = std::move(config.core);
 }
 
 void Stage::start() {

@@ -26,12 +26,8 @@ Auditor::Auditor(const core::Options& options, core::OptionEditor edit, const co
       waiting_(options.lanes.size()),
       running_(options.lanes.size()),
       moved_in_(options.lanes.size()) {
-  for (const core::BudgetOptions& budget : options.budgets) {
-    ModelBudget model{.options = budget, .rates = {}, .at_once = budget.concurrency};
-    for (const core::RateOptions& rate : budget.rates)
-      model.rates.emplace_back(rate, budget.window);
-    budgets_.push_back(std::move(model));
-  }
+  for (const core::BudgetOptions& budget : options.budgets)
+    budgets_.push_back(ModelBudget::of(budget));
 }
 
 void Auditor::advancing(TimePoint now) {
@@ -57,8 +53,7 @@ void Auditor::running_given_up(TimePoint now) {
 }
 
 void Auditor::free_place(ModelJob& job) {
-  for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((job.budgets >> i & 1) != 0) --budgets_[i].running;
+  for_limits_of(job, [](ModelBudget& budget) { --budget.running; });
   job.place->held.erase(&job);
   job.place = nullptr;
   --clients_[job.client].running;
@@ -71,6 +66,7 @@ void Auditor::requeue(ModelJob& job, bool free, TimePoint due_min, TimePoint due
     --job.attempts;
     correct(job, -job.charged);
   }
+  appraise(job);
   if (draining_) return must_end(job, {"draining"});
   --running_[job.lane];
   ++waiting_[job.lane];
@@ -207,8 +203,10 @@ void Auditor::end_silently() {
 
 /// Jobs that wait in vain for their upstreams end at some time, even if nobody waits to hear of it.
 void Auditor::end_shut_out_silently() {
-  if (std::none_of(budgets_.begin(), budgets_.end(),
-                   [&](const ModelBudget& budget) { return now_ < budget.paused_until; }))
+  const auto is_paused = [&](const ModelBudget& one) { return now_ < one.paused_until; };
+  if (std::none_of(budgets_.begin(), budgets_.end(), [&](const ModelBudget& budget) {
+        return is_paused(budget) || std::any_of(budget.accounts.begin(), budget.accounts.end(), is_paused);
+      }))
     return;
   for (ModelStream& stream : streams_)
     for (ModelJob* job : std::vector<ModelJob*>(stream.waiting.begin(), stream.waiting.end()))
@@ -432,8 +430,7 @@ std::size_t Auditor::share_of_results() const {
 
 /// The same where clients share what is kept. Who holds his share or more makes way before those who hold
 /// less, and everybody's own oldest go first. What went is seen by the ids; where nobody knows an id, it may
-/// be either, and its client may hold one more. Jobs that name nobody are those of connections, which may be
-/// forgotten: their share is not known.
+/// be either, and its client may hold one more. Of connections that may be forgotten the share is not known.
 void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t surplus,
                                 std::vector<ModelJob*>& went) {
   std::map<std::string, std::size_t> before, stay;
@@ -442,6 +439,9 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
   std::vector<ModelJob*> gone, unseen;
   for (const Guessed& guess : guessed_)
     ++before[guess.client];
+  // What is over in this step may have been there when others went.
+  for (const ModelJob* job : went)
+    if (!job->dead) ++before[job->client];
   for (ModelJob* job : all) {
     ++before[job->client];
     if (job->id.empty()) {
@@ -451,7 +451,7 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
     } else {
       // What ended in this step may have come after others went.
       const bool since = std::find(ended_.begin(), ended_.end(), job) != ended_.end();
-      if (!since && !job->client.empty()) ++stay[job->client];
+      if (!since && !names_nobody(job->client)) ++stay[job->client];
       const TimePoint ended = acts_at(job->ended_at);
       const auto [known, first] = oldest.emplace(job->client, ended);
       if (!first) known->second = std::min(known->second, ended);
@@ -462,7 +462,7 @@ void Auditor::make_way_by_share(const std::vector<ModelJob*>& all, std::size_t s
   const bool others_first =
       std::any_of(stay.begin(), stay.end(), [&](const auto& held) { return held.second >= share; });
   for (const ModelJob* job : gone) {
-    if (job->client.empty()) continue;
+    if (names_nobody(job->client)) continue;
     const TimePoint ended = acts_at(job->ended_at);
     const auto own = oldest.find(job->client);
     if (own != oldest.end() && own->second < ended)

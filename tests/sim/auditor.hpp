@@ -97,6 +97,7 @@ class Auditor final : public Watcher {
   const core::ClientOptions& options_of(const std::string& client) const;
   std::size_t lane_index(std::string_view name) const;
   void may_be_refused(ModelRequest& asked, const ModelJob& job);
+  bool leaves_to_others(const ModelJob& job) const;
   void add_waiter(ModelJob& job, std::uint64_t ref);
   void accept_pending();
   void take(ModelJob& job);
@@ -162,6 +163,9 @@ class Auditor final : public Watcher {
   void come_back(ModelWorker& worker, const std::string& address);
   void mend(ModelWorker& worker);
   void call_over(ModelJob& job, ModelUpstream::Said said);
+  void model_call_over(ModelJob& job, ModelUpstream::Said said);
+  void noticed_of_model(const core::Notice& notice);
+  void go_apart(const std::string& model);
   ModelWorker* worker_at(const std::string& address);
   ModelJob* held(ModelWorker& worker, wire::Lease lease);
   void lose(ModelWorker& worker);
@@ -243,6 +247,11 @@ class Auditor final : public Watcher {
 
   // ---- budgets (auditor_budgets.cpp)
   void expect(ModelJob& job, const std::optional<wire::Cost>& stated) const;
+  bool counts_tokens(BudgetMask budgets) const;
+  void appraise(ModelJob& job) const;
+  const ModelBudget* pool_of(BudgetMask budgets) const;
+  ModelBudget* account_for(const ModelJob& job, std::string_view key);
+  void for_limits_of(const ModelJob& job, const std::function<void(ModelBudget&)>& tell);
   bool unsatisfiable(const ModelJob& job) const;
   /// Until when its upstreams are not even asked whether they take somebody again.
   TimePoint shut_until(const ModelJob& job) const;
@@ -285,6 +294,8 @@ class Auditor final : public Watcher {
   std::size_t held_for_higher(const std::string& service, std::size_t lane) const;
   bool at_limit(const std::string& client) const;
   bool surely_at_limit(const std::string& client) const;
+  bool names_nobody(const std::string& client) const;
+  std::string told_apart(const std::string& client) const;
   bool has_place(const std::string& service, std::size_t lane) const;
   std::uint64_t times_at_limit(const std::string& client) const;
   struct Waiting {
@@ -293,6 +304,7 @@ class Auditor final : public Watcher {
     ModelClaim claim;
   };
   std::vector<Waiting> whoever_is_next() const;
+  TimePoint key_free_at(const ModelBudget& pool, const ModelClaim& claim, bool alone) const;
   TimePoint surely_runs_at(BudgetMask budgets, std::size_t level, const std::vector<Waiting>& next);
   bool is_top(std::size_t lane) const { return lane == 0 && options_.lanes.size() > 1; }
   bool lower_waits(const ModelStream& stream) const;
@@ -312,6 +324,14 @@ class Auditor final : public Watcher {
   std::list<ModelStream> streams_;
   std::map<std::string, ModelWorker> workers_;
   std::map<std::string, ModelUpstream> upstreams_;  // by service
+  /// What is known of a model that fails while others are answered.
+  struct FailingModel {
+    ModelUpstream upstream;
+    std::deque<std::string> callers;  ///< of its last two calls
+    bool failed = false;              ///< one of its calls, since it was answered again
+  };
+  std::map<std::pair<std::string, std::string>, FailingModel> failing_;  // by service and model
+  std::set<std::string> apart_;                                          // models that wait apart
   std::set<std::string> told_unknown_;
   std::unordered_map<std::string, ModelJob*> by_id_, by_body_;
   std::unordered_map<std::uint64_t, ModelJob*> by_number_;

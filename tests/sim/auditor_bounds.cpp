@@ -45,23 +45,32 @@ void Auditor::check_all_restored(core::Budgets& budgets) {
   TimePoint from = now_;
   Duration long_after = std::chrono::hours(1);
   for (const ModelBudget& budget : budgets_) {
-    from = std::max(from, budget.paused_until);
-    for (const core::RateOptions& rate : budget.options.rates)
-      long_after = std::max<Duration>(long_after, 3 * rate.period);
+    const auto look_at = [&](const ModelBudget& one) {
+      from = std::max(from, one.paused_until);
+      for (const core::RateOptions& rate : one.options.rates)
+        long_after = std::max<Duration>(long_after, 3 * rate.period);
+    };
+    look_at(budget);
+    for (const ModelBudget& account : budget.accounts)
+      look_at(account);
   }
   const TimePoint then = from + long_after, later = then + long_after;
+  const auto check = [&](const std::string& name, core::WindowKind window, core::RateLimit& rate) {
+    const auto all_fits = [&](TimePoint when) { return rate.affordable(rate.limit(), 0, when); };
+    // An empty window has room for any job, whatever the upstream said last; a bucket may fill slowly until
+    // it says more.
+    const bool fits = window == core::WindowKind::bucket || all_fits(then);
+    rate.learn_limit(rate.limit(), then);
+    if (!fits || rate.available(later) != std::min(rate.capacity(), rate.limit()) || !all_fits(later))
+      violated("at the end " + name + " has " + std::to_string(rate.available(later)) + " of " + rate.name() +
+               ", and not room for all of it");
+  };
   for (core::Budget& budget : budgets.all()) {
-    for (core::RateLimit& rate : budget.quota.rates()) {
-      const auto all_fits = [&](TimePoint when) { return rate.affordable(rate.limit(), 0, when); };
-      // An empty window has room for any job, whatever the upstream said last; a bucket may fill slowly until
-      // it says more.
-      const bool fits = budget.options.window == core::WindowKind::bucket || all_fits(then);
-      rate.learn_limit(rate.limit(), then);
-      if (!fits || rate.available(later) != std::min(rate.capacity(), rate.limit()) || !all_fits(later))
-        violated("at the end budget " + budget.options.name + " has " +
-                 std::to_string(rate.available(later)) + " of " + rate.name() +
-                 ", and not room for all of it");
-    }
+    for (core::RateLimit& rate : budget.quota.rates())
+      check("budget " + budget.options.name, budget.options.window, rate);
+    for (core::Account& account : budget.accounts)
+      for (core::RateLimit& rate : account.quota.rates())
+        check("account " + account.name, budget.options.window, rate);
   }
 }
 

@@ -43,14 +43,56 @@ void Auditor::expect(ModelJob& job, const std::optional<wire::Cost>& stated) con
   job.cost = std::max<std::int64_t>(job.expected.input_tokens + job.expected.output_tokens, 1);
 }
 
-/// More than a limit grants in a whole window.
-bool Auditor::unsatisfiable(const ModelJob& job) const {
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    if ((job.budgets >> i & 1) == 0) continue;
-    for (const ModelRate& rate : budgets_[i].rates)
-      if (job.expected.of(rate.resource()) > rate.limit()) return true;
-  }
+bool Auditor::counts_tokens(BudgetMask budgets) const {
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((budgets >> i & 1) != 0 && budgets_[i].counts_tokens()) return true;
   return false;
+}
+
+/// What counts tokens may be another budget than when the job came.
+void Auditor::appraise(ModelJob& job) const {
+  if (counts_tokens(job.budgets) == job.counts_tokens) return;
+  job.expected = {};
+  job.cost = 1;
+  job.counts_tokens = false;
+  expect(job, job.stated_cost);
+}
+
+/// The budget whose keys its jobs get: the first that has some. Null where none has.
+const ModelBudget* Auditor::pool_of(BudgetMask budgets) const {
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((budgets >> i & 1) != 0 && !budgets_[i].keys.empty()) return &budgets_[i];
+  return nullptr;
+}
+
+/// The account of the key that the job was given.
+ModelBudget* Auditor::account_for(const ModelJob& job, std::string_view key) {
+  const ModelBudget* const pool = pool_of(job.budgets);
+  if (pool == nullptr && !key.empty()) violated(job.name() + " was given a key, and its budgets have none");
+  if (pool == nullptr) return nullptr;
+  const auto place = std::find_if(pool->keys.begin(), pool->keys.end(),
+                                  [&](const ModelBudget::Key& one) { return one.name == key; });
+  if (place == pool->keys.end())
+    violated(job.name() + " was given key \"" + std::string(key) + "\", which is not there");
+  if (place->draining) violated(job.name() + " was given key " + place->name + ", which is drained");
+  return place->account;
+}
+
+/// The budgets of a job that was handed over, and the account of its key.
+void Auditor::for_limits_of(const ModelJob& job, const std::function<void(ModelBudget&)>& tell) {
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0) tell(budgets_[i]);
+  if (job.account != nullptr) tell(*job.account);
+}
+
+/// More than a limit grants in a whole window, of whichever key.
+bool Auditor::unsatisfiable(const ModelJob& job) const {
+  for (std::size_t i = 0; i < budgets_.size(); ++i)
+    if ((job.budgets >> i & 1) != 0 && budgets_[i].never_has(job.expected)) return true;
+  const ModelBudget* const pool = pool_of(job.budgets);
+  return pool != nullptr &&
+         std::all_of(pool->accounts.begin(), pool->accounts.end(),
+                     [&](const ModelBudget& account) { return account.never_has(job.expected); });
 }
 
 /// Until when its upstream asked to be left alone.
@@ -59,7 +101,13 @@ TimePoint Auditor::shut_until(const ModelJob& job) const {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job.budgets >> i & 1) != 0)
       until = std::max(until, std::min(budgets_[i].paused_until, budgets_[i].probe_at));
-  return until;
+  const ModelBudget* const pool = pool_of(job.budgets);
+  if (pool == nullptr) return until;
+  TimePoint soonest = core::kNever;
+  for (const ModelBudget::Key& key : pool->keys)
+    if (!key.draining)
+      soonest = std::min(soonest, std::min(key.account->paused_until, key.account->probe_at));
+  return soonest == core::kNever ? until : std::max(until, soonest);
 }
 
 bool Auditor::waits_in_vain(const ModelJob& job) const {
@@ -82,15 +130,20 @@ void Auditor::settle(ModelJob& job, const std::optional<wire::Usage>& usage) {
   if (!usage->output_tokens && came > 0)
     used.output_tokens = std::min(used.output_tokens, came / kBytesPerToken + 1);
   count(job, used);
-  if (!job.counts_tokens) return;
+  if (!counts_tokens(job.budgets)) return;
   const std::int64_t most = std::max(kTurnTokensMax, job.cost);
   correct(job, std::min(used.input_tokens + used.output_tokens, most) - job.cost);
 }
 
 /// What the upstream said of its limits is so from now on.
 void Auditor::learn(const ModelJob& job, const std::optional<wire::UpstreamLimits>& said) {
-  for (std::size_t i = 0; said && i < budgets_.size(); ++i)
-    if ((job.budgets >> i & 1) != 0) budgets_[i].learn(*said, now_);
+  if (!said) return;
+  if (job.account == nullptr)
+    return for_limits_of(job, [&](ModelBudget& budget) { budget.learn(*said, now_); });
+  // Of its account alone, unless that has no limits of its own, and the budget no other one.
+  if (!job.account->rates.empty()) return job.account->learn(*said, now_);
+  for (ModelBudget& budget : budgets_)
+    if (&budget == pool_of(job.budgets) && budget.accounts.size() == 1) budget.learn(*said, now_);
 }
 
 /// The attempt was never sent.
@@ -99,16 +152,15 @@ void Auditor::give_back(const ModelJob& job) {
 }
 
 void Auditor::count(const ModelJob& job, const core::Amounts& used) {
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    if ((job.budgets >> i & 1) == 0) continue;
+  for_limits_of(job, [&](ModelBudget& budget) {
     core::Amounts counted = used;
     // Such an upstream counts what it allowed the answer, as soon as it was asked.
-    if (budgets_[i].options.output == core::OutputCount::bound && used.requests > 0)
+    if (budget.options.output == core::OutputCount::bound && used.requests > 0)
       counted.output_tokens = std::max(used.output_tokens, job.expected.output_tokens);
-    for (ModelRate& rate : budgets_[i].rates)
+    for (ModelRate& rate : budget.rates)
       rate.correct(job.serial, job.dispatched_at,
                    counted.of(rate.resource()) - job.expected.of(rate.resource()), now_);
-  }
+  });
 }
 
 }  // namespace lanemq::sim

@@ -199,13 +199,17 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
   const core::LaneOptions& limits = options_.lanes[job.lane];
   const core::ClientOptions& of_client = options_of(job.client);
   const auto must = [&](const char* code) {
-    asked.refusals = {code};
+    asked.refusals.emplace_back(code);
     asked.must_refuse = true;
   };
   if (draining_) return must("draining");
   if (!of_client.lane_max.empty() && job.lane < lane_index(of_client.lane_max)) return must("forbidden");
   if (of_client.depth_max > 0 && clients_[job.client].waiting >= of_client.depth_max)
     return must("client_full");
+  if (of_client.depth_max == 0 && leaves_to_others(job)) {
+    if (!names_nobody(job.client)) return must("client_full");
+    asked.refusals.emplace_back("client_full");
+  }
   if (waiting_[job.lane] >= limits.depth_max) return must("lane_full");
   const Bytes bytes = bytes_of(job);
   if (limits.bytes_max > 0) {
@@ -228,6 +232,19 @@ void Auditor::may_be_refused(ModelRequest& asked, const ModelJob& job) {
       }));
   if (table_size() - results >= options_.jobs_max && !contains(asked.refusals, "bytes_full"))
     asked.refusals.emplace_back("bytes_full");
+}
+
+/// Whether no more than the last part of its lane is left, and its client has as much waiting there itself.
+/// Bounds of bytes are too small here for a part of them.
+bool Auditor::leaves_to_others(const ModelJob& job) const {
+  constexpr std::size_t kLeast = 16;
+  const std::size_t depth_max = options_.lanes[job.lane].depth_max;
+  const std::size_t part = depth_max * static_cast<std::size_t>(options_.client_share) / 1000;
+  if (part < kLeast || waiting_[job.lane] + part < depth_max) return false;
+  std::size_t its = 0;
+  for (const ModelStream& stream : streams_)
+    if (stream.lane == job.lane && stream.client == job.client) its += stream.waiting.size();
+  return its >= part;
 }
 
 /// The submit of this step was not refused: it is a job now.
@@ -267,6 +284,7 @@ void Auditor::take(ModelJob& job) {
   for (const std::string& address : job.owners)
     orphans_[address].jobs.push_back(&job);
   stream_of(job).waiting.insert(&job);
+  if (!job.model.empty()) upstreams_[job.service].models.insert(job.model);
   upstreams_[job.service].waits(job.client);
 }
 
@@ -327,11 +345,13 @@ bool Auditor::ran_before(std::string_view id) const {
 }
 
 ModelStream& Auditor::stream_of(const ModelJob& job) {
+  const std::string model = apart_.contains(job.model) ? job.model : std::string();
   for (ModelStream& stream : streams_)
     if (stream.lane == job.lane && stream.budgets == job.budgets && stream.service == job.service &&
-        stream.client == job.client)
+        stream.client == job.client && stream.model == model)
       return stream;
-  return streams_.emplace_back(ModelStream{job.lane, job.service, job.budgets, job.client, {}, {}});
+  return streams_.emplace_back(
+      ModelStream{job.lane, job.service, job.budgets, job.client, model, {}, {}, !model.empty()});
 }
 
 void Auditor::add_waiter(ModelJob& job, std::uint64_t ref) {

@@ -55,10 +55,8 @@ void Auditor::heard_offer(const std::string& address, const wire::JobOffer& offe
   check_shares(job);
   check_turn(job);
   const int hold = may_be_owed(job) ? owed_claim_of(job).hold : claim_of(job).hold;
-  for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    if ((job.budgets >> i & 1) == 0) continue;
-    budgets_[i].take(job, hold, now_);
-  }
+  job.account = account_for(job, offer.key);
+  for_limits_of(job, [&](ModelBudget& budget) { budget.take(job, hold, now_); });
 
   share_out(job);
   stream_of(job).waiting.erase(&job);
@@ -97,13 +95,25 @@ bool Auditor::lower_waits(const ModelStream& stream) const {
 void Auditor::check_trial(const ModelJob& handed_over) {
   ModelUpstream& upstream = upstreams_[handed_over.service];
   ModelJob& job = *by_number_.at(handed_over.number);
-  job.trial = 0;
+  job.trial = job.model_trial = 0;
+  if (const auto failing = failing_.find({job.service, job.model});
+      failing != failing_.end() && !failing->second.upstream.closed) {
+    ModelUpstream& model = failing->second.upstream;
+    if (!model.may_call(is_top(job.lane), now_))
+      violated(job.name() + " was handed over although its model " + job.model + " failed and is left alone");
+    job.model_trial = model.opening;
+    ++model.trials_out;
+    // Where nobody tried it for so long it is forgotten.
+    model.vague = model.vague || now_ >= model.top_lane_from;
+    model.trial_at = now_;
+  }
   if (upstream.closed) return;
   if (!upstream.may_call(is_top(job.lane), now_))
     violated(job.name() + " was handed over although its upstream failed and is left alone");
   const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     if (stream.lane <= job.lane || stream.service != job.service || stream.head(now_) == nullptr) continue;
+    if (upstream.models.size() > 1) continue;  // what fails may be one of them
     if (at_limit(stream.client) || is_paused(stream) || !has_place(stream.service, stream.lane)) continue;
     // Nobody saves what the lower lane needs, at whichever level.
     if (surely_runs_at(stream.budgets, options_.lanes.size(), next) == now_)
@@ -166,9 +176,20 @@ bool Auditor::has_place(const ModelWorker& worker, const std::string& service, s
 bool Auditor::at_limit(const std::string& client) const {
   return surely_at_limit(client) ||
          std::any_of(upstreams_.begin(), upstreams_.end(), [&](const auto& upstream) {
-           const auto bar = upstream.second.bars.find(client);
-           return bar != upstream.second.bars.end() && now_ <= bar->second + kTick;
+           return std::any_of(upstream.second.bars.begin(), upstream.second.bars.end(), [&](const auto& bar) {
+             return told_apart(bar.first) == told_apart(client) && now_ <= bar.second + kTick;
+           });
          });
+}
+
+/// A connection that the broker may have forgotten could be any of them.
+std::string Auditor::told_apart(const std::string& client) const {
+  return names_nobody(client) ? std::string(kConnection) : client;
+}
+
+/// It is a connection that the broker may have forgotten, and known again as another one.
+bool Auditor::names_nobody(const std::string& client) const {
+  return forgets_clients() && client.starts_with(kConnection);
 }
 
 bool Auditor::surely_at_limit(const std::string& client) const {
@@ -191,18 +212,22 @@ std::uint64_t Auditor::times_at_limit(const std::string& client) const {
 void Auditor::check_order(const ModelJob& job, const ModelWorker& worker) {
   // What is owed may go before all lanes but the top one.
   const std::size_t level = may_be_owed(job) ? 1 : level_of(job);
+  const ModelStream& own = stream_of(job);
   for (const ModelStream& stream : streams_) {
     const ModelJob* const other = stream.head(now_);
-    if (other == nullptr || other == &job || is_paused(stream)) continue;
-    if (stream.lane == job.lane && stream.service == job.service && stream.budgets == job.budgets) {
+    if (other == nullptr || other == &job || is_paused(stream) || !stream.model.empty()) continue;
+    // What both want is saved by who goes first; of keys it may be another one.
+    const BudgetMask asked_for =
+        pool_of(stream.budgets) == nullptr ? stream.budgets & ~job.budgets : stream.budgets;
+    if (stream.shares_with(own)) {
       // Between clients it is a matter of what each was served.
       if (stream.client != job.client || other->serial > job.serial || other->came_with(job)) continue;
     } else if (!(level_of(*other) < level || boosted_before(stream, job, level)) || at_limit(stream.client) ||
                !upstreams_[stream.service].closed || !has_place(worker, stream.service, stream.lane) ||
                lowest_level(stream) > level ||
                (lowest_level(stream) == level && !boosted_before(stream, job, level)) ||
-               surely_runs_at(stream.budgets & ~job.budgets, level_of(*other) < level ? level - 1 : level,
-                              whoever_is_next()) > now_) {
+               surely_runs_at(asked_for, level_of(*other) < level ? level - 1 : level, whoever_is_next()) >
+                   now_) {
       continue;
     }
     violated(job.name() + " of lane " + options_.lanes[job.lane].name + " was handed over before " +
@@ -251,11 +276,31 @@ TimePoint Auditor::surely_runs_at(BudgetMask budgets, std::size_t level, const s
   TimePoint latest = now_;
   for (std::size_t i = 0; i < budgets_.size() && latest < core::kNever; ++i) {
     if ((budgets >> i & 1) == 0) continue;
-    for (const Waiting& other : next)
-      if ((other.stream->budgets >> i & 1) != 0 && other.level <= level)
-        latest = std::max(latest, budgets_[i].affordable_at(other.claim, now_));
+    const auto wants = [&](const Waiting& other) {
+      return (other.stream->budgets >> i & 1) != 0 && other.level <= level;
+    };
+    const bool alone = std::count_if(next.begin(), next.end(), wants) == 1;
+    for (const Waiting& other : next) {
+      if (!wants(other)) continue;
+      latest = std::max(latest, budgets_[i].affordable_at(other.claim, now_));
+      if (pool_of(other.stream->budgets) == &budgets_[i])
+        latest = std::max(latest, key_free_at(budgets_[i], other.claim, alone));
+    }
   }
   return latest;
+}
+
+/// When there is room in the account of a key; of each that could be had ever, unless nobody else wants one:
+/// which of them others save is the broker's choice.
+TimePoint Auditor::key_free_at(const ModelBudget& pool, const ModelClaim& claim, bool alone) const {
+  TimePoint soonest = core::kNever, latest = now_;
+  for (const ModelBudget::Key& key : pool.keys) {
+    if (key.draining || key.account->never_has(claim.amounts)) continue;
+    const TimePoint when = key.account->affordable_at(claim, now_);
+    soonest = std::min(soonest, when);
+    latest = std::max(latest, when);
+  }
+  return soonest == core::kNever || alone ? soonest : latest;
 }
 
 /// After a turn nothing waits that could run.
@@ -263,7 +308,7 @@ void Auditor::check_nothing_idles() {
   const std::vector<Waiting> next = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     const ModelJob* const job = stream.head(now_);
-    if (job == nullptr || at_limit(stream.client) || is_paused(stream) ||
+    if (job == nullptr || at_limit(stream.client) || is_paused(stream) || !stream.model.empty() ||
         !has_place(stream.service, stream.lane))
       continue;
     const ModelUpstream& upstream = upstreams_[stream.service];
@@ -298,7 +343,8 @@ void Auditor::check_wakeup() {
           what = "the end of the delay of " + job->name();
         }
     }
-    if (stream.head(now_) == nullptr || at_limit(stream.client) || is_paused(stream)) continue;
+    if (stream.head(now_) == nullptr || at_limit(stream.client) || is_paused(stream) || !stream.model.empty())
+      continue;
     TimePoint runs = surely_runs_at(stream.budgets, stream.lane, next);
     if (const ModelUpstream& upstream = upstreams_[stream.service]; !upstream.closed) {
       // Whoever is under way decides, or a lower lane goes first.

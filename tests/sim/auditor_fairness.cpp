@@ -101,7 +101,7 @@ void Auditor::check_turn(const ModelJob& job) {
     if (&other == &served || !other.shares_with(served)) continue;
     if (!still_waits(other) && begin_to_wait(other)) look_at_others(other);
     const ModelTurns& turns = other.turns;
-    if (turns.witness == nullptr) continue;
+    if (turns.witness == nullptr || other.mixed || served.mixed) continue;
     const auto then = turns.others.find(&served);
     const std::int64_t before = then == turns.others.end() ? 0 : then->second.served;
     const std::uint64_t changes =

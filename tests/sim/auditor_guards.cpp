@@ -43,7 +43,7 @@ std::size_t Auditor::lowest_level(const ModelStream& stream) const {
 /// Whoever may be next among the clients of the stream.
 void Auditor::for_next_of(const ModelStream& stream, const std::function<void(const ModelJob&)>& tell) const {
   for (const ModelStream& other : streams_) {
-    if (!other.shares_with(stream) || at_limit(other.client)) continue;
+    if (!other.shares_with(stream) || surely_at_limit(other.client)) continue;
     for (const ModelJob* job : other.candidates(now_))
       tell(*job);
   }
@@ -57,6 +57,11 @@ bool Auditor::surely_affordable_when_owed(const ModelStream& stream) {
     for (std::size_t i = 0; affordable && i < budgets_.size(); ++i)
       if ((stream.budgets >> i & 1) != 0)
         affordable = budgets_[i].surely_affordable(owed_claim_of(job), now_);
+    const ModelBudget* const pool = pool_of(stream.budgets);
+    affordable = affordable &&
+                 (pool == nullptr || std::all_of(pool->keys.begin(), pool->keys.end(), [&](const auto& key) {
+                    return !key.draining && key.account->surely_affordable(owed_claim_of(job), now_);
+                  }));
   });
   return affordable;
 }
@@ -65,10 +70,10 @@ bool Auditor::surely_affordable_when_owed(const ModelStream& stream) {
 bool Auditor::leaves_hold(const ModelJob& job) const {
   const ModelClaim claim = owed_claim_of(job);
   for (std::size_t i = 0; i < budgets_.size(); ++i)
-    for (const ModelRate& rate : budgets_[i].rates)
-      if ((job.budgets >> i & 1) != 0 && !rate.leaves(claim.amounts.of(rate.resource()), claim.hold))
-        return false;
-  return true;
+    if ((job.budgets >> i & 1) != 0 && !budgets_[i].leaves(claim)) return false;
+  const ModelBudget* const pool = pool_of(job.budgets);
+  return pool == nullptr || std::any_of(pool->accounts.begin(), pool->accounts.end(),
+                                        [&](const ModelBudget& account) { return account.leaves(claim); });
 }
 
 // ---- shares, in thousandths of cost -------------------------------------------------------------------
@@ -96,6 +101,7 @@ void Auditor::check_shares(const ModelJob& job) {
   const std::vector<Waiting> next_ones = whoever_is_next();
   for (const ModelStream& stream : streams_) {
     if (stream.service != job.service || stream.lane <= job.lane || stream.head(now_) == nullptr) continue;
+    if (!stream.model.empty()) continue;
     if (options_.lanes[stream.lane].share_min == 0 || at_limit(stream.client) || is_paused(stream)) continue;
     const std::int64_t owed = owed_[{job.service, stream.lane}].low;
     std::int64_t most = 0;

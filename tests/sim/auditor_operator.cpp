@@ -114,12 +114,19 @@ void Auditor::heard_paused(const Answer& answer, bool pause) {
   const auto budget = std::find_if(budgets_.begin(), budgets_.end(), [&](const ModelBudget& one) {
     return !pause && order_.what == "budget" && one.options.name == order_.name;
   });
-  const bool lifts = budget != budgets_.end() && budget->is_lowered(now_);
+  const bool lifts =
+      budget != budgets_.end() &&
+      (budget->is_lowered(now_) || std::any_of(budget->accounts.begin(), budget->accounts.end(),
+                                               [&](ModelBudget& one) { return one.is_lowered(now_); }));
   const bool changes = lifts || is_paused(order_.what, order_.name) != pause;
   if (answer.has("\"changed\":true") != changes)
     violated("a " + order_.verb + " of " + order_.name + " is wrong about what it changes");
   if (!changes || order_.dry_run) return;
-  if (lifts) budget->lift(now_);
+  if (lifts) {
+    budget->lift(now_);
+    for (ModelBudget& account : budget->accounts)
+      account.lift(now_);
+  }
   if (order_.what == "client") ++clients_[order_.name].times_at_limit;
   if (pause)
     paused_.emplace(order_.what, order_.name);
@@ -271,9 +278,21 @@ void Auditor::reloaded(const core::Options& options, TimePoint now) {
 }
 
 void Auditor::configure(ModelBudget& budget, const core::BudgetOptions& options) {
-  for (std::size_t i = 0; i < options.rates.size(); ++i)
-    limits_fell_ = limits_fell_ || options.rates[i].limit < budget.rates[i].limit();
+  const auto falls = [](const std::vector<core::RateOptions>& wanted, const std::vector<ModelRate>& rates) {
+    return std::any_of(wanted.begin(), wanted.end(), [&](const core::RateOptions& one) {
+      return std::none_of(rates.begin(), rates.end(), [&](const ModelRate& rate) {
+        return rate.name() == one.name && rate.limit() <= one.limit;
+      });
+    });
+  };
+  limits_fell_ = limits_fell_ || falls(options.rates, budget.rates) || !budget.keys.empty();
+  std::set<const ModelStream*> counted;
+  for (const ModelStream& stream : streams_)
+    if (counts_tokens(stream.budgets)) counted.insert(&stream);
   budget.configure(options, now_);
+  budget.read_keys(options.keys, now_);
+  for (ModelStream& stream : streams_)
+    stream.mixed = stream.mixed || counts_tokens(stream.budgets) != counted.contains(&stream);
 }
 
 void Auditor::adopt(const core::Options& options) {
@@ -281,6 +300,9 @@ void Auditor::adopt(const core::Options& options) {
   // Where nothing is shared any more nothing is owed.
   for (auto& [of, owed] : owed_)
     if (options_.lanes[of.second].share_min == 0) owed = {};
+  for (ModelStream& stream : streams_)
+    for (ModelJob* job : stream.waiting)
+      appraise(*job);
 }
 
 // ---- dead jobs ----------------------------------------------------------------------------------------
@@ -362,6 +384,7 @@ void Auditor::heard_redriven(const Answer& answer) {
 /// is refused, empty where that is not known.
 bool Auditor::redrive(ModelJob& dead, std::optional<std::string>& first_code) {
   ModelRequest asked;
+  appraise(dead);  // it is as if it came now
   may_be_refused(asked, dead);
   if (!asked.must_refuse && unsatisfiable(dead)) {
     asked.refusals.emplace_back("unsatisfiable");

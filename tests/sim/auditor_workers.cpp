@@ -134,11 +134,77 @@ ModelJob* Auditor::held(ModelWorker& worker, wire::Lease lease) {
 void Auditor::call_over(ModelJob& job, ModelUpstream::Said said) {
   ModelUpstream& upstream = upstreams_[job.service];
   if (!options_.breaker) return;
-  auto due = upstream.over(job.ended() ? ModelUpstream::Said::nothing : said, job, now_);
+  if (job.ended()) said = ModelUpstream::Said::nothing;
+  model_call_over(job, said);
+  auto due = upstream.over(said, job, now_);
+  // Of several models it is found out first which one fails.
+  const bool several = upstream.models.size() > 1;
+  if (several && (said == ModelUpstream::Said::failure || said == ModelUpstream::Said::unreachable))
+    due = ModelUpstream::Due::may;
   breaker_may_change_ = due == ModelUpstream::Due::may ? job.service : std::string();
-  if (due == ModelUpstream::Due::may && upstream.closed && !others_wait(job)) due = ModelUpstream::Due::open;
+  if (due == ModelUpstream::Due::may && upstream.closed && !several && !others_wait(job))
+    due = ModelUpstream::Due::open;
   if (due == ModelUpstream::Due::open || due == ModelUpstream::Due::close)
     breakers_due_.emplace_back(job.service, due);
+}
+
+void Auditor::model_call_over(ModelJob& job, ModelUpstream::Said said) {
+  using Said = ModelUpstream::Said;
+  if (job.model.empty()) return;
+  FailingModel& model = failing_[{job.service, job.model}];
+  const bool failed = said == Said::failure || said == Said::unreachable;
+  model.failed = model.failed || failed;
+  // What is looked at are calls that were made since its service was sound.
+  const ModelUpstream& service = upstreams_[job.service];
+  const bool counts = service.closed && job.dispatched_at >= service.closed_at;
+  if (!service.closed) model.callers.clear();
+  if (counts && (failed || said == Said::success)) model.callers.push_back(job.caller);
+  if (model.callers.size() > 2) model.callers.pop_front();
+  ModelUpstream& upstream = model.upstream;
+  if (upstream.closed || job.model_trial != upstream.opening) return;
+  --upstream.trials_out;
+  if (said == Said::success || said == Said::refusal) ++upstream.trials_passed;
+}
+
+/// That a model is left alone, or is not any more. When that must be is not known: which calls are looked at
+/// hangs on the clients and models of all. What follows from it is, until its client may be the only one for
+/// whom it fails.
+void Auditor::noticed_of_model(const core::Notice& notice) {
+  FailingModel& model = failing_[{notice.service, notice.model}];
+  ModelUpstream& upstream = model.upstream;
+  if (notice.kind == core::Notice::Kind::upstream_closed) {
+    if (upstream.closed || (!upstream.vague && upstream.trials_passed < 4))
+      violated("model " + notice.model + " of " + notice.service + " is called again after " +
+               std::to_string(upstream.trials_passed) + " answers");
+    model.failed = false;
+    return upstream.close(now_);
+  }
+  if (!model.failed)
+    violated("model " + notice.model + " of " + notice.service + " is left alone, and no call failed");
+  const bool several = model.callers.size() == 2 && model.callers.front() != model.callers.back();
+  // One that nobody tried was forgotten, and begins anew: with the shortest wait.
+  constexpr std::int64_t kFirstMsMost = 6000;
+  const bool again = !upstream.closed;
+  if (!again || (now_ >= upstream.top_lane_from && notice.retry_ms <= kFirstMsMost)) upstream.openings = 0;
+  upstream.open(milliseconds(notice.retry_ms), now_);
+  upstream.vague = again || !several;
+  go_apart(notice.model);
+}
+
+/// Its jobs wait in streams of their own from now on, whichever service they are for.
+void Auditor::go_apart(const std::string& name) {
+  if (!apart_.insert(name).second) return;
+  std::vector<ModelJob*> moves;
+  for (ModelStream& stream : streams_)
+    for (ModelJob* job : stream.waiting)
+      if (job->model == name) moves.push_back(job);
+  for (ModelStream& stream : streams_) {
+    std::erase_if(stream.waiting, [&](const ModelJob* job) { return job->model == name; });
+    const ModelJob*& witness = stream.turns.witness;
+    if (witness != nullptr && witness->model == name) witness = nullptr;
+  }
+  for (ModelJob* job : moves)
+    stream_of(*job).waiting.insert(job);
 }
 
 /// Whether another client has a job for the same service.
@@ -154,8 +220,7 @@ void Auditor::on(ModelWorker& worker, const wire::Outcome& outcome, std::string_
   worker.takes_jobs();
   settle(*job, outcome.usage);
   learn(*job, outcome.limits);
-  for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((job->budgets >> i & 1) != 0) budgets_[i].answered(job->dispatched_at, now_);
+  for_limits_of(*job, [&](ModelBudget& budget) { budget.answered(job->dispatched_at, now_); });
   call_over(*job, ModelUpstream::Said::success);
   if (job->ended()) return;
   if (job->refused >= job->parts.next()) return must_end(*job, {"upstream_rejected"});
@@ -175,8 +240,7 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
     settle(*job, failure.usage);
   learn(*job, failure.limits);
   if (failure.error_class == "overloaded")
-    for (std::size_t i = 0; i < budgets_.size(); ++i)
-      if ((job->budgets >> i & 1) != 0) budgets_[i].overloaded(job->dispatched_at, now_);
+    for_limits_of(*job, [&](ModelBudget& budget) { budget.overloaded(job->dispatched_at, now_); });
   using Said = ModelUpstream::Said;
   const bool failed = failure.error_class == "retry" || failure.error_class == "overloaded";
   const bool unreachable = failure.error_class == "retry" && failure.code == "connect";
@@ -186,11 +250,16 @@ void Auditor::on(ModelWorker& worker, const wire::Failure& failure, std::string_
   // Its upstream's word holds whatever has become of the job.
   const TimePoint until = now_ + (failure.retry_after_ms ? stated : kLimitedPause);
   bool paused = false;
-  for (std::size_t i = 0; i < budgets_.size() && failure.error_class == "limited"; ++i) {
-    if ((job->budgets >> i & 1) == 0 || budgets_[i].rates.empty()) continue;
-    budgets_[i].limited(!failure.limits, until, now_);
-    paused = true;
-  }
+  if (failure.error_class == "limited")
+    for_limits_of(*job, [&](ModelBudget& budget) {
+      const bool cuts = !failure.limits;
+      // It is the account that rests; the budgets have shown to be too much where that has no limits.
+      if (job->account != nullptr && job->account != &budget)
+        return cuts && job->account->rates.empty() ? budget.cut(now_) : void();
+      if (job->account == nullptr && budget.rates.empty()) return;
+      budget.limited(cuts, until, now_);
+      paused = true;
+    });
   if (job->ended()) return;
   job->answer = body;
   if (failure.error_class == "permanent") return must_end(*job, {"upstream_rejected"});
@@ -327,6 +396,8 @@ void Auditor::noticed(const core::Notice& notice) {
       notice.kind == Kind::changed_by_operator)
     return;
   const bool opened = notice.kind == core::Notice::Kind::upstream_opened;
+  if ((opened || notice.kind == Kind::upstream_closed) && !notice.model.empty())
+    return noticed_of_model(notice);
   if (opened || notice.kind == core::Notice::Kind::upstream_closed) {
     const auto due =
         std::find(breakers_due_.begin(), breakers_due_.end(),

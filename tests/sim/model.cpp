@@ -24,9 +24,55 @@ bool ModelBudget::matches(const ModelJob& job, std::string_view lane) const {
          fits(options.client, job.client) && fits(options.lane, lane);
 }
 
+ModelBudget ModelBudget::of(const core::BudgetOptions& options) {
+  ModelBudget budget{
+      .options = options, .rates = {}, .at_once = options.concurrency, .keys = {}, .accounts = {}};
+  for (const core::RateOptions& rate : options.rates)
+    budget.rates.emplace_back(rate, options.window);
+  budget.read_keys(options.keys, TimePoint{});
+  return budget;
+}
+
+void ModelBudget::read_keys(const std::vector<core::KeyOptions>& wanted, TimePoint now) {
+  for (Key& key : keys)
+    key.draining = true;
+  for (const core::KeyOptions& one : wanted) {
+    core::BudgetOptions shared;
+    shared.name = one.quota_group.empty() ? one.name : one.quota_group;
+    shared.rates = one.rates;
+    shared.concurrency = one.concurrency;
+    shared.window = options.window;
+    shared.output = options.output;
+    const auto known =
+        std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == one.name; });
+    if (known != keys.end()) {
+      known->draining = one.draining;
+      known->account->configure(shared, now);
+      continue;
+    }
+    auto account = std::find_if(accounts.begin(), accounts.end(),
+                                [&](const ModelBudget& other) { return other.options.name == shared.name; });
+    if (account == accounts.end()) account = accounts.insert(account, of(shared));
+    keys.push_back({one.name, &*account, one.draining});
+  }
+}
+
 bool ModelBudget::counts_tokens() const {
   return std::any_of(rates.begin(), rates.end(),
-                     [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; });
+                     [](const ModelRate& rate) { return rate.resource() != core::Resource::requests; }) ||
+         std::any_of(accounts.begin(), accounts.end(),
+                     [](const ModelBudget& account) { return account.counts_tokens(); });
+}
+
+bool ModelBudget::never_has(const core::Amounts& amounts) const {
+  return std::any_of(rates.begin(), rates.end(),
+                     [&](const ModelRate& rate) { return amounts.of(rate.resource()) > rate.limit(); });
+}
+
+bool ModelBudget::leaves(const ModelClaim& claim) const {
+  return std::all_of(rates.begin(), rates.end(), [&](const ModelRate& rate) {
+    return rate.leaves(claim.amounts.of(rate.resource()), claim.hold);
+  });
 }
 
 void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
@@ -95,9 +141,13 @@ bool ModelBudget::counts_longer() const {
   return false;
 }
 
-void ModelBudget::limited(bool cut, TimePoint until, TimePoint now) {
-  for (std::size_t i = 0; cut && i < rates.size(); ++i)
+void ModelBudget::cut(TimePoint now) {
+  for (std::size_t i = 0; i < rates.size(); ++i)
     if (is_paused_by_refusals(i)) rates[i].cut(now);
+}
+
+void ModelBudget::limited(bool cuts, TimePoint until, TimePoint now) {
+  if (cuts) cut(now);
   if (until <= paused_until) return;
   constexpr Duration kProbedAfter = std::chrono::minutes(1);
   if (now >= paused_until) probe_after = kProbedAfter;
@@ -112,8 +162,18 @@ void ModelBudget::configure(const core::BudgetOptions& changed, TimePoint now) {
   const bool same = changed.rates == options.rates && changed.concurrency == options.concurrency;
   options = changed;
   if (same) return;
-  for (std::size_t i = 0; i < rates.size(); ++i)
-    rates[i].configure(changed.rates[i], now);
+  std::vector<ModelRate> kept;
+  for (const core::RateOptions& wanted : changed.rates) {
+    const auto known = std::find_if(rates.begin(), rates.end(),
+                                    [&](const ModelRate& rate) { return rate.name() == wanted.name; });
+    if (known == rates.end()) {
+      kept.emplace_back(wanted, options.window);
+      continue;
+    }
+    known->configure(wanted, now);
+    kept.push_back(std::move(*known));
+  }
+  rates = std::move(kept);
   lift(now);
 }
 
@@ -256,7 +316,7 @@ void ModelUpstream::open(Duration wait, TimePoint now) {
   trials_out = trials_passed = 0;
   open_until = now + wait;
   top_lane_from = open_until + wait;
-  vague = false;
+  vague = models.size() > 1;
   passed_last.clear();
 }
 
@@ -269,6 +329,7 @@ void ModelUpstream::close(TimePoint now) {
   only.clear();
   failed_last.clear();
   passed_last.clear();
+  bars.clear();
   vague = false;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,7 @@ struct ModelClaim {
   bool leaves_hold = false;  ///< that must be left also by what is more than the burst
 };
 
+/// What an upstream allows: a budget's own limits, or those of an account of its keys.
 struct ModelBudget {
   core::BudgetOptions options;
   std::vector<ModelRate> rates;
@@ -54,6 +56,20 @@ struct ModelBudget {
   TimePoint probe_at = core::kNever;
   Duration probe_after{};
 
+  struct Key {
+    std::string name;
+    ModelBudget* account;
+    bool draining;
+  };
+  std::vector<Key> keys;            ///< of a pool; those that are gone are draining
+  std::list<ModelBudget> accounts;  ///< likewise kept
+
+  static ModelBudget of(const core::BudgetOptions& options);
+  /// The pool has these keys from now on.
+  void read_keys(const std::vector<core::KeyOptions>& wanted, TimePoint now);
+  /// Of what a job asks for, something is more than there ever is.
+  bool never_has(const core::Amounts& amounts) const;
+  bool leaves(const ModelClaim& claim) const;
   bool matches(const ModelJob& job, std::string_view lane) const;
   bool counts_tokens() const;
   bool full() const { return options.concurrency > 0 && running >= at_once; }
@@ -69,8 +85,10 @@ struct ModelBudget {
   void overloaded(TimePoint called_at, TimePoint now);
   /// The upstream says what it allows in a minute.
   void learn(const wire::UpstreamLimits& said, TimePoint now);
-  /// The upstream refused, and asks to be left alone until then; `cut`: it did not say what it allows.
-  void limited(bool cut, TimePoint until, TimePoint now);
+  /// The upstream refused, and did not say what it allows.
+  void cut(TimePoint now);
+  /// The upstream refused, and asks to be left alone until then; `cuts`: it did not say what it allows.
+  void limited(bool cuts, TimePoint until, TimePoint now);
   /// An operator has other limits count from now on.
   /// Where limits change, what the upstream said of the old ones is forgotten.
   void configure(const core::BudgetOptions& changed, TimePoint now);
@@ -104,6 +122,7 @@ struct ModelUpstream {
   /// A client for which it may not have failed has a job: when it was tried with that is not known.
   std::string failed_client;  ///< the last, as the auditor names it
   bool vague = false;
+  std::set<std::string> models;  ///< that jobs named; of several one may be left alone by itself
   std::uint64_t times_barred = 0;
   std::map<std::string, TimePoint> bars;  ///< until when a client may have to leave it to others
   std::vector<std::string> unreachable;   ///< in a row, by client
@@ -186,12 +205,14 @@ struct ModelJob {
   std::int64_t attempt = 0;
   std::int64_t attempts_before = 0;  ///< in the lives before this one, which its history tells of
   int attempts = 0, crashes = 0, missing = 0;
-  bool missed = false;           ///< a hand-over of it never arrived
-  bool window_due = false;       ///< its worker has come back, and is to be told how far it may go
-  std::int64_t refused = -1;     ///< the last chunk of this attempt that was refused
-  ModelWorker* place = nullptr;  ///< whose place it holds; an ended job may hold one
-  std::uint64_t trial = 0;       ///< of which opening of its upstream's breaker its call is a trial
-  bool at_reserved = false;      ///< that worker took only some lanes when it took the job
+  bool missed = false;             ///< a hand-over of it never arrived
+  bool window_due = false;         ///< its worker has come back, and is to be told how far it may go
+  std::int64_t refused = -1;       ///< the last chunk of this attempt that was refused
+  ModelBudget* account = nullptr;  ///< of the key that it got for this attempt; null: it got none
+  ModelWorker* place = nullptr;    ///< whose place it holds; an ended job may hold one
+  std::uint64_t trial = 0;         ///< of which opening of its upstream's breaker its call is a trial
+  std::uint64_t model_trial = 0;   ///< likewise of its model's
+  bool at_reserved = false;        ///< that worker took only some lanes when it took the job
 
   bool streams = false;  ///< it asked for a streamed answer
   ModelAnswer parts;
@@ -258,15 +279,17 @@ struct ModelStream {
   std::string service;
   BudgetMask budgets;
   std::string client;
+  std::string model;  ///< that waits apart; empty: it is for the others
   std::set<ModelJob*, ByAge> waiting;
   ModelTurns turns;
+  bool mixed = false;  ///< some of what it was served was counted in tokens, and some was not
 
   ModelJob* head(TimePoint now) const;
   /// Whichever of its jobs may be the client's next: the first that is surely queued, and those before it
   /// that may be.
   std::vector<ModelJob*> candidates(TimePoint now) const;
   bool shares_with(const ModelStream& other) const {
-    return lane == other.lane && budgets == other.budgets && service == other.service;
+    return lane == other.lane && budgets == other.budgets && service == other.service && model == other.model;
   }
 };
 

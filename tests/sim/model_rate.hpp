@@ -43,6 +43,7 @@ class ModelRate {
   ModelRate(const core::RateOptions& options, core::WindowKind window);
 
   core::Resource resource() const { return options_.resource; }
+  const std::string& name() const { return options_.name; }
   std::int64_t limit() const { return options_.limit; }
 
   /// An attempt that is expected to use `amount` goes out, and must leave `hold` thousandths of the burst.

@@ -143,6 +143,7 @@ Task SimClient::new_task() {
   // Whose id nobody is told cannot be followed through its delay.
   if ((!task.id.empty() || !task.reply.empty()) && random.per_mille(static_cast<std::uint64_t>(swarm.delays)))
     task.delay_ms = random.between(0, core::to_ms(swarm.submit_delay_max));
+  if (task.spare) fill_header(task);
   if (!task.id.empty()) {
     stage_.recent_tasks.push_back(task);
     if (stage_.recent_tasks.size() > kRecentTasksMax) stage_.recent_tasks.pop_front();
@@ -160,6 +161,7 @@ void SimClient::draw_texts(Task& task) {
     left -= size;
     return packed(std::string(static_cast<std::size_t>(size), 't'));
   };
+  if (random.percent(30)) task.spare = random.between(0, 150);
   if (random.percent(60)) task.meta = some();
   if (random.percent(40)) task.trace = some();
   if (!random.percent(60)) return;
@@ -170,17 +172,25 @@ void SimClient::draw_texts(Task& task) {
   }
 }
 
-void SimClient::submit(const Task& task, bool remember) {
-  const std::uint64_t ref = stage_.next_ref++;
-  // A REQ may not ask for a stream, and mostly knows that.
-  const bool streams =
-      task.stream && (!is_req_ || stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.nonsense)));
-  if (remember)
-    pending_[ref] = {
-        .task = task,
-        .reads = streams,
-        .silent = stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.silent_readers))};
-  Buffer ref_bytes;
+/// What a worker is told of the job besides may be just too much for its header.
+void SimClient::fill_header(Task& task) {
+  constexpr std::uint64_t kRefMost = 0xffff'ffff;
+  Buffer ref_bytes, out;
+  task.meta = packed("");
+  wire::Submit message = message_of(task);
+  message.reply = "accepted";  // it may be asked for in another way next time
+  message.batch = 8;
+  message.stream = true;
+  message.ref = number_ref(kRefMost, ref_bytes);
+  encode(message, task.body, out);
+  const std::int64_t left =
+      static_cast<std::int64_t>(limits::header_bytes_max) - static_cast<std::int64_t>(out.view().size());
+  task.meta =
+      packed(std::string(static_cast<std::size_t>(std::max<std::int64_t>(left - *task.spare, 0)), 't'));
+}
+
+/// But for who asks, and how he is to be told.
+wire::Submit SimClient::message_of(const Task& task) {
   wire::Submit message;
   message.service = task.service;
   if (!task.id.empty()) message.id = task.id;
@@ -194,11 +204,26 @@ void SimClient::submit(const Task& task, bool remember) {
   message.attempts_max = task.attempts_max;
   message.cost = task.cost;
   message.durable = task.durable;
-  message.stream = streams;
   message.meta = {task.meta};
   message.trace = {task.trace};
   message.extras = {task.extras_count, task.extras};
   if (task.orphan) message.orphan = "cancel";
+  return message;
+}
+
+void SimClient::submit(const Task& task, bool remember) {
+  const std::uint64_t ref = stage_.next_ref++;
+  // A REQ may not ask for a stream, and mostly knows that.
+  const bool streams =
+      task.stream && (!is_req_ || stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.nonsense)));
+  if (remember)
+    pending_[ref] = {
+        .task = task,
+        .reads = streams,
+        .silent = stage_.random.per_mille(static_cast<std::uint64_t>(stage_.swarm.silent_readers))};
+  Buffer ref_bytes;
+  wire::Submit message = message_of(task);
+  message.stream = streams;
   message.batch = static_cast<std::int64_t>(ref % 3) * 4;  // 0 leaves what was said before
   message.ref = number_ref(ref, ref_bytes);
   say(message, task.body);

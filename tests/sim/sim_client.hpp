@@ -38,6 +38,8 @@ class SimClient {
   void act();
   Task new_task();
   void draw_texts(Task& task);
+  static void fill_header(Task& task);
+  static wire::Submit message_of(const Task& task);
   void submit(const Task& task, bool remember);
   void fetch(const Task& task);
   void fetch(const Task& task, std::int64_t from_seq);

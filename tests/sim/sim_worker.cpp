@@ -165,6 +165,14 @@ bool SimWorker::is_out() const {
   return swarm.outage.count() > 0 && !stage_.healing && since / swarm.outage % 3 == 2;
 }
 
+/// The model of a call fails, and others are answered.
+bool SimWorker::is_failing(const Question& question) const {
+  const Swarm& swarm = stage_.swarm;
+  const core::Duration since = stage_.scheduler.now().time_since_epoch();
+  return swarm.failing_for.count() > 0 && !stage_.healing && question.call.model == swarm.failing_model &&
+         since / swarm.failing_for % 3 == 1;
+}
+
 /// What is said in answer to a batch leaves with its last item.
 void SimWorker::act_on(worker::Effects& effects, bool last) {
   const Swarm& swarm = stage_.swarm;
@@ -304,7 +312,7 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
     failure.error_class = ErrorClass::released;
     return worker::JobOutcome::failure(std::move(failure));
   }
-  if (!question.begun || is_out()) {
+  if (!question.begun || is_out() || is_failing(question)) {
     failure.error_class = ErrorClass::retry;
     if (!question.begun) failure.code = "connect";
     return worker::JobOutcome::failure(std::move(failure));
@@ -331,7 +339,8 @@ worker::JobOutcome SimWorker::draw_outcome(const Question& question) {
     draw_refusal(question, failure);
     return worker::JobOutcome::failure(std::move(failure));
   } else if (chosen(swarm.permanents)) {
-    failure.error_class = random.percent(80) ? ErrorClass::permanent : ErrorClass::quota;
+    const bool permanent = random.percent(80) || !swarm.keys_are_refused;
+    failure.error_class = permanent ? ErrorClass::permanent : ErrorClass::quota;
     failure.body = Blob::copy("why");
   } else {
     const auto usage = draw_usage(question);

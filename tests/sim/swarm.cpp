@@ -329,6 +329,46 @@ Swarm draw_swarm(Random& random) {
   return swarm;
 }
 
+namespace {
+
+/// A limit of a day so wide that it is never felt, at an upstream whose other limits change.
+void draw_wide_limit(Random& random, Swarm& swarm) {
+  core::BudgetOptions budget;
+  budget.name = "budget-wide";
+  budget.window = core::WindowKind::bucket;
+  budget.concurrency = random.between(5, 20);
+  for (const core::RateKind& kind : core::rate_kinds())
+    if (kind.resource == core::Resource::requests && kind.period == std::chrono::hours(24)) {
+      core::RateOptions rate;
+      rate.name = kind.name;
+      rate.resource = kind.resource;
+      rate.period = kind.period;
+      rate.limit = random.between(300'000'000, 1'000'000'000);
+      budget.rates.push_back(rate);
+    }
+  swarm.options.budgets.push_back(budget);
+  swarm.settings = true;
+  swarm.operator_max = std::min<Duration>(swarm.operator_max, milliseconds(300));
+}
+
+/// Pools of keys, and limits and keys that come and go, for an auditor who follows what is counted. Which
+/// keys an upstream refuses for good is judged elsewhere.
+void draw_changes(Random& random, Swarm& swarm) {
+  if (swarm.options.budgets.empty()) return;
+  const bool keys = random.percent(12);
+  swarm.limit_changes = random.percent(12);
+  if (keys) {
+    draw_keys(random, swarm.options);
+    swarm.upstream.dead_keys = 0;
+    swarm.keys_are_refused = false;
+  }
+  if (!keys && !swarm.limit_changes) return;
+  swarm.states_costs = true;
+  swarm.states_bounds = false;
+}
+
+}  // namespace
+
 void draw_rarities(Random& random, Swarm& swarm, bool follows) {
   using std::chrono::hours;
   if (random.percent(6)) swarm.large_texts = static_cast<int>(random.between(20, 500));
@@ -349,6 +389,14 @@ void draw_rarities(Random& random, Swarm& swarm, bool follows) {
     swarm.client_names = static_cast<int>(random.between(100, 5000));
     // Those of which the broker forgets are new ones next time, with all that it knew of their upstreams.
     swarm.service_names = static_cast<int>(random.between(1, follows ? 900 : 3000));
+  }
+  if (!follows) return;
+  if (random.percent(5)) draw_wide_limit(random, swarm);
+  draw_changes(random, swarm);
+  if (swarm.options.breaker && swarm.retry_after_max == Swarm::kRetryAfterMax && random.percent(8)) {
+    swarm.models = {"", "m1", "m2", "other"};
+    swarm.failing_model = random.one_of<const char*>({"m1", "m2"});
+    swarm.failing_for = random.one_of<Duration>({seconds(1), seconds(5), seconds(20)});
   }
 }
 
@@ -487,7 +535,8 @@ std::string describe(const Swarm& swarm) {
          " envelope_bytes_max=" + std::to_string(swarm.envelope_bytes_max) +
          " retain_max=" + ms(swarm.retain_max) + " retry_after_max=" + ms(swarm.retry_after_max) +
          " client_names=" + std::to_string(swarm.client_names) +
-         " service_names=" + std::to_string(swarm.service_names);
+         " service_names=" + std::to_string(swarm.service_names) + " failing_model=" + swarm.failing_model +
+         " failing_for=" + ms(swarm.failing_for);
 }
 
 }  // namespace lanemq::sim

@@ -52,6 +52,7 @@ struct Swarm {
 
   // Weights of how jobs end, in per mille; the rest succeed.
   int retries = 0, limited = 0, permanents = 0, released = 0;
+  bool keys_are_refused = true;  ///< some of the permanent ones are about the account
 
   /// What the upstreams are like that workers call.
   struct Upstream {
@@ -72,8 +73,10 @@ struct Swarm {
     int dead_keys = 0;      ///< per mille of keys that are refused from some time on
   };
   Upstream upstream;
-  int free_jobs = 0;           ///< per mille of jobs that say that they cost nothing
-  bool limit_changes = false;  ///< the configuration is read again with limits and keys that come and go
+  std::string failing_model;     ///< whose calls fail for so long, after as long of health and before
+  core::Duration failing_for{};  ///< as long again; 0: none does
+  int free_jobs = 0;             ///< per mille of jobs that say that they cost nothing
+  bool limit_changes = false;    ///< the configuration is read again with limits and keys that come and go
   core::Duration stand_still_max{};  ///< of a broker that is stopped now and then; 0: none is
 
   // What few seeds have, drawn apart from all else.

@@ -49,13 +49,12 @@ bool Witness::may_have_made_way(const Followed& job) const {
   return full != full_at_.end() && *full <= decided_at_;
 }
 
-/// Its upstream is left alone until after its deadline, or refuses its keys: it ended then, which perhaps
-/// nobody heard of, for those who asked before a crash are not known any more.
-bool Witness::may_have_been_refused(const Followed& job) const {
+/// Its upstream is left alone until after its deadline, or refuses its keys: it ended then, and so long ago,
+/// which perhaps nobody heard of, for those who asked before a crash are not known any more.
+bool Witness::may_have_been_refused(const Followed& job, Duration ago) const {
   return std::any_of(pauses_.begin(), pauses_.end(), [&](const Pause& pause) {
     const TimePoint ended_at = std::max(pause.said_at, job.promised_at);
-    return pause.until > job.deadline &&
-           decided_at_ >= ended_at + (crashes_.keeps ? job.retain : Duration(0));
+    return pause.until > job.deadline && decided_at_ >= ended_at + ago;
   });
 }
 
@@ -403,7 +402,8 @@ void Witness::check_order(const std::string& id, const Followed& job) {
   if (!job.in_order || job.moved || !job.promised) return;
   for (const std::string& other : first_in_line_[job.stream]) {
     const Followed& before = followed(other);
-    if (other != id && before.promised_at < job.first_asked_at && decided_at_ < before.ends_at)
+    if (other != id && before.promised_at < job.first_asked_at && decided_at_ < before.ends_at &&
+        !may_have_been_refused(before, Duration(0)))
       violated(quoted(id) + " is handed over before " + quoted(other) + ", which came first");
   }
 }

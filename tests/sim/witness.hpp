@@ -102,10 +102,10 @@ class Witness final : public Watcher {
   Followed& followed(const std::string& id) { return jobs_[id]; }
   TimePoint may_be_gone_at(const Followed& job) const;
   bool may_have_made_way(const Followed& job) const;
-  bool may_have_been_refused(const Followed& job) const;
+  bool may_have_been_refused(const Followed& job, Duration ago) const;
   bool is_known(const Followed& job) const {
     return job.promised && decided_at_ < may_be_gone_at(job) && !may_have_made_way(job) &&
-           !may_have_been_refused(job);
+           !may_have_been_refused(job, crashes_.keeps ? job.retain : Duration(0));
   }
   void limits_change(TimePoint now);
   void may_end(Followed& job, TimePoint at);

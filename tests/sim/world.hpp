@@ -16,6 +16,7 @@ struct Task {
   std::string id, service, lane, model, client, body, reply;
   std::string meta, trace, extras;  ///< msgpack
   std::uint32_t extras_count = 0;
+  std::optional<std::int64_t> spare;  ///< its header is full but for so many bytes
   std::optional<std::int64_t> timeout_ms, delay_ms, retain_ms, attempts_max;
   std::optional<wire::Cost> cost;
   std::optional<bool> durable;

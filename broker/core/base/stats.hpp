@@ -5,37 +5,46 @@
 
 namespace lanemq::core {
 
-/// What the core counts besides its lanes, since the start. Nothing is dropped without a count here.
+// The one table of what the core counts besides its lanes, since the start: X(name, meaning). Nothing is
+// dropped without a count here. The counters, the document of `stats` and the page docs/protocol.md follow
+// from it.
+// clang-format off
+#define LANEMQ_CORE_COUNTERS(X)                                                                                    \
+  X(jobs_requeued_worker_lost, "jobs that were queued again since their worker was lost")                          \
+  X(jobs_requeued_missing, "jobs that were queued again since two inventories of their worker did not list them")  \
+  X(jobs_adopted, "jobs that their workers still ran when the broker came back")                                   \
+  X(bodies_read, "bodies that came back from the store")                                                           \
+  X(jobs_failed_retry_budget, "jobs that had attempts left, but their service no retries")                         \
+  X(upstreams_opened, "circuit breakers that opened")                                                              \
+  X(upstream_words_bounded, "usage, or a time to come again, beyond what counts")                                  \
+  X(outcomes_stale, "outcomes of an attempt that is over")                                                         \
+  X(outcomes_repeated, "outcomes that were there already")                                                         \
+  X(outcomes_unknown_session, "outcomes of a worker that is not known")                                            \
+  X(workers_refused, "workers whose `ready` was refused")                                                          \
+  X(workers_returned, "workers whose connection was lost, and who came back by another")                           \
+  X(waiters_dropped, "clients that wait for a job, let go for a newer one at the bound")                           \
+  X(chunks_in, "chunks of streamed answers, taken from workers")                                                   \
+  X(chunks_out, "chunks sent to clients: once for each reader, and again for who reads later")                     \
+  X(chunks_refused, "chunks out of order, beyond the window, or of no stream")                                     \
+  X(chunks_stale, "chunks of an attempt that is over")                                                             \
+  X(chunks_late, "chunks of a job that is over for its clients")                                                   \
+  X(chunks_repeated, "chunks that were there already")                                                             \
+  X(chunks_unknown_session, "chunks of a worker that is not known")                                                \
+  X(slow_reader, "readers let go because they did not take what they were sent")                                   \
+  X(seen_unmatched, "`seen` of a stream that is over, or nobody's")                                                \
+  X(results_evicted, "kept results forgotten before their time, for room")                                         \
+  X(results_read, "results read back from the store for who asked")                                                \
+  X(dead_evicted, "dead jobs forgotten before their time, for room")                                               \
+  X(jobs_redriven, "dead jobs that an operator ran again")                                                         \
+  X(orphans_cancelled, "jobs cancelled since their clients were gone")                                             \
+  X(refused_bad_request, "submits refused that name no lane to count them in")
+// clang-format on
+
 struct Stats {
-  std::uint64_t jobs_requeued_worker_lost = 0;
-  std::uint64_t jobs_requeued_missing = 0;     ///< two inventories did not list them
-  std::uint64_t jobs_failed_retry_budget = 0;  ///< that had attempts left, but their service no retries
-  std::uint64_t upstreams_opened = 0;          ///< by their circuit breakers
-  std::uint64_t upstream_words_bounded = 0;    ///< usage, or a time to come again, beyond what counts
-  std::uint64_t outcomes_stale = 0;            ///< of an attempt that is over
-  std::uint64_t outcomes_repeated = 0;
-  std::uint64_t outcomes_unknown_session = 0;
-  std::uint64_t workers_lost = 0;
-  std::uint64_t workers_returned = 0;  ///< whose connection was lost, and who came back by another
-  std::uint64_t workers_refused = 0;
-  std::uint64_t results_evicted = 0;  ///< kept results forgotten before their time, for room
-  std::uint64_t results_read = 0;     ///< read back from the store for who asked
-  std::uint64_t dead_evicted = 0;     ///< dead jobs forgotten before their time, for room
-  std::uint64_t jobs_redriven = 0;
-  std::uint64_t jobs_adopted = 0;       ///< after a restart, that their workers still ran
-  std::uint64_t bodies_read = 0;        ///< that came back from the store
-  std::uint64_t orphans_cancelled = 0;  ///< jobs whose clients were gone
-  std::uint64_t chunks_in = 0;          ///< of streamed answers, taken from workers
-  std::uint64_t chunks_out = 0;      ///< sent to clients: once for each reader, and again for who reads later
-  std::uint64_t chunks_refused = 0;  ///< out of order, beyond the window, or of no stream
-  std::uint64_t chunks_stale = 0;    ///< of an attempt that is over
-  std::uint64_t chunks_late = 0;     ///< of a job that is over for its clients
-  std::uint64_t chunks_repeated = 0;         ///< that were there already
-  std::uint64_t chunks_unknown_session = 0;  ///< of a worker that is not known
-  std::uint64_t slow_readers = 0;            ///< let go because they did not take what they were sent
-  std::uint64_t seen_unmatched = 0;          ///< of a stream that is over, or nobody's
-  std::uint64_t waiters_dropped = 0;         ///< for a newer one, at the bound of waiters for one job
-  std::uint64_t refused_bad_request = 0;     ///< submits that name no lane to count them in
+#define LANEMQ_COUNTER(name, meaning) std::uint64_t name = 0;
+  LANEMQ_CORE_COUNTERS(LANEMQ_COUNTER)
+#undef LANEMQ_COUNTER
+  std::uint64_t workers_lost = 0;  ///< shown with the workers
 };
 
 }  // namespace lanemq::core

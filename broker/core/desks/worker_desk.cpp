@@ -104,7 +104,7 @@ void WorkerDesk::mend(Worker& worker) {
 
 void WorkerDesk::say_unknown_session(std::string_view address) {
   wire::WorkerRefusal refusal;
-  refusal.code = "unknown_session";
+  refusal.code = name_of(RefusalCode::unknown_session);
   refusal.message = "no worker is known here; say ready, then heartbeat with what you hold";
   state_.outbox.add(Peer::worker, address, {}, refusal);
   if (std::find(told_unknown_.begin(), told_unknown_.end(), address) != told_unknown_.end()) return;
@@ -119,7 +119,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   const auto refuse_worker = [&](const std::string& message) {
     ++state_.stats.workers_refused;
     wire::WorkerRefusal refusal;
-    refusal.code = "bad_request";
+    refusal.code = name_of(RefusalCode::bad_request);
     refusal.message = message;
     state_.outbox.add(Peer::worker, event.address, {}, refusal);
   };
@@ -356,7 +356,7 @@ Job* WorkerDesk::leased(Worker& worker, std::uint64_t number, std::int64_t attem
 
 void WorkerDesk::say_stale(Worker& worker, std::uint64_t number, std::int64_t attempt) {
   wire::WorkerRefusal refusal;
-  refusal.code = "stale";
+  refusal.code = name_of(RefusalCode::stale);
   refusal.message = "this attempt is over; drop it";
   refusal.job = static_cast<std::int64_t>(number);
   refusal.attempt = attempt;
@@ -433,7 +433,7 @@ void WorkerDesk::on(const ChunkReported& event, TimePoint now) {
 void WorkerDesk::refuse_chunk(Worker& worker, const wire::Chunk& chunk, const std::string& why) {
   ++state_.stats.chunks_refused;
   wire::WorkerRefusal refusal;
-  refusal.code = name_of(ErrorCode::bad_request);
+  refusal.code = name_of(RefusalCode::bad_request);
   refusal.message = why;
   refusal.job = static_cast<std::int64_t>(chunk.job);
   refusal.attempt = chunk.attempt;

@@ -236,8 +236,8 @@ void Results::evict_dead_for_memory() {
 bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
   const std::size_t most = state_.options.memory_max;
   const auto lacks_place = [&] { return job && state_.jobs.full(); };
-  // Only where that makes room enough.
-  if (state_.bytes + state_.waiters_bytes + needed <= most)
+  // Only where that makes room enough: dead jobs make way for their like alone.
+  if (state_.bytes + state_.waiters_bytes + kept_.dead_bytes() + needed <= most)
     while (lacks_place() || memory_bytes() + needed > most) {
       if (!lacks_place() && kept_.unload_oldest()) continue;
       if (!evict_one(now)) break;

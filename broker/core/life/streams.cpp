@@ -235,7 +235,7 @@ Streams::After Streams::let_go_of_far_behind(Job& job, TimePoint now) {
 /// A reader has not taken what it was sent: its request ends, and the job goes on without it, where its
 /// client did not want it otherwise.
 Streams::After Streams::cut_off(StreamReader& reader, const std::string& why, TimePoint now) {
-  ++state_.stats.slow_readers;
+  ++state_.stats.slow_reader;
   Job& job = *reader.job;
   Connection& connection = *reader.connection;
   {

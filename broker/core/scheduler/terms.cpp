@@ -144,7 +144,9 @@ TimePoint Terms::model_open_from(const Flow& flow, TimePoint now) const {
   if (paused_until > now) return paused_until;
   const Service::FailedModel* const failed = flow.service().failed_model(model);
   const bool top = is_top(flow.lane().index());
-  return failed == nullptr || failed->breaker.admits(top, now) ? now : failed->breaker.admits_at(top);
+  if (failed == nullptr || failed->breaker.admits(top, now)) return now;
+  // Its time may be over a moment before its timer, and only from then on it is tried with one job.
+  return std::max(failed->breaker.admits_at(top), now + TimerWheel::kTick);
 }
 
 }  // namespace lanemq::core

@@ -73,6 +73,7 @@ void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model
       before == CircuitBreaker::State::half_open)
     breaker.open(kNoMark, now, state_.random);
   note_breaker(service, breaker, before, model == kAllModels ? std::string_view{} : name, now);
+  if (breaker.closed()) end_bars(service, model);
   if (model == kAllModels && before == CircuitBreaker::State::closed)
     service.only_model = breaker.names_only(caller_of(job).model) ? name : std::string_view{};
   if (before == CircuitBreaker::State::half_open && breaker.state() == CircuitBreaker::State::open &&
@@ -161,22 +162,24 @@ void Upstreams::comes(const Job& job, TimePoint now) {
   const std::string_view name = job.text.get(JobText::model);
   if (!service.only_model.empty() && !name.empty() && name != service.only_model &&
       leave_model(job, service.only_model, service.breaker.only_client(), now) != nullptr)
-    try_now(service, service.breaker, kAllModels, now);
+    try_now(service, service.breaker, kAllModels, client, now);
   else if (fails_for_others(service.breaker))
-    try_now(service, service.breaker, kAllModels, now);
+    try_now(service, service.breaker, kAllModels, client, now);
   Service::FailedModel* const failed = service.failed_model(model);
   if (failed != nullptr && fails_for_others(failed->breaker)) {
-    try_now(service, failed->breaker, model, now);
+    try_now(service, failed->breaker, model, client, now);
     parking_.ease(state_.budgets.line_of(model));
   }
   set_timer(service, now);
 }
 
-/// It is tried now, and not by the client for whom alone it failed.
-void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now) {
+/// It is tried now, by that client, and not by the one for whom alone it failed, unless that is he: with a
+/// job for another model.
+void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, const Client& by,
+                        TimePoint now) {
   const auto& all = state_.clients.all();
   for (Client* client = all.front(); client != nullptr; client = all.next(*client))
-    if (client->mark == breaker.only_client() && breaker.others_first_until() > now)
+    if (client != &by && client->mark == breaker.only_client() && breaker.others_first_until() > now)
       bar(*client, service, model, breaker.others_first_until());
   breaker.try_now(now);
   service.only_model.clear();
@@ -218,6 +221,13 @@ void Upstreams::lift_bars(Service& service, TimePoint now) {
   }
 }
 
+/// The model, or the service, is not tried any more: nobody leaves that to others.
+void Upstreams::end_bars(Service& service, std::size_t model) {
+  for (Service::Bar& bar : service.bars)
+    if (bar.model == model) bar.until = TimePoint::min();
+  lift_bars(service, TimePoint::min());
+}
+
 /// Models that are answered again, and those for which nobody asks any more, are like all others.
 void Upstreams::forget_failed(Service& service, TimePoint now) {
   auto& all = service.failed_models;
@@ -228,6 +238,7 @@ void Upstreams::forget_failed(Service& service, TimePoint now) {
       continue;
     }
     parking_.ease(state_.budgets.line_of(all[i].model));
+    end_bars(service, all[i].model);
     service.next_period = std::max(service.next_period, breaker.period() + 1);
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
   }

@@ -62,9 +62,10 @@ class Upstreams {
   bool has_jobs_apart(std::size_t model) const;
   Service::FailedModel* leave_model(const Job& job, std::string_view name, std::uint64_t client,
                                     TimePoint now);
-  void try_now(Service& service, CircuitBreaker& breaker, std::size_t model, TimePoint now);
+  void try_now(Service& service, CircuitBreaker& breaker, std::size_t model, const Client& by, TimePoint now);
   void bar(Client& client, Service& service, std::size_t model, TimePoint until);
   void lift_bars(Service& service, TimePoint now);
+  void end_bars(Service& service, std::size_t model);
   void forget_failed(Service& service, TimePoint now);
   void set_timer(Service& service, TimePoint now);
 

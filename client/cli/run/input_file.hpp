@@ -13,7 +13,7 @@
 
 #include "client/cli/run/json_lines.hpp"
 #include "client/cli/run/run_key.hpp"
-#include "json/line_reader.hpp"
+#include "common/json/line_reader.hpp"
 
 namespace lanemq::cli {
 

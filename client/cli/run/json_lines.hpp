@@ -8,7 +8,7 @@
 
 #include <lanemq/client.hpp>
 
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 

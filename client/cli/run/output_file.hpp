@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/cli/run/input_file.hpp"
-#include "json/line_reader.hpp"
+#include "common/json/line_reader.hpp"
 
 namespace lanemq::cli {
 

@@ -10,17 +10,28 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/broker_link.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/progress.hpp"
 #include "client/cli/run/retry.hpp"
 #include "client/cli/run/run_key.hpp"
 #include "client/cli/terminal.hpp"
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::cli {
 namespace {
+
+struct RunOptions {
+  JobOptions job;
+  std::string file, out;  ///< out empty: beside the file
+  std::optional<LineFormat> format;
+  OutputOrder order = OutputOrder::completion;
+  std::size_t window = 64;
+  int retries = 0;
+  bool quiet = false;
+  bool json = false;  ///< how it ended
+};
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
@@ -336,8 +347,6 @@ int run_checked(const Common& common, const RunOptions& options) {
   }
 }
 
-}  // namespace
-
 int run(const Common& common, const RunOptions& options) {
   catch_interrupts();
   try {
@@ -346,6 +355,67 @@ int run(const Common& common, const RunOptions& options) {
     say(error.what());
     return kExitUsage;
   }
+}
+
+}  // namespace
+
+void add_run(CommandLine& line) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App& command = line.add(
+      "run",
+      "Run a file of jobs: OpenAI's batch format, or one JSON body a line; able to go on where it stopped");
+  command.footer(
+      "In the batch format a line is {\"custom_id\": ..., \"body\": ...}; the body is sent byte for byte, "
+      "and the\n"
+      "output is OpenAI's batch output format. A plain line is sent as it is, and answered by\n"
+      "{\"line\", \"input\", \"response\", \"error\"}. Answers are written as they come. Run the same "
+      "command again\n"
+      "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.");
+  add_job_options(command, options->job, true);
+  command
+      .add_option("file", options->file,
+                  "The jobs, one a line; - for the standard input, which is stored in $TMPDIR first")
+      ->required()
+      ->type_name("FILE.jsonl");
+  command.add_option("--model", options->job.model, "The model; each body's own `model` without it")
+      ->type_name("NAME");
+  command
+      .add_option("--out", options->out,
+                  "The answers; FILE.out.jsonl without it, - for the standard output (then it cannot\n"
+                  "go on where it stopped)")
+      ->type_name("FILE");
+  static const std::map<std::string, LineFormat> kFormats{{"batch", LineFormat::batch},
+                                                          {"plain", LineFormat::plain}};
+  command
+      .add_option_function<std::string>(
+          "--format", [options](const std::string& name) { options->format = kFormats.at(name); },
+          "What the lines are; told by the first line without it")
+      ->check(CLI::IsMember({"batch", "plain"}))
+      ->type_name("batch|plain");
+  command
+      .add_option_function<std::string>(
+          "--order",
+          [options](const std::string& name) {
+            options->order = name == "input" ? OutputOrder::input : OutputOrder::completion;
+          },
+          "The order of the answers; `input` puts them in order when all are there")
+      ->check(CLI::IsMember({"input", "completion"}))
+      ->type_name("input|completion");
+  command.add_option("--window", options->window, "Jobs in flight at once")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, kWindowMax))
+      ->type_name("N");
+  command
+      .add_option(
+          "--retries", options->retries,
+          "Further attempts in this run for a job whose error says when to retry; refusals are always\n"
+          "waited out")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000))
+      ->type_name("N");
+  command.add_flag("--quiet", options->quiet, "Say nothing unless something failed");
+  command.add_flag("--json", options->json, "How it ended as JSON, in one line on the standard output");
+  line.on_chosen(command, Asks::clients, [options](const Common& common) { return run(common, *options); });
 }
 
 }  // namespace lanemq::cli

@@ -5,8 +5,8 @@
 
 #include <xxhash.h>
 
-#include "client/hex.hpp"
-#include "client/job_id.hpp"
+#include "common/ids/hex.hpp"
+#include "common/ids/ulid.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -47,11 +47,11 @@ RunKey key_of_line(std::uint64_t number, std::string_view input_hash) {
 }
 
 std::string input_hash(std::string_view body) {
-  return client::hex(XXH3_64bits(body.data(), body.size()));
+  return hex(XXH3_64bits(body.data(), body.size()));
 }
 
 std::string to_text(const RunKey& key) {
-  return client::hex(key.high) + client::hex(key.low);
+  return hex(key.high) + hex(key.low);
 }
 
 RunKey key_from_text(std::string_view text) {
@@ -76,8 +76,8 @@ std::string run_job_id(const RunJob& job) {
 
 std::string new_salt() {
   std::string salt;
-  for (const unsigned char byte : client::system_entropy())
-    salt += client::hex(byte).substr(14);
+  for (const unsigned char byte : system_entropy())
+    salt += hex(byte).substr(14);
   return salt;
 }
 

@@ -10,13 +10,26 @@
 #include <lanemq/text.hpp>
 
 #include "broker/config.hpp"
-#include "client/cli/commands.hpp"
+#include "client/cli/command_line.hpp"
 #include "client/cli/simulate/report_text.hpp"
 #include "client/cli/simulate/trace_file.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
 namespace {
+
+constexpr std::chrono::hours kFirstTokenMax{1};
+
+struct SimulateOptions {
+  std::string config;  ///< the broker's file; empty: its defaults
+  std::vector<std::string> assignments;
+  std::string trace;  ///< a file, or -
+  double speed = 1;
+  std::size_t places = 256;
+  std::int64_t first_token_ms = 500;
+  double tokens_per_second = 50;
+  bool json = false;
+};
 
 /// The configuration as the broker would read it, but for the environment.
 Config config_of(const SimulateOptions& options) {
@@ -39,8 +52,6 @@ Trace trace_of(const SimulateOptions& options, const Config& config) {
                      "; name a CSV file with --trace");
   return read_trace(file, options.trace, with);
 }
-
-}  // namespace
 
 int simulate(const SimulateOptions& options) {
   if (options.places < 1 || options.places > whatif::kPlacesMax) {
@@ -70,6 +81,48 @@ int simulate(const SimulateOptions& options) {
     say(error.what());
   }
   return kExitUsage;
+}
+
+}  // namespace
+
+void add_simulate(CommandLine& line) {
+  const auto options = std::make_shared<SimulateOptions>();
+  CLI::App& command = line.add(
+      "simulate", "What if: run a trace of requests through a broker's configuration, in virtual time");
+  command.footer(
+      "The trace is a CSV file whose header names TIMESTAMP, ContextTokens and GeneratedTokens, and may "
+      "name\n"
+      "LANE, SERVICE, CLIENT and MODEL. Its rows are put in the order of their times. No broker is asked, "
+      "and\n"
+      "nothing is read from the environment: the same input gives the same output.");
+  command.add_option("--config", options->config, "The broker's configuration; its defaults without it")
+      ->type_name("FILE.toml");
+  command
+      .add_option("--set", options->assignments,
+                  "Set one key of it, as lanemq-broker does: budget.api.requests_per_minute=500")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--trace", options->trace, "The requests; - for the standard input")
+      ->required()
+      ->type_name("FILE.csv");
+  command.add_option("--speed", options->speed, "Requests come so many times as fast")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 1'000.0))
+      ->type_name("X");
+  command.add_option("--places", options->places, "Places of all workers of each service")
+      ->capture_default_str()
+      ->type_name("N");
+  add_duration(command, "--first-token", {}, kFirstTokenMax, "Until the first token of an answer",
+               [options](std::chrono::milliseconds time) { options->first_token_ms = time.count(); })
+      ->default_str(std::to_string(options->first_token_ms) + "ms");
+  command
+      .add_option("--tokens-per-second", options->tokens_per_second,
+                  "How fast all tokens of an answer come; 0: at once")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("N");
+  command.add_flag("--json", options->json, "The figures as JSON");
+  line.on_chosen(command, Asks::nobody, [options](const Common&) { return simulate(*options); });
 }
 
 }  // namespace lanemq::cli

@@ -13,7 +13,7 @@
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
 #include "client/gateway/batches/multipart.hpp"
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {

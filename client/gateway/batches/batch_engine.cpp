@@ -12,7 +12,7 @@
 
 #include "client/gateway/batches/batch_documents.hpp"
 #include "client/gateway/batches/batch_lines.hpp"
-#include "json/line_reader.hpp"
+#include "common/json/line_reader.hpp"
 
 namespace lanemq::gateway {
 

@@ -9,7 +9,7 @@
 
 #include "client/gateway/api_error.hpp"
 #include "client/gateway/body_fields.hpp"
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -39,17 +39,17 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
   return LineRequest{.custom_id = std::move(custom_id), .body = body, .model = model};
 }
 
-/// That a request goes on from a stored response, which may be another caller's: who made one is not known
-/// where batches are worked off.
+/// That a request refers to what is stored, which may be another caller's: who made it is not known where
+/// batches are worked off.
 std::optional<LineFault> goes_on(std::string_view body) {
-  const tl::expected<BodyFields, ApiError> fields = read_body_fields(body);
+  const tl::expected<BodyFields, ApiError> fields = read_body_fields(body, Look::stored);
   if (!fields) return LineFault{"invalid_value", fields.error().message, "body." + fields.error().param};
   if (fields->in_conversation)
     return LineFault{"invalid_value", "a request of a batch is in no stored conversation",
                      "body.conversation"};
-  if (fields->previous_response_id.empty()) return std::nullopt;
-  return LineFault{"invalid_value", "a request of a batch goes on from no stored response",
-                   "body.previous_response_id"};
+  if (fields->stored.empty()) return std::nullopt;
+  return LineFault{"invalid_value", "a request of a batch refers to no stored response, item or container",
+                   "body." + fields->stored.front().param};
 }
 
 tl::expected<LineRequest, LineFault> read_openai(std::string_view endpoint, std::string_view line) {

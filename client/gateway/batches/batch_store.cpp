@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/job_id.hpp"
-#include "sqlite/database.hpp"
+#include "common/ids/ulid.hpp"
+#include "common/settings/start_check.hpp"
+#include "common/sqlite/database.hpp"
+#include "common/sqlite/file_header.hpp"
 
 namespace lanemq::gateway {
 namespace {
@@ -157,11 +159,32 @@ void bind_batch(Parameters& parameters, const StoredBatch& b) {
              << b.usage.cached_tokens << b.usage.reasoning_tokens;
 }
 
-constexpr std::size_t kIdDigits = 26;  ///< of JobIds
-
 /// What callers send is nobody else's business. What was there before keeps its mode.
 void make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) refuse_file(path, errno);
+}
+
+std::string database_in(const std::string& folder) {
+  return folder + "/gateway.db";
+}
+
+/// Of a folder without a database.
+void refuse_foreign(const std::string& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().filename() != "lost+found")
+      throw std::runtime_error("it holds \"" + entry.path().filename().string() +
+                               "\" and no gateway.db: it is not a gateway's, or its database is lost and "
+                               "must be brought back; an empty folder would do");
+}
+
+void refuse_newer(std::int64_t version) {
+  if (version > kSchemaVersion)
+    throw std::runtime_error("it was written by a newer gateway (version " + std::to_string(version) + ")");
+}
+
+[[noreturn]] void refuse_folder(const std::string& folder, const std::string& why) {
+  throw std::runtime_error("the folder of files and batches \"" + folder + "\" cannot be used: " + why +
+                           "; name another with --state, and give each gateway its own");
 }
 
 /// Makes what is missing of the folder, and leaves one alone that is somebody else's.
@@ -169,13 +192,9 @@ void make_state_folder(const std::string& folder) {
   const fs::path path = fs::path(folder).lexically_normal();
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   make_folder(folder);
-  const std::string database = folder + "/gateway.db";
+  const std::string database = database_in(folder);
   if (!fs::exists(database)) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-      if (entry.path().filename() != "lost+found")
-        throw std::runtime_error("it holds \"" + entry.path().filename().string() +
-                                 "\" and no gateway.db: it is not a gateway's, or its database is lost and "
-                                 "must be brought back; an empty folder would do");
+    refuse_foreign(folder);
     const int fd = ::open(database.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) refuse_file(database, errno);
     ::close(fd);
@@ -216,7 +235,7 @@ void put_in_order(std::vector<T>& items, const ListPage& page) {
 }  // namespace
 
 bool is_made_id(std::string_view text, std::string_view prefix) {
-  return text.size() == prefix.size() + kIdDigits && text.starts_with(prefix) &&
+  return text.size() == prefix.size() + kUlidDigits && text.starts_with(prefix) &&
          std::all_of(text.begin() + prefix.size(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
 }
@@ -228,8 +247,6 @@ bool is_over(BatchState state) {
 class BatchStore::Core {
  public:
   sqlite::Database database;
-  client::JobIds ids{client::system_entropy()};
-  std::uint64_t made = 0;
 
   /// A statement that is prepared once, and ready to be bound.
   sqlite::Statement& use(const std::string& sql) {
@@ -261,8 +278,7 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
         "BEGIN IMMEDIATE; COMMIT;"));
     const std::int64_t version = checked(core_->database.integer("PRAGMA user_version"));
-    if (version > kSchemaVersion)
-      throw std::runtime_error("it was written by a newer gateway (version " + std::to_string(version) + ")");
+    refuse_newer(version);
     if (version == 0 && !fs::is_empty(folder_ + "/files"))
       throw std::runtime_error(
           "its gateway.db is new and there are files already: the one that names them is "
@@ -276,8 +292,21 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
       if (is_made_id(id, kFileIdPrefix) && !file(id)) fs::remove(entry.path());
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error("the folder of files and batches \"" + folder_ + "\" cannot be used: " +
-                             error.what() + "; name another with --state, and give each gateway its own");
+    refuse_folder(folder_, error.what());
+  }
+}
+
+void check_state_folder(const std::string& folder) {
+  try {
+    if (const auto reason = settings::why_not_folder(folder)) throw std::runtime_error(*reason);
+    if (!fs::exists(folder)) return;
+    if (!fs::exists(database_in(folder))) return refuse_foreign(folder);
+    const auto header = sqlite::read_header(database_in(folder));
+    if (!header) return;  // nothing yet
+    if (!header->is_database) throw std::runtime_error("its gateway.db is no database");
+    refuse_newer(header->user_version);
+  } catch (const std::exception& error) {
+    refuse_folder(folder, error.what());
   }
 }
 
@@ -296,9 +325,7 @@ void BatchStore::transaction(const std::function<void()>& work) {
 }
 
 std::string BatchStore::make_id(std::string_view prefix) {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
-  return std::string(prefix) + core_->ids.make_id(core_->made++, static_cast<std::uint64_t>(ms));
+  return std::string(prefix) + new_ulid();
 }
 
 // ---- files ----------------------------------------------------------------------------------------------

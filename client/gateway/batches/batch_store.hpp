@@ -94,6 +94,10 @@ struct ListPage {
   bool newest_first = true;
 };
 
+/// Refuses a folder that BatchStore would refuse, as far as that can be seen without opening or making
+/// anything: another gateway may have it. Throws std::runtime_error, which says what to do.
+void check_state_folder(const std::string& folder);
+
 /// Files, batches and answers of lines, in a folder of the gateway's own: `gateway.db`, and a file for each
 /// file in `files/`. One gateway at a time has it.
 ///

@@ -16,7 +16,7 @@ LineJob job_of_line(const Settings& settings, const StoredBatch& batch, std::str
                     std::string_view body, std::size_t step = 0);
 
 /// Whether the request's route has another step behind that one, and goes on to it after that error. How long
-/// a step may wait (`max_wait_ms`) does not count: nobody waits for a batch.
+/// a step may wait (`max_wait`) does not count: nobody waits for a batch.
 bool line_falls_back(const Settings& settings, const StoredBatch& batch, std::string_view model,
                      std::size_t step, const ClientError& error);
 

@@ -10,6 +10,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -223,7 +224,7 @@ HttpServer::Core::Connection::~Connection() {
 void HttpServer::Core::Connection::start() {
   read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
   await_head(core_.before_first);
-  wait_to_read();
+  on_readable();  // the request is there, most likely
 }
 
 void HttpServer::Core::Connection::await_head(std::list<Connection*>& waiting) {
@@ -279,6 +280,12 @@ void HttpServer::Core::Connection::look_for_end() {
   char next = 0;
   const ssize_t bytes = ::recv(socket_.native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   if (bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR)) on_end_of_input();
+}
+
+/// Also where the end stands behind bytes that there is no room for.
+bool HttpServer::Core::Connection::has_peer_closed() {
+  pollfd looked_at{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&looked_at, 1, 0) > 0;
 }
 
 /// What came while another request was worked on.
@@ -712,6 +719,8 @@ bool HttpServer::Core::Connection::is_too_slow(TimePoint now) {
 }
 
 void HttpServer::Core::Connection::sweep(TimePoint now) {
+  if (exchanging_ && !waiting_to_read_ && !peer_closed_ && has_peer_closed()) on_end_of_input();
+  if (closed_) return;
   if (now >= write_due_) {
     // The system says that there is room again when there is much of it: a slow reader has taken something
     // long before.

@@ -17,7 +17,7 @@
 #include "client/gateway/http/responder.hpp"
 #include "client/gateway/http/server_core.hpp"
 #include "client/gateway/http/spool.hpp"
-#include "http/request_reader.hpp"
+#include "common/http/request_reader.hpp"
 
 namespace lanemq::gateway {
 
@@ -60,6 +60,7 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   void on_readable();
   void on_end_of_input();
   void look_for_end();
+  bool has_peer_closed();
   void feed(std::string_view bytes);
   void feed_ahead();
   void on_head(bool body_has_come);

@@ -24,8 +24,11 @@ using std::chrono::milliseconds;
 constexpr std::size_t kFilesBeside = 256;
 constexpr std::size_t kAddressShares = 4;  ///< of the connections, where nothing is said
 constexpr milliseconds kSweepEvery{250};   ///< how late a timeout of a connection may be
-constexpr milliseconds kAcceptPause{50};   ///< when the system has no file for another connection
-constexpr int kProbeAfterSeconds = 60;     ///< of silence, whether a peer's machine is still there
+/// Of new connections, so many are taken from the system in one turn, and so many of them looked at, address
+/// by address. The system's line knows no addresses: while there are more in it, it comes first.
+constexpr int kAcceptsPerTurn = 32, kBeginningsPerTurn = 16, kBeginningsWhileBehind = 8;
+constexpr milliseconds kAcceptPause{50};  ///< when the system has no file for another connection
+constexpr int kProbeAfterSeconds = 60;    ///< of silence, whether a peer's machine is still there
 /// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
 /// that there is room again when a third of them is read.
 constexpr int kUnsentBytesMax = 128 * 1024;
@@ -83,6 +86,7 @@ void HttpServer::Core::listen() {
     set_options(acceptor);
     acceptor.bind(endpoint);
     acceptor.listen(tcp::acceptor::max_listen_connections);
+    acceptor.non_blocking(true);
   } catch (const boost::system::system_error& failed) {
     throw std::runtime_error("cannot listen on " + options.address + ":" + std::to_string(options.port) +
                              ": " + failed.code().message() +
@@ -92,19 +96,21 @@ void HttpServer::Core::listen() {
 
 void HttpServer::Core::accept() {
   acceptor.async_accept(
-      accepted_from_, [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+      door_.from, [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
 }
 
 /// Who comes through a proxy of ours has no share: all of them have one address.
-bool HttpServer::Core::take_place(std::string_view address, const std::string& whose) {
+std::string_view HttpServer::Core::take_place(std::string_view address, const std::string& whose) {
   const std::size_t most = options.connections_per_address_max > 0
                                ? options.connections_per_address_max
                                : std::max<std::size_t>(options.connections_max / kAddressShares, 1);
   const auto at = per_address.find(whose);
-  if (at != per_address.end() && at->second >= most && !proxies.trusts(address)) return false;
-  if (connections.size() >= options.connections_max && !make_room()) return false;
+  if (at != per_address.end() && at->second >= most && !proxies.trusts(address))
+    return "connections_per_address_max";
+  if (connections.size() + door_.line.size() >= options.connections_max && !make_room())
+    return "connections_max";
   ++per_address[whose];
-  return true;
+  return {};
 }
 
 /// Who has asked for nothing loses least: an SDK sends its head with its first packet.
@@ -129,19 +135,54 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
     });
     return;
   }
-  const std::string address = accepted_from_.address().to_string();
-  const std::string whose = whose_address(address);
-  if (take_place(address, whose)) {
-    ++counters.accepted;
+  const TurnClock::Turn noted(turns);
+  take(std::move(socket));
+  door_.more_outside = true;
+  for (int taken = 1; taken < kAcceptsPerTurn && door_.more_outside; ++taken) {
+    error_code none;
+    tcp::socket next(context);
+    acceptor.accept(next, door_.from, none);
+    if (none)
+      door_.more_outside = false;  // what is amiss, the next wait tells
+    else
+      take(std::move(next));
+  }
+  accept();
+}
+
+void HttpServer::Core::take(tcp::socket socket) {
+  std::string address = door_.from.address().to_string();
+  std::string whose = whose_address(address);
+  if (const std::string_view bound = take_place(address, whose); !bound.empty()) {
+    ++counters.refused;
+    if (on_refused) on_refused(address, bound);
+    error_code ignored;
+    socket.set_option(tcp::socket::linger(true, 0), ignored);  // a reset costs less than a good-bye
+    return;
+  }
+  ++counters.accepted;
+  door_.line.push(whose, {.socket = std::move(socket), .address = std::move(address), .whose = whose});
+  if (!std::exchange(door_.opens_soon, true)) asio::post(context, [this] { begin_some(); });
+}
+
+/// Addresses take turns: many connections of one let those of others wait for no more than one of them.
+void HttpServer::Core::begin_some() {
+  const TurnClock::Turn noted(turns);
+  door_.opens_soon = false;
+  const int most = door_.more_outside ? kBeginningsWhileBehind : kBeginningsPerTurn;
+  for (int begun = 0; begun < most; ++begun) {
+    std::optional<Newcomer> next = door_.line.pop();
+    if (!next) return;
     try {
-      std::make_shared<Connection>(*this, std::move(socket), address, whose)->start();
+      const auto connection = std::make_shared<Connection>(*this, std::move(next->socket),
+                                                           std::move(next->address), std::move(next->whose));
+      connection->guarded([&] { connection->start(); });
     } catch (const std::exception& failed) {
       note_failure(failed.what());
     }
-  } else {
-    ++counters.refused;
   }
-  accept();
+  door_.opens_soon = true;
+  asio::post(context, [this] { begin_some(); });
 }
 
 /// What is thrown where no connection is at work, by a timer or by the broker's answer, ends that call alone.
@@ -236,6 +277,7 @@ void HttpServer::Core::close_all() {
   accept_pause_.cancel();
   for (const std::shared_ptr<Connection>& connection : held_connections())
     connection->guarded([&] { connection->end(); });
+  door_.line.clear();
   // What they hold may hold this.
   texts_.reset();
   disk_.reset();
@@ -283,8 +325,9 @@ std::uint16_t HttpServer::port() const {
 }
 
 void HttpServer::run(std::function<void()> on_stop, std::function<void()> on_reload,
-                     std::function<void(std::string_view)> on_failure) {
+                     std::function<void(std::string_view)> on_failure, OnRefused on_refused) {
   core_->on_failure = std::move(on_failure);
+  core_->on_refused = std::move(on_refused);
   core_->on_stop = std::move(on_stop);
   core_->on_reload = std::move(on_reload);
   core_->await_signal();
@@ -333,6 +376,7 @@ Loop::TimePoint HttpServer::now() const {
 
 ServerCounters HttpServer::counters() const {
   ServerCounters counters = core_->counters;
+  counters.newcomers = core_->newcomers();
   counters.body_bytes = core_->body_bytes->bytes();
   counters.upload_bytes = core_->upload_bytes->bytes();
   counters.answer_bytes = core_->answer_bytes();

@@ -82,12 +82,16 @@ struct RouteAnswers {
   std::uint64_t count = 0;
 };
 
+/// Told of each connection that is closed over a bound: where it came from, and the name of the bound.
+using OnRefused = std::function<void(std::string_view address, std::string_view bound)>;
+
 /// Refuses a request by its head, whatever its route; empty: it may go on.
 using Doorkeeper = std::function<std::optional<HttpAnswer>(const HttpRequest& head)>;
 
 struct ServerCounters {
   std::vector<RouteAnswers> answers{};
   std::uint64_t connections = 0;  ///< now
+  std::uint64_t newcomers = 0;    ///< connections that wait for their turn to be looked at, now
   std::uint64_t accepted = 0, refused = 0, gave_way = 0, requests = 0, bad_requests = 0, timeouts = 0,
                 hang_ups = 0;
   std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from
@@ -112,9 +116,9 @@ class HttpServer : public Loop {
 
   std::uint16_t port() const;
   /// Serves until stop(). `on_stop` is called at SIGTERM and SIGINT, `on_reload` at SIGHUP, `on_failure` with
-  /// the reason when something threw: that ends its connection, not the server.
+  /// the reason when something threw: that ends its connection, not the server. `on_refused`: OnRefused.
   void run(std::function<void()> on_stop, std::function<void()> on_reload,
-           std::function<void(std::string_view)> on_failure = {});
+           std::function<void(std::string_view)> on_failure = {}, OnRefused on_refused = {});
   /// Takes no more connections, and answers those that are kept with `connection: close`.
   void drain();
   /// Requests that are being read or worked on.

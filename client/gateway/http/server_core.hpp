@@ -19,6 +19,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "client/gateway/http/byte_pot.hpp"
+#include "client/gateway/http/fair_line.hpp"
 #include "client/gateway/http/proxies.hpp"
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/http/side_thread.hpp"
@@ -50,6 +51,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   /// Answers have grown (or, by a negative number, become less).
   void count_answer_bytes(std::ptrdiff_t bytes);
   std::size_t answer_bytes() const { return answer_bytes_; }
+  std::size_t newcomers() const { return door_.line.size(); }
   void sweep_later();
   void await_signal();
   void close_all();
@@ -63,11 +65,13 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const RefusalAnswer refusal_answer;
   const Doorkeeper doorkeeper;
   std::unordered_set<Connection*> connections;  // outlives the context, which ends them
-  std::map<std::string, std::size_t> per_address;
+  std::map<std::string, std::size_t>
+      per_address;  ///< how many it has, those that wait for their turn included
   /// Those that have sent no whole head, the longest first: of their first request, and of the next one.
   std::list<Connection*> before_first, between;
   std::function<void()> on_stop, on_reload;
   std::function<void(std::string_view)> on_failure;
+  OnRefused on_refused;
   /// Where bytes are read to: nothing stays here from one turn to the next.
   std::array<char, std::size_t{64} * 1024> scratch;
   const std::shared_ptr<BytePot> body_bytes, upload_bytes;
@@ -82,15 +86,31 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   tcp::acceptor acceptor{context};
 
  private:
+  /// A connection whose first byte nobody has looked at.
+  struct Newcomer {
+    tcp::socket socket;
+    std::string address, whose;
+  };
+
   void on_accept(error_code error, tcp::socket socket);
+  void take(tcp::socket socket);
+  void begin_some();
   void write_all();
   void cut_largest_answers();
-  bool take_place(std::string_view address, const std::string& whose);
+  /// The bound that leaves no place; empty: it has been taken.
+  std::string_view take_place(std::string_view address, const std::string& whose);
   bool make_room();
   /// Held, as closing one may end it.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
-  tcp::endpoint accepted_from_;  ///< the last connection
+  /// New connections, each until somebody looks at what it says.
+  struct Door {
+    tcp::endpoint from;  ///< of the last one
+    FairLine<Newcomer> line;
+    bool opens_soon = false;
+    bool more_outside = false;  ///< the system has more
+  };
+  Door door_;
   std::vector<std::shared_ptr<Connection>> writing_, written_;
   std::size_t answer_bytes_ = 0;
   bool cutting_soon_ = false;

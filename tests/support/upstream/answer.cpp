@@ -74,7 +74,8 @@ std::string cut_text(std::string text, std::uint64_t tokens) {
 
 Answer draw_answer(Draws& draws, const ModelRequest& request, std::optional<std::uint64_t> tokens) {
   Answer answer;
-  std::uint64_t allowed = std::min(request.max_tokens, kAnswerTokensMax);
+  const std::uint64_t most = tokens ? kAskedTokensMax : kAnswerTokensMax;
+  std::uint64_t allowed = std::min(request.max_tokens, most);
   if (request.thinking) {
     const std::uint64_t thought = std::min(kThinkingTokensMax, std::max<std::uint64_t>(1, allowed / 2));
     answer.parts.push_back({.kind = PartKind::thinking, .content = draw_text(draws, thought)});
@@ -86,7 +87,7 @@ Answer draw_answer(Draws& draws, const ModelRequest& request, std::optional<std:
     const std::uint64_t count =
         tokens ? std::clamp<std::uint64_t>(*tokens, 1, allowed) : draws.answer_tokens(allowed);
     answer.parts.push_back({.kind = kind, .content = draw_text(draws, count)});
-    answer.cut = count == allowed && allowed < kAnswerTokensMax && (!tokens || *tokens > allowed);
+    answer.cut = count == allowed && allowed < most && (!tokens || *tokens > allowed);
     answer.tokens += count;
   } else {
     std::string fitting = cut_text(request.fitting, allowed);

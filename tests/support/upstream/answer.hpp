@@ -14,8 +14,10 @@
 
 namespace lanemq::upstream {
 
-/// No answer is longer than this, whatever `max_tokens` allows. A token is four bytes.
+/// No answer whose length is drawn is longer, whatever `max_tokens` allows. A token is four bytes.
 inline constexpr std::uint64_t kAnswerTokensMax = 4096;
+/// Of one whose caller says how many tokens it has.
+inline constexpr std::uint64_t kAskedTokensMax = 4'000'000;
 /// No thinking is longer than this.
 inline constexpr std::uint64_t kThinkingTokensMax = 16;
 

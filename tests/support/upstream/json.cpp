@@ -41,6 +41,8 @@ tl::expected<Json, ApiError> parse_object(std::string_view body) {
   } catch (const Json::parse_error& error) {
     return tl::unexpected(ApiError{.message = "We could not parse the JSON body of your request (byte " +
                                               std::to_string(error.byte) + "). It must be one JSON object."});
+  } catch (const Json::out_of_range&) {
+    return tl::unexpected(ApiError{.message = "A number in the JSON body of your request is too large."});
   } catch (const TooDeep& error) {
     return tl::unexpected(ApiError{.message = error.what()});
   }

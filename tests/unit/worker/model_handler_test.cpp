@@ -500,7 +500,7 @@ TEST_F(ModelHandlerTest, a_refusal_carries_status_body_and_limits) {
 }
 
 TEST_F(ModelHandlerTest, the_first_token_has_its_time) {
-  times_.set("critical", "first_token_ms", milliseconds(40));
+  times_.at("critical").first_token = milliseconds(40);
   const JobOutcome::Report report = ask(kAnthropicApi,
                                         [](const ScriptedUpstream::Connection& caller) {
                                           caller.begin_events();
@@ -515,7 +515,7 @@ TEST_F(ModelHandlerTest, the_first_token_has_its_time) {
 }
 
 TEST_F(ModelHandlerTest, so_has_the_next_one) {
-  times_.set("normal", "between_tokens_ms", milliseconds(40));
+  times_.at("normal").between_tokens = milliseconds(40);
   const JobOutcome::Report report = ask(kOpenaiApi, [](const ScriptedUpstream::Connection& caller) {
     caller.begin_events();
     caller.send(kHello);
@@ -527,7 +527,7 @@ TEST_F(ModelHandlerTest, so_has_the_next_one) {
 }
 
 TEST_F(ModelHandlerTest, an_answer_in_one_piece_has_the_whole_time) {
-  times_.set("normal", "first_token_ms", milliseconds(40));
+  times_.at("normal").first_token = milliseconds(40);
   std::promise<void> go_on;
   ScriptedUpstream upstream([&](const ScriptedUpstream::Connection& caller) {
     caller.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{");
@@ -544,7 +544,7 @@ TEST_F(ModelHandlerTest, an_answer_in_one_piece_has_the_whole_time) {
 }
 
 TEST_F(ModelHandlerTest, a_stream_ends_with_its_total_time) {
-  times_.set("normal", "total_ms", milliseconds(500));
+  times_.at("normal").total = milliseconds(500);
   const JobOutcome::Report report = ask(kOpenaiApi, [](const ScriptedUpstream::Connection& caller) {
     caller.begin_events();
     caller.send(kHello);
@@ -604,7 +604,7 @@ TEST_F(ModelHandlerTest, a_reader_that_is_behind_holds_up_the_upstream) {
 
 TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
   // More than a busy machine may hold up what is on its way.
-  times_.set("normal", "between_tokens_ms", milliseconds(3000));
+  times_.at("normal").between_tokens = milliseconds(3000);
   const std::string event = "data: {\"choices\":[{\"delta\":{\"content\":\"" +
                             std::string(limits::stream_bytes_max, 'x') + "\"}}]}\n\n";
   std::promise<void> go_on;
@@ -629,8 +629,8 @@ TEST_F(ModelHandlerTest, time_in_which_the_reader_is_behind_does_not_count) {
 
 TEST_F(ModelHandlerTest, a_cancelled_stream_hangs_up_at_once) {
   // No timeout ends it.
-  times_.set("normal", "between_tokens_ms", std::chrono::hours(1));
-  times_.set("normal", "total_ms", std::chrono::hours(1));
+  times_.at("normal").between_tokens = std::chrono::hours(1);
+  times_.at("normal").total = std::chrono::hours(1);
   std::promise<void> hung_up;
   ScriptedUpstream upstream([&](const ScriptedUpstream::Connection& caller) {
     caller.begin_events();

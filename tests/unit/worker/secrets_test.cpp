@@ -7,7 +7,7 @@
 #include <curl/curl.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/settings/surroundings.hpp"
+#include "tests/unit/common/settings/surroundings.hpp"
 
 namespace lanemq::worker {
 namespace {

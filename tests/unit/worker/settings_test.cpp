@@ -7,11 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/settings/surroundings.hpp"
+#include "tests/unit/common/settings/agreement.hpp"
+#include "tests/unit/common/settings/surroundings.hpp"
 
 namespace lanemq::worker {
 namespace {
 
+using settings::Asked;
 using settings::environment;
 using settings::File;
 using settings::Variables;
@@ -32,10 +34,10 @@ std::string complaint(const std::vector<const char*>& words, const Variables& va
 }
 
 TEST(Settings, reads_the_flags) {
-  const Settings settings = parse_words({"--broker", "tcp://b:1", "--service", "e=echo:5", "--service",
-                                         "c=http:https://h/v1", "--capacity", "64", "--lanes",
-                                         "critical,high", "--name", "w", "--drain-timeout-ms", "500"})
-                                .settings;
+  const Settings settings =
+      parse_words({"--broker", "tcp://b:1", "--service", "e=echo:5ms", "--service", "c=http:https://h/v1",
+                   "--capacity", "64", "--lanes", "critical,high", "--name", "w", "--drain-timeout", "500ms"})
+          .settings;
 
   EXPECT_EQ(settings.worker.broker, "tcp://b:1");
   EXPECT_EQ(settings.worker.capacity, 64u);
@@ -43,7 +45,7 @@ TEST(Settings, reads_the_flags) {
   EXPECT_EQ(settings.worker.drain_timeout.count(), 500);
   ASSERT_EQ(settings.services.size(), 2u);
   EXPECT_EQ(settings.services[0].handler, "echo");
-  EXPECT_EQ(settings.services[0].argument, "5");
+  EXPECT_EQ(settings.services[0].argument, "5ms");
   EXPECT_EQ(settings.services[1].handler, "http");
   EXPECT_EQ(settings.services[1].argument, "https://h/v1");
 }
@@ -155,8 +157,7 @@ TEST(Settings, names_the_line_of_an_unknown_key) {
 
   const std::string text = complaint({"--config", file.path(), "--service", "e=echo"});
 
-  EXPECT_NE(text.find(":3: capicity: no such key"), std::string::npos) << text;
-  EXPECT_NE(text.find("capacity"), std::string::npos);
+  EXPECT_NE(text.find(":3: unknown key \"capicity\"; did you mean \"capacity\"?"), std::string::npos) << text;
 }
 
 TEST(Settings, names_the_line_of_broken_toml) {
@@ -200,16 +201,16 @@ TEST(Settings, knows_the_handlers_of_model_apis) {
 
 TEST(Settings, times_are_the_lanes) {
   const File file(
-      "service = \"e=echo\"\n[timeout.batch]\nfirst_token_ms = 7\n[timeout.mine]\ntotal_ms = 8\n");
+      "service = \"e=echo\"\n[timeout.batch]\nfirst_token = \"7ms\"\n[timeout.mine]\ntotal = \"8ms\"\n");
 
-  const LaneTimes times = parse_words({"--config", file.path(), "--timeout", "batch.connect-ms=9",
-                                       "--timeout", "high.total_ms=10"})
+  const LaneTimes times = parse_words({"--config", file.path(), "--timeout", "batch.connect=9ms", "--timeout",
+                                       "high.between-tokens=10ms"})
                               .settings.lane_times;
 
   EXPECT_EQ(times.of("batch").first_token.count(), 7);
   EXPECT_EQ(times.of("batch").connect.count(), 9);
   EXPECT_EQ(times.of("batch").between_tokens.count(), 120'000);
-  EXPECT_EQ(times.of("high").total.count(), 10);
+  EXPECT_EQ(times.of("high").between_tokens.count(), 10);
   EXPECT_EQ(times.of("critical").first_token.count(), 20'000);
   EXPECT_EQ(times.of("mine").total.count(), 8);
   EXPECT_EQ(times.of("mine").first_token.count(), 60'000) << "the rest is that of normal";
@@ -217,16 +218,78 @@ TEST(Settings, times_are_the_lanes) {
 }
 
 TEST(Settings, says_what_is_wrong_with_a_time) {
-  for (const char* const bad :
-       {"batch", "batch.first-token-ms", "batch=5", ".total-ms=5", "batch.total-ms=x", "batch.total-ms=0"})
-    EXPECT_NE(complaint({"--service", "e=echo", "--timeout", bad}).find("--timeout: must be"),
+  for (const char* const bad : {"batch", "batch.first-token", "batch=5", ".total=5s"})
+    EXPECT_NE(complaint({"--service", "e=echo", "--timeout", bad}).find("--timeout: must be LANE.NAME"),
               std::string::npos)
         << bad;
-  EXPECT_NE(complaint({"--service", "e=echo", "--timeout", "batch.whole-ms=5"}).find("there are connect_ms"),
+  for (const char* const bad : {"batch.total=x", "batch.total=0", "batch.total=5"})
+    EXPECT_NE(complaint({"--service", "e=echo", "--timeout", bad}).find("--timeout: batch.total: must be"),
+              std::string::npos)
+        << bad;
+  EXPECT_NE(complaint({"--service", "e=echo", "--timeout", "batch.whole=5s"}).find("there are connect"),
             std::string::npos);
-  const File file("service = \"e=echo\"\n[timeout.batch]\nwhole_ms = 7\n");
-  EXPECT_NE(complaint({"--config", file.path()}).find(": timeout.batch.whole_ms: a lane has no time"),
+  const File file("service = \"e=echo\"\n[timeout.batch]\nwhole = 7\n");
+  EXPECT_NE(complaint({"--config", file.path()}).find(":3: unknown key of timeout.batch \"whole\""),
             std::string::npos);
+}
+
+TEST(Settings, old_spellings_are_read_and_the_new_ones_named) {
+  const File file(
+      "drain_timeout_ms = 500\n[[service]]\nname = \"slow\"\nhandler = \"echo:50\"\n"
+      "[timeout.batch]\nfirst_token_ms = 7\n");
+
+  const Request request =
+      parse_words({"--config", file.path(), "--body-bytes-max", "1048576", "--timeout", "high.total-ms=10",
+                   "--http-timeout-ms", "2000", "--http-timeout", "3s"},
+                  {{"LANEMQ_WORKER_CONNECT_TIMEOUT_MS", "9"}});
+
+  const Settings& settings = request.settings;
+  EXPECT_EQ(settings.worker.drain_timeout.count(), 500);
+  EXPECT_EQ(settings.services.at(0).argument, "50ms");
+  EXPECT_EQ(settings.lane_times.of("batch").first_token.count(), 7);
+  EXPECT_EQ(settings.worker.body_bytes_max, std::size_t{1} << 20);
+  EXPECT_EQ(settings.lane_times.of("high").total.count(), 10);
+  EXPECT_EQ(settings.http.times.total.count(), 3000) << "the new name wins";
+  EXPECT_EQ(settings.worker.connect_timeout.count(), 9);
+  std::string written;
+  for (const settings::OldSpelling& old : request.old)
+    written += old.write + "\n";
+  for (const char* const part :
+       {"drain_timeout = \"500ms\"", "slow=echo:50ms", "--body-bytes-max 1MiB", "high.total=10ms",
+        "timeout.batch.first_token = \"7ms\"", "LANEMQ_WORKER_CONNECT_TIMEOUT=9ms", "--http-timeout 2s"})
+    EXPECT_NE(written.find(part), std::string::npos) << part << " in\n" << written;
+  EXPECT_EQ(request.old.size(), 7u);
+}
+
+TEST(Settings, help_print_config_page_and_defaults_agree) {
+  settings::expect_agreement(option_table(), parse_words({"--help"}).text,
+                             parse_words({"--print-config"}).text,
+                             settings::content_of(LANEMQ_SOURCE "/docs/workers.md"));
+}
+
+TEST(Settings, the_configuration_it_prints_is_one_it_takes) {
+  const File file(
+      "drain_timeout = \"1500ms\"\nlanes = [\"high\", \"low\"]\nhttp_header = [\"A: b, c\", \"D: "
+      "\\\"e\\\"\"]\n"
+      "http_proxy = \"env:PROXY\"\n[timeout.\"my lane\"]\ntotal = \"8s\"\n[[service]]\nname = \"chat\"\n"
+      "handler = \"openai:https://h/v1\"\nheaders = { X-Org = \"env:ORG\" }\nkeys = { k1 = \"env:K1\" }\n"
+      "[[service]]\nname = \"e\"\nhandler = \"echo:5ms\"\n");
+  const std::string printed = parse_words({"--config", file.path(), "--print-config"}).text;
+  const File again(printed);
+  const Settings settings =
+      parse_words({"--config", again.path()}, {{"PROXY", "http://user:secret@p:1"}}).settings;
+
+  EXPECT_EQ(parse_words({"--config", again.path(), "--print-config"}).text, printed);
+  EXPECT_NE(printed.find("http_proxy = \"env:PROXY\""), std::string::npos);
+  EXPECT_EQ(settings.worker.drain_timeout.count(), 1500);
+  EXPECT_EQ(settings.worker.lanes, (std::vector<std::string>{"high", "low"}));
+  EXPECT_EQ(settings.http_headers, (std::vector<std::string>{"A: b, c", "D: \"e\""}));
+  EXPECT_EQ(settings.http.proxy, "http://user:secret@p:1");
+  EXPECT_EQ(settings.lane_times.of("my lane").total.count(), 8000);
+  ASSERT_EQ(settings.services.size(), 2u);
+  EXPECT_EQ(settings.services[0].headers, std::vector<std::string>{"X-Org: env:ORG"});
+  EXPECT_EQ(keys_of(settings.services[0]), "k1=env:K1");
+  EXPECT_EQ(settings.services[1].argument, "5ms");
 }
 
 TEST(Settings, refuses_credentials_in_a_url) {
@@ -235,12 +298,8 @@ TEST(Settings, refuses_credentials_in_a_url) {
 }
 
 TEST(Settings, help_and_version_are_for_printing) {
-  EXPECT_EQ(parse_words({"--version"}).kind, Request::Kind::print);
-  const std::string help = parse_words({"--help"}).text;
-  for (const char* const flag :
-       {"--broker", "--service", "--capacity", "--lanes", "--name", "--config", "--drain-timeout-ms",
-        "--connect-timeout-ms", "--http-header", "--http-timeout-ms", "--key", "--timeout"})
-    EXPECT_NE(help.find(flag), std::string::npos) << flag;
+  EXPECT_EQ(parse_words({"--version"}).what, Asked::For::print);
+  EXPECT_EQ(parse_words({"--help"}).what, Asked::For::print);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include <lanemq/version.hpp>
 #include <lanemq/words.hpp>
 
-#include "json/members.hpp"
+#include "common/json/members.hpp"
 #include "worker/handlers/http/upstream_body.hpp"
 #include "worker/handlers/http/upstream_failure.hpp"
 #include "worker/handlers/http/upstream_headers.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "json/cursor.hpp"
+#include "common/json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -8,7 +8,7 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/text.hpp>
 
-#include "json/cursor.hpp"
+#include "common/json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {

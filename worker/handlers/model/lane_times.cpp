@@ -4,18 +4,9 @@
 namespace lanemq::worker {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::string_view kOtherLanes = "normal";
-
-constexpr struct {
-  std::string_view name;
-  milliseconds CallTimes::*time;
-} kNames[] = {{"connect_ms", &CallTimes::connect},
-              {"first_token_ms", &CallTimes::first_token},
-              {"between_tokens_ms", &CallTimes::between_tokens},
-              {"total_ms", &CallTimes::total}};
 
 CallTimes times(seconds connect, seconds first_token, seconds between_tokens, seconds total) {
   return {.connect = connect, .first_token = first_token, .between_tokens = between_tokens, .total = total};
@@ -35,20 +26,8 @@ const CallTimes& LaneTimes::of(std::string_view lane) const {
   return place == by_lane_.end() ? by_lane_.find(kOtherLanes)->second : place->second;
 }
 
-bool LaneTimes::set(std::string_view lane, std::string_view name, milliseconds value) {
-  for (const auto& known : kNames) {
-    if (known.name != name) continue;
-    by_lane_.try_emplace(std::string(lane), of(lane)).first->second.*known.time = value;
-    return true;
-  }
-  return false;
-}
-
-std::string LaneTimes::names() {
-  std::string text;
-  for (const auto& known : kNames)
-    text.append(text.empty() ? "" : ", ").append(known.name);
-  return text;
+CallTimes& LaneTimes::at(std::string_view lane) {
+  return by_lane_.try_emplace(std::string(lane), of(lane)).first->second;
 }
 
 }  // namespace lanemq::worker

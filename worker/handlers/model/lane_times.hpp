@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,11 +17,9 @@ class LaneTimes {
   LaneTimes();
 
   const CallTimes& of(std::string_view lane) const;
-  /// Sets one of them: `connect_ms`, `first_token_ms`, `between_tokens_ms` or `total_ms`. False where there
-  /// is no such name.
-  bool set(std::string_view lane, std::string_view name, std::chrono::milliseconds value);
-  /// Those names, for people.
-  static std::string names();
+  /// Those of a lane, to be changed; a new one has those of `normal` at first.
+  CallTimes& at(std::string_view lane);
+  const std::map<std::string, CallTimes, std::less<>>& by_lane() const { return by_lane_; }
 
  private:
   std::map<std::string, CallTimes, std::less<>> by_lane_;

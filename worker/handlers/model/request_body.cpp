@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "json/cursor.hpp"
-#include "json/members.hpp"
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
 
 namespace lanemq::worker {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/handlers/openai/openai_api.hpp"
 
-#include "json/cursor.hpp"
+#include "common/json/cursor.hpp"
 
 namespace lanemq::worker {
 namespace {

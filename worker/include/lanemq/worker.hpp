@@ -138,6 +138,7 @@ enum class LogLevel : unsigned char { debug, info, warning, error };
 
 /// Where the worker's log lines go: an event with fields, without time and level.
 struct Log {
+  bool json = false;                ///< lines are objects of JSON, not text
   LogLevel level = LogLevel::info;  ///< lines below it are not made
   std::function<void(LogLevel, std::string_view)> write;
   bool wants(LogLevel line) const { return write && line >= level; }

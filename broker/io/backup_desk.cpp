@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/backup_desk.hpp"
+
+#include <utility>
+
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+
+void BackupDesk::begin(const core::Origin& from, const wire::AdminQuery& query) {
+  Asked asked{.address = std::string(from.address),
+              .envelope = std::string(from.envelope),
+              .ref = std::string(query.ref.bytes),
+              .path = std::string(query.path)};
+  if (asked_)
+    return refuse(asked, {ErrorCode::conflict, "a backup to " + asked_->path + " goes on; wait for its end"});
+  if (!asked.path.starts_with('/'))
+    return refuse(asked, {ErrorCode::bad_request,
+                          "field \"path\" is no absolute path; the broker's folder is not yours"});
+  if (const auto begun = store_.begin_backup(asked.path); !begun) return refuse(asked, begun.error());
+  asked_ = std::move(asked);
+}
+
+void BackupDesk::refuse(const Asked& asked, const Error& why) {
+  wire::ErrorReply reply;
+  reply.code = name_of(why.code);
+  reply.message = why.message;
+  reply.ref = {asked.ref};
+  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+}
+
+void BackupDesk::answer_ended() {
+  if (!asked_) return;
+  const auto ended = store_.take_backup();
+  if (!ended) return;
+  const Asked asked = *std::exchange(asked_, std::nullopt);
+  if (!*ended) {
+    log::event(log::Level::error, "store.backup_failed",
+               {{"path", asked.path}, {"reason", ended->error().message}});
+    return refuse(asked, ended->error());
+  }
+  log::event(log::Level::info, "store.backed_up", {{"path", asked.path}});
+  Buffer document;
+  DocumentWriter(document).map(1).text("path").text(asked.path);
+  wire::AdminReply reply;
+  reply.document = {document.view()};
+  reply.ref = {asked.ref};
+  broker_.outbox().add(core::Peer::admin, asked.address, asked.envelope, reply);
+}
+
+}  // namespace lanemq::io

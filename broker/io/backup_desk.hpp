@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <lanemq/codec.hpp>
+
+#include "broker/core/broker.hpp"
+#include "broker/io/store.hpp"
+
+namespace lanemq::io {
+
+/// Operators' backups: a copy is written while the work goes on, one at a time; the answer comes at its end.
+/// Not thread-safe; belongs to the loop.
+class BackupDesk {
+ public:
+  /// Both outlive it.
+  BackupDesk(core::Broker& broker, Store& store) : broker_(broker), store_(store) {}
+
+  void begin(const core::Origin& from, const wire::AdminQuery& query);
+  /// Answers the one that has ended, if one has.
+  void answer_ended();
+
+ private:
+  /// Whoever asked for a backup.
+  struct Asked {
+    std::string address, envelope, ref, path;
+  };
+  void refuse(const Asked& asked, const Error& why);
+
+  core::Broker& broker_;
+  Store& store_;
+  std::optional<Asked> asked_;
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/intake.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <lanemq/admin_table.hpp>
+#include <lanemq/version.hpp>
+
+#include "broker/io/failpoint.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// The same for operators: a list may look at thousands of jobs.
+constexpr std::size_t kAdminMessagesPerTurn = 4;
+
+/// What operators ask for goes by their own socket, and jobs by the clients'; what reads the broker's state
+/// or ends a job, by both.
+bool belongs(const wire::ClientRequest& request, core::Peer peer) {
+  if (std::holds_alternative<wire::AdminQuery>(request)) return peer == core::Peer::admin;
+  return peer == core::Peer::client || std::holds_alternative<wire::Cancel>(request) ||
+         std::holds_alternative<wire::StatusQuery>(request) ||
+         std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
+}
+
+/// Asks whoever was given whether the peer may send a batch.
+template <class Ask>
+class AskedRule final : public BatchRule {
+ public:
+  explicit AskedRule(Ask ask) : ask_(ask) {}
+  std::string refusal(std::size_t maps, std::int64_t first_says) const override {
+    return ask_(maps, first_says);
+  }
+
+ private:
+  Ask ask_;
+};
+
+DecodeError not_understood(std::string why) {
+  DecodeError error;
+  error.message = std::move(why);
+  return error;
+}
+
+}  // namespace
+
+Intake::Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
+               BackupDesk& backups, TransportStats& stats, core::OptionEditor edit, core::TimePoint started)
+    : broker_(broker),
+      sockets_(sockets),
+      commits_(commits),
+      store_watch_(store_watch),
+      backups_(backups),
+      stats_(stats),
+      edit_(std::move(edit)),
+      started_(started),
+      decoder_(broker.options().body_bytes_max) {}
+
+std::size_t Intake::read_workers(core::TimePoint now) {
+  std::size_t read = 0;
+  while (read < kMessagesPerTurn && sockets_.workers.receive(incoming_))
+    read += take_worker_message(now);
+  return read;
+}
+
+std::size_t Intake::read_clients(core::TimePoint now) {
+  std::size_t read = 0;
+  while (read < kMessagesPerTurn && sockets_.clients.receive(incoming_))
+    read += take_client_message(core::Peer::client, now);
+  return read;
+}
+
+std::size_t Intake::read_admin(core::TimePoint now) {
+  std::size_t read = 0;
+  while (sockets_.admin && read < kAdminMessagesPerTurn && sockets_.admin->receive(incoming_))
+    read += take_client_message(core::Peer::admin, now);
+  return read;
+}
+
+/// Returns how many messages it was: a batch is as much work as its items.
+std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
+  store_watch_.tell_behind(now);
+  const auto refuse = [&](const DecodeError& error) {
+    answer_bad_request(peer, error);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  const AskedRule rule([&](std::size_t maps, std::int64_t first_says) {
+    return client_batch_refused(peer, maps, first_says);
+  });
+  if (const DecodeError* error =
+          decoder_.decode(incoming_.header(), incoming_.body_frame(), requests_, &rule))
+    return refuse(*error);
+  if (peer == core::Peer::client) watch_client();
+  if (!requests_.is_batch()) {
+    take_request(peer, requests_[0], incoming_.take_body(requests_.body(0), core::JobText::kBodyBytesMax),
+                 now);
+    return 1;
+  }
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (const DecodeError* error = requests_.error(i))
+      answer_bad_request(peer, *error);
+    else
+      take_request(peer, requests_[i], Blob::borrow(requests_.body(i)), now);
+  }
+  return requests_.size();
+}
+
+/// Whose going may end a job, or lets a stream go on without him, is watched.
+void Intake::watch_client() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
+    if (submit != nullptr && submit->orphan.data() == nullptr && !submit->stream) continue;
+    if (submit != nullptr || std::holds_alternative<wire::Fetch>(requests_[i]))
+      return sockets_.client_disconnects.watch(incoming_.descriptor(), incoming_.address());
+  }
+}
+
+/// Why a client may not send a batch of so many maps; empty: it may. It may say how many it sends with the
+/// first one.
+std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const {
+  if (peer == core::Peer::admin) return "operators send the maps of a batch one by one";
+  if (incoming_.from_req())
+    return "a REQ socket takes one answer and may not send a batch; send the maps one by one, or use a "
+           "DEALER";
+  const core::Connection* const connection = broker_.connections().find(incoming_.address());
+  const std::int64_t agreed =
+      std::max(static_cast<std::int64_t>(connection == nullptr ? 0 : connection->grouping.max), first_says);
+  if (static_cast<std::int64_t>(maps) <= agreed) return {};
+  return "a batch of " + std::to_string(maps) + " maps, and the largest batch that a submit on this " +
+         "connection has said is " + std::to_string(agreed) + " (field \"batch\")";
+}
+
+void Intake::take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
+                          core::TimePoint now) {
+  if (!belongs(request, peer)) return answer_forbidden(peer, request);
+  const core::Origin from{.address = incoming_.address(),
+                          .envelope = incoming_.envelope(),
+                          .one_answer = incoming_.from_req(),
+                          .peer = peer};
+  if (const auto* submit = std::get_if<wire::Submit>(&request))
+    return broker_.handle(core::Submitted{from, submit, body}, now);
+  if (const auto* cancel = std::get_if<wire::Cancel>(&request))
+    return broker_.handle(core::CancelAsked{from, cancel}, now);
+  if (const auto* query = std::get_if<wire::StatusQuery>(&request))
+    return broker_.handle(core::StatusAsked{from, query}, now);
+  if (const auto* fetch = std::get_if<wire::Fetch>(&request))
+    return broker_.handle(core::FetchAsked{from, fetch}, now);
+  if (const auto* query = std::get_if<wire::StatsQuery>(&request)) return answer_stats(from, *query, now);
+  if (const auto* ping = std::get_if<wire::Ping>(&request)) return answer_ping(from, *ping, now);
+  if (const auto* query = std::get_if<wire::AdminQuery>(&request);
+      query != nullptr && query->verb == name_of(AdminVerb::backup) && !admin_fault(*query))
+    return backups_.begin(from, *query);
+  if (const auto* query = std::get_if<wire::AdminQuery>(&request))
+    return broker_.handle(core::AdminAsked{from, query, &edit_}, now);
+  broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
+}
+
+/// Returns how many messages it was.
+std::size_t Intake::take_worker_message(core::TimePoint now) {
+  const auto refuse = [&](const DecodeError& error) {
+    refuse_worker(error, now);
+    return std::size_t{1};
+  };
+  if (incoming_.fault() != nullptr) return refuse(not_understood(incoming_.fault()));
+  const AskedRule rule([this](std::size_t maps, std::int64_t) { return worker_batch_refused(maps); });
+  if (const DecodeError* error = decoder_.decode(incoming_.header(), incoming_.body_frame(), reports_, &rule))
+    return refuse(*error);
+  if (!reports_.is_batch()) {
+    take_report(reports_[0], incoming_.take_body(reports_.body(0), core::JobText::kBodyBytesMax), now);
+    return 1;
+  }
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    if (const DecodeError* error = reports_.error(i))
+      refuse_worker(*error, now);
+    else
+      take_report(reports_[i], Blob::borrow(reports_.body(i)), now);
+  }
+  return reports_.size();
+}
+
+/// Why a worker may not send a batch of so many maps; empty: it may. One that is not known has to hear for
+/// each outcome that it is not.
+std::string Intake::worker_batch_refused(std::size_t maps) const {
+  const core::Worker* const worker = broker_.workers().find(incoming_.address());
+  if (worker == nullptr || maps <= worker->grouping.max) return {};
+  return "a batch of " + std::to_string(maps) + " maps, and this worker's ready has said " +
+         std::to_string(worker->grouping.max) + " (field \"batch\")";
+}
+
+void Intake::take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now) {
+  const std::string_view address = incoming_.address();
+  if (const auto* outcome = std::get_if<wire::Outcome>(&report)) {
+    broker_.handle(core::OutcomeReported{address, outcome, body}, now);
+    return reached(Failpoint::loop_after_result);
+  }
+  if (const auto* failure = std::get_if<wire::Failure>(&report))
+    return broker_.handle(core::FailureReported{address, failure, body}, now);
+  if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&report))
+    return broker_.handle(core::HeartbeatHeard{address, heartbeat}, now);
+  if (const auto* ready = std::get_if<wire::Ready>(&report)) {
+    watch_worker(*ready);
+    return broker_.handle(core::WorkerReady{address, ready}, now);
+  }
+  if (std::holds_alternative<wire::Bye>(report)) return broker_.handle(core::WorkerLeaving{address}, now);
+  broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
+}
+
+/// A worker introduces itself: from now on its connection and its process are watched.
+void Intake::watch_worker(const wire::Ready& ready) {
+  const std::string_view address = incoming_.address();
+  sockets_.worker_disconnects.watch(incoming_.descriptor(), address);
+  const auto is_known = [this](const std::string& one) { return broker_.workers().find(one) != nullptr; };
+  sockets_.worker_processes.watch(ready.process, address, is_known);
+}
+
+void Intake::answer_bad_request(core::Peer peer, const DecodeError& error) {
+  ++stats_.frames_refused;
+  wire::ErrorReply reply;
+  if (!error.id.empty()) reply.id = error.id;
+  reply.code = name_of(error.code);
+  reply.message = error.message;
+  reply.ref = {error.ref};
+  broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
+}
+
+void Intake::answer_forbidden(core::Peer peer, const wire::ClientRequest& request) {
+  wire::ErrorReply reply;
+  reply.code = name_of(ErrorCode::forbidden);
+  reply.message = peer == core::Peer::client
+                      ? "op \"admin\" is for operators; send it to the endpoint that the broker's option "
+                        "admin_endpoint names"
+                      : "operators say admin, stats, status, cancel and ping; send jobs to the endpoint that "
+                        "the broker's option clients_endpoint names";
+  std::visit([&](const auto& asked) { reply.ref = asked.ref; }, request);
+  broker_.outbox().add(peer, incoming_.address(), incoming_.envelope(), reply);
+}
+
+void Intake::answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now) {
+  wire::Pong pong;
+  pong.now_ms = broker_.options().wall_ms + core::to_ms(now.time_since_epoch());
+  pong.version = kVersion;
+  if (ping.batch > 0) pong.batch = limits::batch_items_max;
+  pong.ref = ping.ref;
+  broker_.outbox().add(from.peer, from.address, from.envelope, pong);
+}
+
+void Intake::refuse_worker(const DecodeError& error, core::TimePoint now) {
+  ++stats_.frames_refused;
+  broker_.handle(core::WorkerHeard{incoming_.address()}, now);
+  wire::WorkerRefusal refusal;
+  refusal.code = name_of(refusal_of(error.code));
+  refusal.message = error.message;
+  broker_.outbox().add(core::Peer::worker, incoming_.address(), incoming_.envelope(), refusal);
+}
+
+void Intake::answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now) {
+  Buffer document;
+  stats_.store_backlog_bytes = commits_.backlog_bytes();
+  stats_.lent_bytes = broker_.lent_bytes();
+  write_stats_document(broker_, stats_, now, now - started_, static_cast<std::size_t>(query.from), document);
+  wire::StatsReply reply;
+  reply.document.bytes = document.view();
+  reply.ref = query.ref;
+  broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <lanemq/codec.hpp>
+
+#include "broker/core/broker.hpp"
+#include "broker/io/backup_desk.hpp"
+#include "broker/io/commit_queue.hpp"
+#include "broker/io/sockets.hpp"
+#include "broker/io/stats_document.hpp"
+#include "broker/io/store_watch.hpp"
+
+namespace lanemq::io {
+
+/// Reads messages from the sockets, a bounded number a turn, and tells the core what they say. What is no
+/// message, or may not be said here, is answered. Not thread-safe; belongs to the loop.
+class Intake {
+ public:
+  /// Messages that one turn takes from one socket, each item of a batch counted: enough to pay for a turn,
+  /// and few enough that the other ends have something to do while it goes on.
+  static constexpr std::size_t kMessagesPerTurn = 96;
+
+  /// All but `edit` outlive it. `edit`: how an operator's change of an option is made. `started`: the core's
+  /// time then.
+  Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
+         BackupDesk& backups, TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
+
+  /// Each returns how many messages it took.
+  std::size_t read_workers(core::TimePoint now);
+  std::size_t read_admin(core::TimePoint now);
+  std::size_t read_clients(core::TimePoint now);
+
+ private:
+  std::size_t take_client_message(core::Peer peer, core::TimePoint now);
+  std::size_t take_worker_message(core::TimePoint now);
+  void take_request(core::Peer peer, const wire::ClientRequest& request, const Blob& body,
+                    core::TimePoint now);
+  void take_report(const wire::WorkerReport& report, const Blob& body, core::TimePoint now);
+  void watch_client();
+  void watch_worker(const wire::Ready& ready);
+  std::string client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const;
+  std::string worker_batch_refused(std::size_t maps) const;
+  void answer_bad_request(core::Peer peer, const DecodeError& error);
+  void answer_forbidden(core::Peer peer, const wire::ClientRequest& request);
+  void answer_ping(const core::Origin& from, const wire::Ping& ping, core::TimePoint now);
+  void answer_stats(const core::Origin& from, const wire::StatsQuery& query, core::TimePoint now);
+  void refuse_worker(const DecodeError& error, core::TimePoint now);
+
+  core::Broker& broker_;
+  Sockets& sockets_;
+  CommitQueue& commits_;
+  StoreWatch& store_watch_;
+  BackupDesk& backups_;
+  TransportStats& stats_;
+  core::OptionEditor edit_;
+  core::TimePoint started_;
+  Decoder decoder_;
+  Incoming incoming_;  ///< the message that is being taken
+  Items<wire::ClientRequest> requests_;
+  Items<wire::WorkerReport> reports_;
+};
+
+}  // namespace lanemq::io

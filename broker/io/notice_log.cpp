@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/notice_log.hpp"
+
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+
+void log_notices(const std::vector<core::Notice>& notices) {
+  for (const core::Notice& notice : notices) {
+    switch (notice.kind) {
+      case core::Notice::Kind::worker_ready:
+        log::event(log::Level::info, "worker.ready",
+                   {{"name", notice.worker}, {"session", notice.session}, {"capacity", notice.jobs}});
+        break;
+      case core::Notice::Kind::worker_returned:
+        log::event(log::Level::info, "worker.returned",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
+      case core::Notice::Kind::worker_left:
+        log::event(log::Level::info, "worker.left",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
+      case core::Notice::Kind::worker_lost:
+        log::event(log::Level::warning, "worker.lost",
+                   {{"name", notice.worker}, {"session", notice.session}, {"jobs", notice.jobs}});
+        break;
+      case core::Notice::Kind::upstream_opened:
+        log::event(log::Level::warning, "upstream.opened",
+                   {{"service", notice.service},
+                    {"model", notice.model},
+                    {"retry_ms", static_cast<long long>(notice.retry_ms)}});
+        break;
+      case core::Notice::Kind::upstream_closed:
+        log::event(log::Level::info, "upstream.closed",
+                   {{"service", notice.service}, {"model", notice.model}});
+        break;
+      case core::Notice::Kind::key_spent:
+        log::event(log::Level::error, "key.spent",
+                   {{"service", notice.service},
+                    {"key", notice.key},
+                    {"code", notice.code},
+                    {"retry_ms", static_cast<long long>(notice.retry_ms)},
+                    {"do", "see to the account or the secret; SIGHUP has this broker try it at once"}});
+        break;
+      case core::Notice::Kind::key_back:
+        log::event(log::Level::info, "key.back", {{"service", notice.service}, {"key", notice.key}});
+        break;
+      case core::Notice::Kind::upstream_word_bounded:
+        log::event(log::Level::warning, "upstream.word_bounded",
+                   {{"service", notice.service},
+                    {"what", notice.what},
+                    {"said", static_cast<long long>(notice.said)},
+                    {"counts_as", static_cast<long long>(notice.bound)},
+                    {"do", "no upstream means that; see what the service's workers call"}});
+        break;
+      case core::Notice::Kind::changed_by_operator:
+        log::event(log::Level::info, "admin." + notice.verb,
+                   {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});
+        break;
+    }
+  }
+}
+
+}  // namespace lanemq::io

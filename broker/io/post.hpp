@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "broker/core/base/outbox.hpp"
+#include "broker/io/options.hpp"
+#include "broker/io/sockets.hpp"
+#include "broker/io/stats_document.hpp"
+
+namespace lanemq::io {
+
+/// Sends what the core says, never blocking: answers for clients that read slowly are held up to their
+/// bounds, and who is found gone is named. Not thread-safe; belongs to the loop.
+class Post {
+ public:
+  /// All outlive it.
+  Post(Sockets& sockets, const ServerOptions& options, TransportStats& stats)
+      : sockets_(sockets), options_(options), stats_(stats) {}
+
+  /// What is to be sent of an outbox: what waits for the disk, or what does not, and to whom.
+  struct Part {
+    bool waiting;
+    bool to_workers = true, to_others = true;
+  };
+  void send(const core::Outbox& outbox, Part part);
+
+  /// Tries the clients that read slowly again.
+  void flush_backlogs();
+  bool holds_answers() const { return !backlogs_.empty(); }
+
+  /// Who was found gone, or not reading, while sending; for the caller to handle and clear. A worker found
+  /// gone is with its socket's disconnects.
+  std::vector<std::string>& unreachable_workers() { return unreachable_workers_; }
+  std::vector<std::string>& gone_clients() { return gone_clients_; }
+
+ private:
+  /// Answers that wait for a client to read.
+  struct Held {
+    std::string envelope, header;
+    Blob body;
+    std::size_t bytes() const { return sizeof(Held) + envelope.size() + header.size() + body.size(); }
+  };
+  struct Backlog {
+    std::deque<Held> messages;
+    std::size_t bytes = 0;
+  };
+
+  void send_to_client(const core::Outbox& outbox, const core::Send& send);
+  void send_to_admin(const core::Outbox& outbox, const core::Send& send);
+  void send_to_worker(const core::Outbox& outbox, const core::Send& send);
+  void hold_back(std::string_view address, const core::Outbox& outbox, const core::Send& send);
+
+  Sockets& sockets_;
+  const ServerOptions& options_;
+  TransportStats& stats_;
+  std::map<std::string, Backlog, std::less<>> backlogs_;
+  std::vector<std::string> unreachable_workers_, gone_clients_;
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/sockets.hpp"
+
+#include "broker/io/time_slice.hpp"
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// Messages of one operator that wait to be read.
+constexpr int kAdminReceiveHwm = 16;
+
+/// The kernel's time slice for the loop and libzmq's threads. With the default one a critical job waits for a
+/// slice at each of its steps while bulk work keeps the cores busy.
+constexpr auto kTimeSlice = std::chrono::microseconds(100);
+
+/// Room that a frame has beside the largest body: its header, and a body somewhat too large, which gets an
+/// answer instead of a broken connection.
+constexpr std::int64_t kFrameBytesSpare = 1 << 20;
+
+RouterOptions client_router(const ServerOptions& options, const core::Options& core) {
+  return {.endpoint = options.clients,
+          .receive_hwm = options.client_receive_hwm,
+          .send_hwm = options.client_send_hwm,
+          .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
+          .large_bytes_max = static_cast<std::int64_t>(options.client_large_bytes_max)};
+}
+
+RouterOptions worker_router(const ServerOptions& options, const core::Options& core) {
+  return {.endpoint = options.workers,
+          .receive_hwm = options.client_receive_hwm,
+          // A worker holds at most capacity_max jobs: with as many again for the rest, its mark is never in
+          // the way.
+          .send_hwm = 2 * static_cast<int>(limits::capacity_max),
+          .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
+          .large_bytes_max = INT64_MAX};
+}
+
+RouterOptions admin_router(const ServerOptions& options) {
+  return {.endpoint = options.admin,
+          .receive_hwm = kAdminReceiveHwm,
+          .frame_bytes_max = kFrameBytesSpare,
+          .large_bytes_max = INT64_MAX,
+          .private_file = true};
+}
+
+zmq::context_t make_context(int io_threads) {
+  ask_for_time_slice(kTimeSlice);  // before the context starts its threads
+  zmq::context_t context(io_threads);
+  context.set(zmq::ctxopt::max_sockets, 1023);
+  return context;
+}
+
+std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& options) try {
+  if (options.admin.empty()) return std::nullopt;
+  return std::optional<Router>(std::in_place, context, admin_router(options));
+} catch (const zmq::error_t& error) {
+  if (options.admin_required) throw;
+  log::event(log::Level::warning, "admin.unavailable",
+             {{"endpoint", options.admin},
+              {"reason", error.what()},
+              {"do", "name a free endpoint with --admin; until then operators have none"}});
+  return std::nullopt;
+}
+
+}  // namespace
+
+Sockets::Sockets(const ServerOptions& options, const core::Options& core)
+    : context(make_context(options.io_threads)),
+      clients(context, client_router(options, core)),
+      workers(context, worker_router(options, core)),
+      admin(make_admin(context, options)),
+      client_disconnects(context, clients.handle()),
+      worker_disconnects(context, workers.handle()) {}
+
+void Sockets::set_linger(std::chrono::milliseconds time) {
+  clients.set_linger(time);
+  workers.set_linger(time);
+  if (admin) admin->set_linger(time);
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/store_watch.hpp"
+
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+
+void StoreWatch::tell_behind(core::TimePoint now) {
+  const bool behind = commits_.backlog_bytes() + broker_.outbox().writes.bytes() > backlog_bytes_max_;
+  if (behind == behind_) return;
+  behind_ = behind;
+  broker_.handle(core::StoreBehind{behind}, now);
+}
+
+void StoreWatch::tell_stalled(core::TimePoint now) {
+  const std::uint64_t committed = store_.committed();
+  if (committed != committed_before_ || store_.backlog_bytes() == 0) {
+    committed_before_ = committed;
+    went_on_at_ = now;
+  }
+  const core::Duration stands = now - went_on_at_;
+  if ((stands >= kDiskStandsStill) == stalled_) return;
+  stalled_ = !stalled_;
+  broker_.handle(core::StoreStalled{stalled_}, now);
+  if (condition_ != StoreCondition::good) return;  // it was said why
+  if (stalled_)
+    log::event(log::Level::warning, "store.stands_still",
+               {{"ms", static_cast<long long>(core::to_ms(stands))},
+                {"do", "look at the disk; what is not durable goes on"}});
+  else
+    log::event(log::Level::info, "store.goes_on", {{"store", store_.name()}});
+}
+
+bool StoreWatch::tell_condition(core::TimePoint now) {
+  const StoreCondition condition = store_.condition();
+  if (condition == condition_) return true;
+  condition_ = condition;
+  if (condition == StoreCondition::good) {
+    log::event(log::Level::info, "store.good", {{"store", store_.name()}});
+  } else {
+    log::event(log::Level::error, condition == StoreCondition::full ? "store.full" : "store.failed",
+               {{"store", store_.name()}, {"reason", store_.trouble()}});
+  }
+  if (condition == StoreCondition::failed) return false;
+  broker_.handle(core::StoreFull{condition == StoreCondition::full}, now);
+  return true;
+}
+
+}  // namespace lanemq::io

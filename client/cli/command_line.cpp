@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/command_line.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+
+#include <lanemq/admin_table.hpp>
+#include <lanemq/client.hpp>
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+#include <lanemq/version.hpp>
+
+#include "client/cli/terminal.hpp"
+#include "common/settings/values.hpp"
+
+namespace lanemq::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string usage_error(const CLI::App*, const CLI::Error& error) {
+  return std::string("lanemq: ") + error.what() + "; see lanemq --help, lanemq COMMAND --help\n";
+}
+
+/// A variable in milliseconds, as it was spelt, stands in for the one with a unit where that is not set.
+void take_old_variable(const char* old, const char* name) {
+  const char* const text = std::getenv(old);
+  if (text == nullptr || std::getenv(name) != nullptr) return;
+  const std::string time = std::string(text) + "ms";
+  say(std::string(old) + " is an old spelling; write " + name + "=" + printable(time));
+  ::setenv(name, time.c_str(), 1);
+}
+
+}  // namespace
+
+CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out", "lanemq") {
+  common_.broker = ClientOptions().endpoint;
+  app_.set_version_flag("--version", std::string("lanemq ") + kVersion);
+  app_.require_subcommand(0, 1);  // none is said below, in better words
+  app_.fallthrough();             // --broker may stand behind the command too
+  app_.failure_message(usage_error);
+  app_.add_option("--broker", common_.broker, "Where the broker listens for clients")
+      ->envname("LANEMQ_BROKER")
+      ->capture_default_str()
+      ->type_name("ENDPOINT");
+  const char* const folder = std::getenv("RUNTIME_DIRECTORY");
+  admin_endpoint_ = default_admin_endpoint(folder != nullptr ? folder : "");
+  app_.add_option("--admin", admin_endpoint_, "Where the broker listens for operators")
+      ->envname("LANEMQ_ADMIN")
+      ->capture_default_str()
+      ->type_name("ENDPOINT");
+  take_old_variable("LANEMQ_CONNECT_TIMEOUT_MS", "LANEMQ_CONNECT_TIMEOUT");
+  add_duration(app_, "--connect-timeout", milliseconds(1), std::chrono::hours(1),
+               "How long to wait for a first word of the broker",
+               [this](milliseconds time) { common_.connect_timeout = time; })
+      ->default_str(settings::show(common_.connect_timeout))
+      ->envname("LANEMQ_CONNECT_TIMEOUT");
+}
+
+void CommandLine::on_chosen(CLI::App& command, Asks asks, Run run) {
+  command.callback([this, &command, asks, run = std::move(run)] {
+    if (command.get_subcommands().empty()) choose(asks, run);  // one below it takes its place
+  });
+}
+
+void CommandLine::choose(Asks asks, Run run) {
+  asks_ = asks;
+  run_ = std::move(run);
+}
+
+int CommandLine::run(int argc, char** argv) {
+  // Last: commands would inherit it.
+  app_.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are no errors; everything else is wrong usage, whatever its kind.
+    return app_.exit(error) == 0 ? kExitDone : kExitUsage;
+  }
+  if (!run_) {
+    say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
+    return kExitUsage;
+  }
+  // Whoever names the operators' endpoint alone has no other one to ask.
+  const bool admin_alone = app_.count("--admin") > 0 && app_.count("--broker") == 0;
+  if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
+    common_.broker = admin_endpoint_;
+    common_.named_by = "--admin or LANEMQ_ADMIN";
+  }
+  try {
+    return run_(common_);
+  } catch (const std::invalid_argument& error) {  // the endpoint
+    say(error.what());
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    say(error.what());
+    return kExitFailed;
+  }
+}
+
+CLI::Option* add_duration(CLI::App& command, const std::string& name, milliseconds min, milliseconds max,
+                          const std::string& sentence, std::function<void(milliseconds)> set) {
+  const auto set_checked = [name, min, max, set = std::move(set)](const std::string& text) {
+    try {
+      const auto time = std::chrono::duration_cast<milliseconds>(settings::parse_duration(text));
+      if (time < min || time > max)
+        throw settings::UsageError("must be " + settings::show(min) + ".." + settings::show(max) +
+                                   ", not \"" + printable(text) + '"');
+      set(time);
+    } catch (const settings::UsageError& error) {
+      throw CLI::ValidationError(name, error.what());
+    }
+  };
+  CLI::Option* const option =
+      command.add_option_function<std::string>(name, set_checked, sentence)->type_name("DURATION");
+  // Behind it, so that the flag counts for more than what the environment says by the new name.
+  command
+      .add_option_function<std::string>(
+          name + "-ms",
+          [name, set_checked](const std::string& text) {
+            say(name + "-ms N is an old spelling; write " + name + " " + printable(text) + "ms");
+            set_checked(text + "ms");
+          })
+      ->group("");  // not in --help
+  return option;
+}
+
+void add_job_options(CLI::App& command, JobOptions& job, bool service_required) {
+  command.add_option("--service", job.service, "What does the work; workers say which services they serve")
+      ->required(service_required)
+      ->type_name("NAME");
+  command.add_option("--lane", job.lane, "The lane; the broker's default lane without it")->type_name("NAME");
+  add_duration(command, "--timeout", milliseconds(1), milliseconds(limits::duration_ms_max),
+               "Until the job must have ended, queueing included, such as 30s",
+               [&job](milliseconds time) { job.timeout_ms = time.count(); });
+}
+
+}  // namespace lanemq::cli

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/gateway/stored_references.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+#include "common/json/cursor.hpp"
+#include "common/json/members.hpp"
+
+namespace lanemq::gateway {
+namespace {
+
+ApiError bad(std::string message, std::string param) {
+  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
+}
+
+bool is_given(std::string_view value) {
+  return !value.empty() && value != "null";
+}
+
+/// Whether a value holds anything that a model could be told.
+bool has_content(std::string_view value) {
+  JsonCursor cursor(value);
+  if (cursor.enter_array()) return cursor.element();
+  return is_given(value) && value != "\"\"";
+}
+
+/// What is read of an item of `input`, or of a tool: the bytes of some of its members; empty: it has none.
+struct Item {
+  std::string_view id{}, type{}, role{}, content{}, encrypted_content{}, result{}, container{},
+      container_id{}, environment{};
+};
+
+constexpr std::pair<std::string_view, std::string_view Item::*> kMembers[] = {
+    {"id", &Item::id},
+    {"type", &Item::type},
+    {"role", &Item::role},
+    {"content", &Item::content},
+    {"encrypted_content", &Item::encrypted_content},
+    {"result", &Item::result},
+    {"container", &Item::container},
+    {"container_id", &Item::container_id},
+    {"environment", &Item::environment}};
+
+/// False: readers would not agree on what it says.
+bool read_item(std::string_view text, Item& item) {
+  JsonCursor cursor(text);
+  if (!cursor.enter_object()) return true;
+  for (std::string_view escaped; cursor.member(escaped);) {
+    const std::string_view value = cursor.value();
+    const std::optional<std::string> key = unquoted_json("\"" + std::string(escaped) + "\"");
+    if (!key) return false;
+    for (const auto& [name, member] : kMembers) {
+      if (!reads_as(*key, name)) continue;
+      if (*key != name || !(item.*member).empty()) return false;
+      item.*member = value;
+    }
+  }
+  return !cursor.failed();
+}
+
+/// Whether the upstream would have to look up what it holds.
+bool is_reference(const Item& item) {
+  if (!is_given(item.id)) return false;
+  const std::string type = unquoted_json(item.type).value_or("");
+  if (type == "reasoning") return !has_content(item.encrypted_content) && !has_content(item.content);
+  if (type == "image_generation_call") return !has_content(item.result);
+  if (type.empty()) return !(is_given(item.role) && is_given(item.content));
+  return type == "item_reference";
+}
+
+class References {
+ public:
+  References(std::string_view list, std::vector<StoredReference>& references)
+      : list_(list), references_(references) {}
+
+  tl::expected<void, ApiError> add(std::string_view text, std::size_t number) {
+    Item item;
+    place_ = std::string(list_) + "[" + std::to_string(number) + "]";
+    if (!read_item(text, item))
+      return tl::unexpected(bad(place_ + " says something twice, or in another case, or is no JSON", place_));
+    if (list_ == "input" && is_reference(item))
+      if (auto added = add_id(item.id, "id"); !added) return added;
+    // Of a tool `container` may be an object, which has one made.
+    if (list_ == "tools" && item.container.starts_with('"'))
+      if (auto added = add_id(item.container, "container"); !added) return added;
+    if (is_given(item.container_id))
+      if (auto added = add_id(item.container_id, "container_id"); !added) return added;
+    Item environment;
+    if (!read_item(item.environment, environment))
+      return tl::unexpected(bad(place_ + ".environment says something twice, or in another case", place_));
+    if (is_given(environment.container_id))
+      return add_id(environment.container_id, "environment.container_id");
+    return {};
+  }
+
+ private:
+  tl::expected<void, ApiError> add_id(std::string_view value, std::string_view member) {
+    std::string param = place_ + "." + std::string(member);
+    std::optional<std::string> id = unquoted_json(value);
+    if (!id) return tl::unexpected(bad(param + " must be a string", param));
+    if (references_.size() >= kReferencesMax)
+      return tl::unexpected(
+          bad("the request refers to over " + std::to_string(kReferencesMax) + " stored items", param));
+    references_.push_back({.param = std::move(param), .id = *std::move(id)});
+    return {};
+  }
+
+  const std::string_view list_;
+  std::vector<StoredReference>& references_;
+  std::string place_{};
+};
+
+tl::expected<void, ApiError> add_references(std::string_view name, std::string_view list,
+                                            std::vector<StoredReference>& references) {
+  JsonCursor cursor(list);
+  if (!cursor.enter_array()) return {};
+  References found(name, references);
+  for (std::size_t number = 0; cursor.element(); ++number) {
+    const std::string_view element = cursor.value();
+    if (!element.starts_with('{')) continue;
+    if (auto added = found.add(element, number); !added) return added;
+  }
+  if (cursor.failed())
+    return tl::unexpected(bad(std::string(name) + " is no JSON that can be read", std::string(name)));
+  return {};
+}
+
+void add_id(std::string_view value, std::vector<std::string>& ids) {
+  std::optional<std::string> id = unquoted_json(value);
+  if (id && !id->empty() && ids.size() < kStoredIdsMax) ids.push_back(*std::move(id));
+}
+
+void add_item(std::string_view item, std::vector<std::string>& ids) {
+  for (const std::string_view key : {"id", "container_id"})
+    add_id(member_bytes(item, key), ids);
+  add_id(member_bytes(member_bytes(item, "environment"), "container_id"), ids);
+}
+
+}  // namespace
+
+tl::expected<void, ApiError> add_references_of_input(std::string_view input,
+                                                     std::vector<StoredReference>& references) {
+  return add_references("input", input, references);
+}
+
+tl::expected<void, ApiError> add_references_of_tools(std::string_view tools,
+                                                     std::vector<StoredReference>& references) {
+  return add_references("tools", tools, references);
+}
+
+std::vector<std::string> stored_ids_of(std::string_view answer) {
+  std::vector<std::string> ids;
+  add_id(member_bytes(answer, "id"), ids);
+  for (const std::string_view list : {"output", "data"}) {
+    JsonElements items(member_bytes(answer, list));
+    for (std::string_view item = items.next(); !item.empty() && ids.size() < kStoredIdsMax;
+         item = items.next())
+      add_item(item, ids);
+  }
+  return ids;
+}
+
+std::vector<std::string> StreamedIds::take(std::string_view bytes) {
+  std::vector<std::string> ids;
+  const std::size_t most = found_ == 0 ? kFirstLineBytesMax : kLineBytesMax;
+  while (found_ < kStoredIdsMax && !bytes.empty()) {
+    const std::size_t end = bytes.find('\n');
+    const std::string_view part = bytes.substr(0, end);
+    if (line_.size() + part.size() > most) skips_ = true;
+    if (end == std::string_view::npos) {
+      if (!skips_) line_ += part;
+      break;
+    }
+    if (!skips_) take_line(line_.empty() ? part : line_ += part, ids);
+    line_.clear();
+    skips_ = false;
+    bytes.remove_prefix(end + 1);
+  }
+  if (skips_ || found_ >= kStoredIdsMax) line_ = std::string();
+  return ids;
+}
+
+void StreamedIds::take_line(std::string_view line, std::vector<std::string>& ids) {
+  constexpr std::string_view kData = "data:";
+  if (!line.starts_with(kData)) return;
+  JsonCursor cursor(line.substr(kData.size()));
+  if (!cursor.enter_object()) return;
+  const std::size_t before = ids.size();
+  for (std::string_view key; cursor.member(key);) {
+    const std::string_view value = cursor.value();
+    if (key == "item") add_item(value, ids);
+    if (key == "response")
+      for (std::string& id : stored_ids_of(value))
+        ids.push_back(std::move(id));
+  }
+  found_ += ids.size() - before;
+}
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/library/engine.hpp"
+
+#include <exception>
+#include <utility>
+
+#include <lanemq/text.hpp>
+
+namespace lanemq::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A turn takes at most this many messages, so that what is to be sent does not wait for what is received.
+constexpr std::size_t kReceivedPerTurn = 1'000;
+/// Handlers that ask for more each time do not keep whoever drives this from everything else.
+constexpr int kTurnsPerCall = 16;
+
+}  // namespace
+
+Engine::Engine(const ClientOptions& options, RequestDesk& desk)
+    : options_(options),
+      desk_(desk),
+      link_(options.endpoint, options.body_bytes_max),
+      session_(Clock::now(), options.batch_max),
+      decoder_(options.body_bytes_max) {}
+
+void Engine::begin(Request request) {
+  asked_ = true;
+  session_.begin(std::move(request), Clock::now());
+}
+
+bool Engine::seen(const std::string& id, std::int64_t seq) {
+  const bool changed = session_.seen(id, seq, Clock::now());
+  asked_ |= changed;
+  return changed;
+}
+
+void Engine::refuse(Handler handler, ClientError error) {
+  asked_ = true;
+  refused_.push_back({.handler = std::move(handler), .outcome = tl::unexpected(std::move(error))});
+}
+
+void Engine::process() {
+  bool look = true;  // whether there may be something to receive
+  more_ = false;
+  for (int turn = 0; turn < kTurnsPerCall; ++turn) {
+    asked_ = false;
+    const TimePoint now = Clock::now();
+    session_.advance(now);
+    if (session_.take_reopen(now)) {
+      reopen(now);
+      look = true;
+    }
+    // Sends before it receives: only a receive that finds nothing shows that there is nothing left to do.
+    const Sent sent = send(now);
+    look |= sent != Sent::nothing;
+    const std::size_t received = look ? receive() : 0;
+    // The descriptor tells events until they are read, so they may wait for a call that finds nothing else.
+    if (new_link_ || (turn == 0 && received == 0 && sent == Sent::nothing)) watch_link();
+    tell();
+    look = received == kReceivedPerTurn || (sent == Sent::no_room && link_.may_go_on());
+    if (!look && !asked_ && received == 0) return;
+  }
+  more_ = true;
+}
+
+std::optional<TimePoint> Engine::next_wakeup() const {
+  if (asked_ || more_) return TimePoint{};
+  return session_.next_wakeup();
+}
+
+void Engine::close() {
+  session_.close();
+  tell();
+}
+
+/// Sends what there is, as far as the socket has room.
+Engine::Sent Engine::send(TimePoint now) {
+  Sent sent = Sent::nothing;
+  while (const std::optional<Outgoing> next = session_.next_send()) {
+    if (!link_.send(*next)) return Sent::no_room;
+    session_.sent(now);
+    sent = Sent::something;
+  }
+  return sent;
+}
+
+std::size_t Engine::receive() {
+  const TimePoint now = Clock::now();
+  std::size_t count = 0;
+  while (count < kReceivedPerTurn && link_.receive(received_)) {
+    ++count;
+    hear(received_, now);
+  }
+  if (count > 0) tell_if_heard_again();
+  return count;
+}
+
+void Engine::hear(Received& received, TimePoint now) {
+  const auto frame = received.body ? std::optional(received.body->bytes()) : std::nullopt;
+  if (received.malformed || received.header.empty() || (received.body && has_inline_body(received.header))) {
+    session_.heard_nonsense(now);
+    return;
+  }
+  const auto nonsense = [&](const DecodeError& error) {
+    log("a message of the broker cannot be read: " + error.message);
+    session_.heard_nonsense(now);
+  };
+  if (const DecodeError* error = decoder_.decode(received.header, frame, replies_)) return nonsense(*error);
+  for (std::size_t i = 0; i < replies_.size(); ++i) {
+    if (const DecodeError* error = replies_.error(i))
+      nonsense(*error);
+    else if (received.body && !replies_.is_batch())
+      session_.heard(replies_[i], *received.body, now);
+    else
+      session_.heard(replies_[i], Blob::borrow(replies_.body(i)), now);
+  }
+}
+
+void Engine::watch_link() {
+  new_link_ = false;
+  while (const std::optional<LinkEvent> event = link_.next_event()) {
+    if (*event == LinkEvent::connected)
+      session_.connected();
+    else
+      session_.disconnected(Clock::now());
+  }
+}
+
+void Engine::reopen(TimePoint now) {
+  if (session_.pending() > 0 && !std::exchange(told_silence_, true))
+    log("no word from the broker at " + printable(options_.endpoint) + ": connecting again, " +
+        std::to_string(session_.pending()) + " requests wait");
+  // What the old socket has received is read before it goes.
+  while (link_.receive(received_))
+    hear(received_, now);
+  try {
+    link_.reopen();
+    new_link_ = true;
+  } catch (const std::exception& error) {
+    log(error.what());
+    session_.reopen_failed(now);
+  }
+}
+
+/// Gives the callers what came for them: pieces first, as no stream has one behind its end.
+void Engine::tell() {
+  session_.take_arrived(arrived_);
+  session_.take_finished(finished_);
+  for (Arrived& arrived : arrived_) {
+    desk_.give_back_bytes(arrived.freed_bytes);
+    const std::int64_t seq = arrived.chunk.seq;
+    if (*arrived.on_chunk) call_back([&] { (*arrived.on_chunk)(std::move(arrived.chunk)); });
+    if (arrived.takes_at_once) asked_ |= session_.seen(arrived.ref, seq, Clock::now());
+  }
+  for (Finished& finished : finished_) {
+    desk_.give_back(finished.body_bytes);  // first, so that a callback may take the place
+    call_back([&] { finished.handler(std::move(finished.outcome)); });
+  }
+  finished_.clear();
+  finished_.swap(refused_);
+  for (Finished& refused : finished_)
+    call_back([&] { refused.handler(std::move(refused.outcome)); });
+  arrived_.clear();
+  finished_.clear();
+}
+
+template <class Call>
+void Engine::call_back(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    log(std::string("a callback threw: ") + error.what());
+  } catch (...) {
+    log("a callback threw something");
+  }
+}
+
+void Engine::tell_if_heard_again() {
+  if (std::exchange(told_silence_, false))
+    log("the broker at " + printable(options_.endpoint) + " answers again");
+}
+
+void Engine::log(const std::string& line) {
+  if (options_.log) options_.log(line);
+}
+
+}  // namespace lanemq::client

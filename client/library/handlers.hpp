@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include <lanemq/client.hpp>
+
+#include "client/library/session.hpp"
+
+namespace lanemq::client {
+
+/// A reply as the one type that the request's replies have.
+template <class T>
+Reply<T> narrow(Outcome&& outcome) {
+  return std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); });
+}
+
+using Fetched = std::variant<JobDone, JobStatus>;
+template <>
+inline Reply<Fetched> narrow(Outcome&& outcome) {
+  return std::move(outcome).map([](auto value) -> Fetched {
+    if (auto* done = std::get_if<JobDone>(&value)) return std::move(*done);
+    return std::get<JobStatus>(std::move(value));
+  });
+}
+
+template <class T>
+Handler calling(std::function<void(Reply<T>)> callback) {
+  return [callback = std::move(callback)](Outcome&& outcome) { callback(narrow<T>(std::move(outcome))); };
+}
+
+}  // namespace lanemq::client

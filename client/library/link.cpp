@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/library/link.hpp"
+
+#include <mutex>
+#include <stdexcept>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <lanemq/codec.hpp>
+#include <lanemq/limits.hpp>
+#include <lanemq/text.hpp>
+
+#include "common/signals/signals_blocked.hpp"
+
+namespace lanemq::client {
+namespace {
+
+// Messages, not bytes: what one side may hold while the other is busy. The pending bounds hold beside them.
+constexpr int kQueueMessagesMax = 1'000;
+constexpr int kReconnectMs = 100;
+constexpr int kHandshakeMs = 5'000;
+constexpr std::int64_t kFrameSlackBytes = std::int64_t{1024} * 1024;  // a header beside an inline body
+
+/// One context for all clients of the process: several in one process have been seen to crash libzmq.
+std::shared_ptr<zmq::context_t> shared_context() {
+  const SignalsBlocked meanwhile;  // it starts threads
+  static std::mutex mutex;
+  static std::weak_ptr<zmq::context_t> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<zmq::context_t> context = shared.lock();
+  if (!context) shared = context = std::make_shared<zmq::context_t>(1);
+  return context;
+}
+
+constexpr char kNoDescriptors[] = "cannot make a descriptor; raise the limit of open files";
+
+}  // namespace
+
+// ---- descriptors --------------------------------------------------------------------------------------
+
+Descriptors::Descriptors() : fd_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (fd_ < 0) throw std::runtime_error(kNoDescriptors);
+}
+
+Descriptors::~Descriptors() {
+  ::close(fd_);
+}
+
+void Descriptors::add(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) != 0) throw std::runtime_error(kNoDescriptors);
+}
+
+void Descriptors::remove(int fd) {
+  ::epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+// ---- the link -----------------------------------------------------------------------------------------
+
+Link::Link(std::string endpoint, std::size_t body_bytes_max)
+    : context_(shared_context()),
+      endpoint_(std::move(endpoint)),
+      frame_bytes_max_(static_cast<std::int64_t>(body_bytes_max) + kFrameSlackBytes),
+      ends_(make_ends()) {
+  watch(ends_);
+}
+
+Link::~Link() {}
+
+Link::Ends Link::make_ends() try {
+  const SignalsBlocked meanwhile;
+  Ends ends{zmq::socket_t(*context_, zmq::socket_type::dealer), socket::Monitor()};
+  zmq::socket_t& socket = ends.socket;
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, kQueueMessagesMax);
+  socket.set(zmq::sockopt::rcvhwm, kQueueMessagesMax);
+  socket.set(zmq::sockopt::maxmsgsize, frame_bytes_max_);
+  socket.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  socket.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::ipv6, true);
+
+  ends.monitor =
+      socket::Monitor(*context_, ends.socket, ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+  socket.connect(endpoint_);
+  return ends;
+} catch (const zmq::error_t& error) {
+  if (error.num() == EMFILE || error.num() == ENFILE || error.num() == ENOMEM)
+    throw std::runtime_error(std::string("cannot make a socket: ") + error.what() +
+                             "; raise the limit of open files");
+  throw std::invalid_argument("\"" + printable(endpoint_) + "\" is no endpoint to connect to (" +
+                              error.what() + "); give one such as tcp://127.0.0.1:5570");
+}
+
+void Link::reopen() {
+  Ends fresh = make_ends();
+  watch(fresh);
+  unwatch(ends_);
+  ends_.monitor = std::move(fresh.monitor);
+  ends_.socket = std::move(fresh.socket);
+}
+
+void Link::watch(const Ends& ends) {
+  watched_.add(ends.socket.get(zmq::sockopt::fd));
+  try {
+    watched_.add(ends.monitor.descriptor());
+  } catch (const std::exception&) {
+    watched_.remove(ends.socket.get(zmq::sockopt::fd));
+    throw;
+  }
+}
+
+void Link::unwatch(const Ends& ends) {
+  watched_.remove(ends.socket.get(zmq::sockopt::fd));
+  watched_.remove(ends.monitor.descriptor());
+}
+
+bool Link::may_go_on() const {
+  return ends_.socket.get(zmq::sockopt::events) != 0;
+}
+
+bool Link::send(const Outgoing& outgoing) {
+  const bool has_body = outgoing.body != nullptr;
+  zmq::message_t header(outgoing.header.data(), outgoing.header.size());
+  const auto flags =
+      zmq::send_flags::dontwait | (has_body ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  if (!ends_.socket.send(header, flags)) return false;
+  if (!has_body) return true;
+  // Room for a message's first frame is room for all of it: libzmq counts messages. Should the second fail
+  // nevertheless, the connection is replaced on silence and the request sent again.
+  zmq::message_t body = socket::lend(*outgoing.body);
+  static_cast<void>(ends_.socket.send(body, zmq::send_flags::dontwait));
+  return true;
+}
+
+bool Link::receive(Received& received) {
+  received = {};
+  if (!message_.receive(ends_.socket)) return false;
+  received.malformed = message_.fault() != nullptr;
+  received.header = message_.header();
+  if (!received.malformed && message_.body_frame()) received.body = message_.take_body_frame();
+  return true;
+}
+
+std::optional<LinkEvent> Link::next_event() {
+  const auto event = ends_.monitor.next();
+  if (!event) return std::nullopt;
+  return event->number == ZMQ_EVENT_DISCONNECTED ? LinkEvent::disconnected : LinkEvent::connected;
+}
+
+}  // namespace lanemq::client

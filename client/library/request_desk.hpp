@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <lanemq/client.hpp>
+
+#include "client/library/session.hpp"
+#include "common/ids/ulid.hpp"
+
+namespace lanemq::client {
+
+/// Makes requests of what callers ask, encoded and with ids and deadlines, as far as there is room for them.
+///
+/// Each request takes a place, and room for its body, until they are given back; a refusal takes nothing.
+/// Handlers are the caller's to set. Thread-safe, all of it.
+class RequestDesk {
+ public:
+  using Made = Reply<Request>;
+
+  /// `options` outlive this.
+  explicit RequestDesk(const ClientOptions& options);
+
+  /// `kind`: submit or leave.
+  Made submit(RequestKind kind, JobRequest job, const Blob& body);
+  Made stream(JobRequest job, const Blob& body, StreamReader& reader);
+  Made follow(const std::string& id, std::int64_t from_seq, StreamReader& reader);
+  Made status(const std::string& id);
+  Made cancel(const std::string& id);
+  Made fetch(const std::string& id, std::chrono::milliseconds wait);
+  Made ping();
+  Made stats(std::int64_t from);
+  Made admin(const AdminRequest& request);
+
+  /// A request is over.
+  void give_back(std::size_t body_bytes);
+  /// Its body is not needed any more.
+  void give_back_bytes(std::size_t body_bytes);
+
+  /// Places that are taken.
+  std::size_t pending() const { return pending_.load(std::memory_order_relaxed); }
+
+ private:
+  std::optional<ClientError> take_place(std::size_t body_bytes);
+  std::uint64_t next_ref() { return last_ref_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  template <class Message>
+  Made ask(RequestKind kind, std::string id, Message query, std::chrono::milliseconds timeout);
+
+  const ClientOptions& options_;
+  const Ulids ids_;
+  std::atomic<std::uint64_t> last_ref_{0};
+  std::atomic<std::size_t> pending_{0}, pending_bytes_{0};
+};
+
+}  // namespace lanemq::client

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/library/session.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <lanemq/codec.hpp>
+
+namespace lanemq::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The session's own questions. Requests count from 1 and do not come so far.
+constexpr std::uint64_t kOwnRef = 0;
+constexpr std::uint64_t kProbeRef = std::numeric_limits<std::uint64_t>::max();
+constexpr milliseconds kReopenPause{100};
+constexpr milliseconds kReopenFailedPause{1'000};
+
+bool takes_a_result(RequestKind kind) {
+  return kind == RequestKind::submit || kind == RequestKind::stream || kind == RequestKind::fetch;
+}
+
+bool takes_a_status(RequestKind kind) {
+  return kind == RequestKind::status || kind == RequestKind::cancel || kind == RequestKind::fetch;
+}
+
+std::optional<milliseconds> to_ms(std::optional<std::int64_t> value) {
+  return value ? std::optional(milliseconds(*value)) : std::nullopt;
+}
+
+std::optional<int> to_int(std::optional<std::int64_t> value) {
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+/// A text from the wire that may be absent.
+std::string text(std::string_view value) {
+  return std::string(value);
+}
+
+ClientError local_error(ErrorCode code, std::string message, std::string id) {
+  return {
+      .code = std::string(name_of(code)), .message = std::move(message), .id = std::move(id), .local = true};
+}
+
+std::string own_ping(std::size_t batch_max) {
+  Buffer ref, header;
+  const auto batch = static_cast<std::int64_t>(batch_max > 1 ? batch_max : 0);
+  encode(wire::Ping{.ref = number_ref(kOwnRef, ref), .batch = batch}, header);
+  return std::string(header.view());
+}
+
+}  // namespace
+
+Session::Session(TimePoint now, std::size_t batch_max)
+    : batch_max_(std::min(batch_max, limits::batch_items_max)),
+      ping_header_(own_ping(batch_max_)),
+      probe_at_(now + kProbeAfter),
+      quiet_since_(now),
+      pinged_(now) {}
+
+// ---- what the caller wants ----------------------------------------------------------------------------
+
+void Session::begin(Request request, TimePoint now) {
+  if (pending_.empty()) {  // only now is a word expected
+    quiet_since_ = std::max(quiet_since_, now);
+    probe_at_ = std::max(probe_at_, now + kProbeAfter);
+  }
+  if (request.deadline) deadlines_.emplace(*request.deadline, request.ref);
+  to_send_.push_back(request.ref);
+  const std::uint64_t ref = request.ref;
+  Pending pending{std::move(request)};
+  if (pending.request.kind == RequestKind::stream) {
+    pending.stream = std::make_unique<Stream>();
+    Stream& stream = *pending.stream;
+    stream.by_fetch = pending.request.from_seq.has_value();
+    stream.first = stream.next = stream.taken = stream.said = pending.request.from_seq.value_or(0);
+    if (!pending.request.takes_at_once) streams_by_id_.emplace(pending.request.id, ref);
+  }
+  pending_.emplace(ref, std::move(pending));
+}
+
+void Session::close() {
+  while (!pending_.empty()) {
+    const auto at = pending_.begin();
+    ClientError error = local_error(ErrorCode::cancelled, "the client was closed before the answer came",
+                                    at->second.request.id);
+    finish(at, tl::unexpected(std::move(error)));
+  }
+}
+
+// ---- what was heard -----------------------------------------------------------------------------------
+
+void Session::heard(const wire::ClientReply& reply, const Blob& body, TimePoint now) {
+  note_life(now);
+  std::visit([&](const auto& message) { on(message, body, now); }, reply);
+}
+
+void Session::heard_nonsense(TimePoint now) {
+  note_life(now);
+  ++counters_.undecodable;
+}
+
+void Session::note_life(TimePoint now) {
+  quiet_since_ = now;
+  counters_.heard = now;
+  fruitless_ = 0;
+}
+
+Session::Table::iterator Session::find(wire::Raw ref, std::string_view id) {
+  if (ref.present()) {
+    const std::optional<std::uint64_t> number = ref_number(ref);
+    return number ? pending_.find(*number) : pending_.end();
+  }
+  // Every request of ours has a ref, so this is a peer that forgot it: rare enough to search.
+  if (id.empty()) return pending_.end();
+  return std::find_if(pending_.begin(), pending_.end(),
+                      [id](const Table::value_type& entry) { return entry.second.request.id == id; });
+}
+
+Session::Table::iterator Session::oldest(RequestKind kind) {
+  auto found = pending_.end();
+  for (auto at = pending_.begin(); at != pending_.end(); ++at)
+    if (at->second.request.kind == kind && (found == pending_.end() || at->first < found->first)) found = at;
+  return found;
+}
+
+void Session::finish(Table::iterator at, Outcome outcome) {
+  Request& request = at->second.request;
+  if (request.deadline) deadlines_.erase({*request.deadline, request.ref});
+  if (at->second.stream && !request.takes_at_once) {
+    auto [named, end] = streams_by_id_.equal_range(request.id);
+    while (named != end && named->second != request.ref)
+      ++named;
+    if (named != end) streams_by_id_.erase(named);
+  }
+  // Whoever ends it may know of none: a broker that has forgotten the job, or this client.
+  if (at->second.stream && !outcome)
+    outcome.error().chunks = std::max(outcome.error().chunks, at->second.stream->next);
+  const std::size_t body_bytes = request.body_bytes;
+  finished_.push_back({std::move(request.handler), std::move(outcome), body_bytes});
+  pending_.erase(at);
+}
+
+/// The job's id, of a request that is about to end. That of a stream stays, as it is found by it.
+std::string Session::take_id(Table::iterator at) {
+  return at->second.stream ? at->second.request.id : std::move(at->second.request.id);
+}
+
+void Session::answer(Table::iterator at, Outcome outcome) {
+  ++counters_.answered;
+  finish(at, std::move(outcome));
+}
+
+void Session::on(const wire::Accepted& reply, const Blob&, TimePoint) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::leave) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, JobAccepted{.id = text(reply.id),
+                         .lane = text(reply.lane),
+                         .durable = reply.durable,
+                         .duplicate = reply.duplicate,
+                         .position = reply.position});
+}
+
+void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || !at->second.stream || reply.seq < at->second.stream->next) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  Request& request = at->second.request;
+  Stream& stream = *at->second.stream;
+  stream.heard_at = now;
+  if (reply.seq > stream.next) {  // The broker had no room for one that is missing now.
+    ++counters_.dropped_answers;
+    return fetch_stream_later(at, now);
+  }
+  stream.fetch_at.reset();
+  stream.ends_without_pieces = 0;
+  Arrived arrived{.ref = at->first, .takes_at_once = request.takes_at_once, .on_chunk = request.on_chunk};
+  arrived.chunk = {.id = request.id, .seq = reply.seq, .body = body.owned()};
+  if (stream.next == stream.first) {
+    arrived.chunk.lane = text(reply.lane);
+    arrived.chunk.attempts = reply.attempts;
+    arrived.chunk.queued = milliseconds(reply.queued_ms);
+    stream.by_fetch = true;  // from now on, should it have to be asked for again
+    request.header = {};
+    request.body = {};
+    arrived.freed_bytes = std::exchange(request.body_bytes, 0);
+  }
+  ++stream.next;
+  stream.sizes.push_back(body.size());
+  arrived_.push_back(std::move(arrived));
+}
+
+void Session::on(const wire::JobResult& reply, const Blob& body, TimePoint) {
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end() || !takes_a_result(at->second.request.kind)) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  if (fetched_for_pieces(at, reply.chunks)) return;
+  answer(at, JobDone{.id = take_id(at),
+                     .lane = text(reply.lane),
+                     .attempts = reply.attempts,
+                     .queued = milliseconds(reply.queued_ms),
+                     .ran = milliseconds(reply.ran_ms),
+                     .usage = reply.usage,
+                     .chunks = reply.chunks,
+                     .body = body.owned()});
+}
+
+void Session::on(const wire::ErrorReply& reply, const Blob& body, TimePoint) {
+  if (ref_number(reply.ref) == kProbeRef) return;  // the broker refused our probe: go on waiting
+  const auto at = find(reply.ref, reply.id);
+  if (at == pending_.end()) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  const bool has_no_more = reply.code == name_of(ErrorCode::gone);
+  if (!has_no_more && fetched_for_pieces(at, reply.chunks)) return;
+  answer(at, tl::unexpected(ClientError{.code = text(reply.code),
+                                        .message = text(reply.message),
+                                        .id = take_id(at),
+                                        .retry_after = to_ms(reply.retry_after_ms),
+                                        .attempts = reply.attempts,
+                                        .queued = milliseconds(reply.queued_ms),
+                                        .limiter = text(reply.limiter),
+                                        .chunks = reply.chunks,
+                                        .upstream_status = to_int(reply.upstream_status),
+                                        .body = body.owned()}));
+}
+
+void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
+  if (ref_number(reply.ref) == kProbeRef) return probed(reply, now);
+  const auto at = find(reply.ref, reply.id);
+  if (at != pending_.end() && at->second.stream) return fetch_stream_later(at, now);  // its fetch is over
+  if (at == pending_.end() || !takes_a_status(at->second.request.kind)) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, JobStatus{.id = text(reply.id),
+                       .state = text(reply.state),
+                       .lane = text(reply.lane),
+                       .attempts = reply.attempts,
+                       .queued = milliseconds(reply.queued_ms),
+                       .position = reply.position,
+                       .eta = to_ms(reply.eta_ms),
+                       .blocked_by = text(reply.blocked_by),
+                       .worker = text(reply.worker),
+                       .error_json = reply.error.present() ? to_json(reply.error.bytes) : std::string()});
+}
+
+void Session::on(const wire::StatsReply& reply, const Blob&, TimePoint) {
+  // Without a ref the answers come in the order of the questions.
+  const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::stats);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::stats) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, BrokerStats{to_json(reply.document.bytes)});
+}
+
+void Session::on(const wire::Pong& reply, const Blob&, TimePoint now) {
+  const std::optional<std::uint64_t> number = ref_number(reply.ref);
+  if (number == kOwnRef) {
+    broker_batch_ = std::min(batch_max_, static_cast<std::size_t>(reply.batch));
+    return;
+  }
+  const auto at = find(reply.ref, {});
+  if (at == pending_.end() || at->second.request.kind != RequestKind::ping) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, BrokerPong{.round_trip = now - at->second.request.asked,
+                        .broker_time = milliseconds(reply.now_ms),
+                        .version = text(reply.version)});
+}
+
+void Session::on(const wire::AdminReply& reply, const Blob&, TimePoint) {
+  const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::admin);
+  if (at == pending_.end() || at->second.request.kind != RequestKind::admin) {
+    ++counters_.dropped_answers;
+    return;
+  }
+  answer(at, AdminDocument{to_json(reply.document.bytes)});
+}
+
+// ---- the connection -----------------------------------------------------------------------------------
+
+void Session::connected() {
+  connected_ = true;
+}
+
+void Session::disconnected(TimePoint now) {
+  if (reopen_at_) return;  // known already
+  if (std::exchange(connected_, false)) ++fruitless_;
+  if (fruitless_ >= kFruitlessMax) {
+    blame_largest_body();
+    fruitless_ = 0;
+  }
+  // The first word resets the count, so a broker that merely restarts is joined again at once.
+  reopen_at_ = fruitless_ <= 1 ? now : now + kReopenPause * (1 << (fruitless_ - 2));
+}
+
+void Session::blame_largest_body() {
+  auto largest = pending_.end();
+  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
+    if (at->second.request.body.empty()) continue;
+    if (largest == pending_.end() || at->second.request.body.size() > largest->second.request.body.size())
+      largest = at;
+  }
+  if (largest == pending_.end()) return;
+  const Request& request = largest->second.request;
+  ClientError error =
+      local_error(ErrorCode::too_large,
+                  "the broker cut the connection " + std::to_string(kFruitlessMax) +
+                      " times without a word; a body of " + std::to_string(request.body.size()) +
+                      " bytes is probably over its body_bytes_max: send less or raise it",
+                  request.id);
+  finish(largest, tl::unexpected(std::move(error)));
+}
+
+bool Session::take_reopen(TimePoint now) {
+  if (!reopen_at_ || *reopen_at_ > now) return false;
+  reopen_at_.reset();
+  connected_ = false;
+  quiet_since_ = now;
+  ping_due_ = probe_due_ = false;
+  broker_batch_ = 0;
+  broker_batch_asked_ = false;
+  probe_at_ = now + kProbeAfter;
+  ++counters_.reconnected;
+  to_send_.clear();
+  seens_.clear();  // a fetch says it
+  for (auto& [ref, pending] : pending_) {
+    to_send_.push_back(ref);
+    if (!pending.stream) continue;
+    Stream& stream = *pending.stream;
+    // A job of which nothing has come may not be known any more.
+    stream.by_fetch = pending.request.from_seq || stream.next > stream.first;
+    stream.seen_due = false;
+    stream.seen_at.reset();
+    stream.fetch_at.reset();
+  }
+  std::sort(to_send_.begin(), to_send_.end());  // refs rise with time
+  return true;
+}
+
+void Session::reopen_failed(TimePoint now) {
+  reopen_at_ = now + kReopenFailedPause;
+}
+
+// ---- time ---------------------------------------------------------------------------------------------
+
+void Session::advance(TimePoint now) {
+  expire(now);
+  if (pending_.empty() || reopen_at_) return;
+  expire_streams(now);
+  if (now >= quiet_since_ + kReopenAfter) {
+    reopen_at_ = now;
+    return;
+  }
+  if (now >= std::max(quiet_since_, pinged_) + kPingAfter) {
+    pinged_ = now;
+    ping_due_ = true;
+  }
+  if (now >= probe_at_) probe(now);
+}
+
+/// Asks for the state of the next job, in the order of their asking, that was sent long ago.
+void Session::probe(TimePoint now) {
+  probe_at_ = now + kProbeEvery;
+  auto found = pending_.end();
+  const auto comes_first = [this](std::uint64_t one, std::uint64_t two) {
+    return (one <= probed_) != (two <= probed_) ? one > probed_ : one < two;  // round and round
+  };
+  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
+    const Pending& pending = at->second;
+    if ((pending.request.kind != RequestKind::submit && !pending.stream) || !pending.sent_at ||
+        now - *pending.sent_at < kProbeAfter)
+      continue;
+    if (pending.stream && pending.stream->heard_at && now - *pending.stream->heard_at < kProbeAfter) continue;
+    if (found == pending_.end() || comes_first(at->first, found->first)) found = at;
+  }
+  if (found == pending_.end()) return;
+  probed_ = found->first;
+  Buffer ref, header;
+  encode(wire::StatusQuery{.id = found->second.request.id, .ref = number_ref(kProbeRef, ref)}, header);
+  probe_header_ = std::string(header.view());
+  probe_due_ = true;
+}
+
+void Session::probed(const wire::StatusReply& reply, TimePoint now) {
+  if (reply.state == "queued" || reply.state == "delayed" || reply.state == "running") return;
+  const auto at = pending_.find(probed_);
+  if (at == pending_.end() || at->second.request.id != reply.id) return;  // answered meanwhile
+  to_send_.push_back(probed_);
+  at->second.sent_at = now;  // not asked for again while it is on its way
+  probe_at_ = now;           // where one answer was lost, more may be
+}
+
+void Session::expire(TimePoint now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto at = pending_.find(deadlines_.begin()->second);
+    const Request& request = at->second.request;
+    const auto waited = std::chrono::duration_cast<milliseconds>(*request.deadline - request.asked);
+    ClientError error =
+        local_error(ErrorCode::deadline,
+                    "no answer from the broker within " + std::to_string(waited.count()) + " ms", request.id);
+    ++counters_.expired;
+    finish(at, tl::unexpected(std::move(error)));
+  }
+}
+
+std::optional<TimePoint> Session::next_wakeup() const {
+  if (pending_.empty()) return reopen_at_;
+  TimePoint next = reopen_at_
+                       ? *reopen_at_
+                       : std::min(std::max(quiet_since_, pinged_) + kPingAfter, quiet_since_ + kReopenAfter);
+  if (!reopen_at_) {
+    next = std::min(next, probe_at_);
+    if (!seen_timers_.empty()) next = std::min(next, seen_timers_.front().first);
+    if (!fetch_timers_.empty()) next = std::min(next, fetch_timers_.front().first);
+  }
+  if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
+  return next;
+}
+
+// ---- what to send -------------------------------------------------------------------------------------
+
+std::optional<Outgoing> Session::next_send() {
+  if (reopen_at_) return std::nullopt;  // the old connection is given up
+  if (batch_max_ > 1 && to_send_.size() > 1 && !std::exchange(broker_batch_asked_, true)) ping_due_ = true;
+  next_ = ping_due_ ? Next::ping : probe_due_ ? Next::probe : show_seen() ? Next::seen : Next::request;
+  if (next_ == Next::ping) return Outgoing{ping_header_};
+  if (next_ == Next::probe) return Outgoing{probe_header_};
+  if (next_ == Next::seen) return Outgoing{stream_header_.view()};
+  collect();
+  if (sending_.empty()) return std::nullopt;
+  if (sending_.size() > 1) return Outgoing{batch_.view()};
+  const Pending& pending = pending_.find(sending_.front())->second;
+  if (pending.stream && pending.stream->by_fetch) return show_fetch(pending);
+  const Request& request = pending.request;
+  return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
+}
+
+/// Finds the requests that go in the next message: the first one, and jobs behind it that join a batch.
+void Session::collect() {
+  sending_.clear();
+  sending_from_ = 0;
+  items_.clear();
+  std::optional<Batch> batch;
+  for (const std::uint64_t ref : to_send_) {
+    const auto at = pending_.find(ref);
+    if (at != pending_.end()) {
+      const Request& request = at->second.request;
+      const std::string_view header = request.header;
+      const bool by_fetch = at->second.stream && at->second.stream->by_fetch;
+      const bool joins = broker_batch_ > 1 && request.item.op != nullptr && !by_fetch;
+      if (!sending_.empty() && !joins) break;
+      if (joins) {
+        const BatchItem item =
+            copy_item(request.item, header.substr(request.item.begin, request.item.bytes), items_);
+        const std::string_view body = header.substr(header.size() - request.body_bytes);
+        if (!batch)
+          batch.emplace(item, body, items_);
+        else if (!batch->add(item, body, broker_batch_, items_))
+          break;
+      }
+      sending_.push_back(ref);
+      if (!joins) {
+        ++sending_from_;
+        break;
+      }
+    }
+    ++sending_from_;
+  }
+  if (sending_.size() < 2) return;
+  batch_.clear();
+  batch->write(items_, batch_);
+}
+
+void Session::sent(TimePoint now) {
+  if (next_ == Next::ping) ping_due_ = false;
+  if (next_ == Next::probe) probe_due_ = false;
+  if (next_ == Next::seen) {
+    Stream& stream = *pending_.find(seens_.front())->second.stream;
+    seens_.pop_front();
+    said_all(stream);
+  }
+  if (next_ != Next::request) return;
+  to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sending_from_));
+  for (const std::uint64_t ref : sending_) {
+    Pending& pending = pending_.find(ref)->second;
+    ++counters_.sent;
+    if (pending.sent_at) ++counters_.resent;
+    pending.sent_at = now;
+    if (pending.stream && pending.stream->by_fetch) said_all(*pending.stream);
+  }
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+bool Session::seen(std::uint64_t ref, std::int64_t seq, TimePoint now) {
+  const auto at = pending_.find(ref);
+  return at != pending_.end() && at->second.stream && seen(at, seq, now);
+}
+
+bool Session::seen(const std::string& id, std::int64_t seq, TimePoint now) {
+  bool changed = false;
+  const auto [begin, end] = streams_by_id_.equal_range(id);
+  for (auto named = begin; named != end; ++named)
+    changed |= seen(pending_.find(named->second), seq, now);
+  return changed;
+}
+
+bool Session::seen(Table::iterator at, std::int64_t seq, TimePoint now) {
+  Stream& stream = *at->second.stream;
+  const std::int64_t end = std::min(seq, stream.next - 1) + 1;
+  for (; stream.taken < end; ++stream.taken)
+    stream.unsaid_bytes += stream.sizes[static_cast<std::size_t>(stream.taken - stream.said)];
+  if (stream.taken == stream.said || stream.seen_due) return false;
+  const auto unsaid = static_cast<std::size_t>(stream.taken - stream.said);
+  if (unsaid >= kSeenChunks || stream.unsaid_bytes >= kSeenBytes) {
+    stream.seen_due = true;
+    seens_.push_back(at->first);
+    return true;
+  }
+  if (stream.seen_at) return false;
+  stream.seen_at = now + kSeenAfter;
+  seen_timers_.emplace_back(*stream.seen_at, at->first);
+  return seen_timers_.size() == 1;  // the others come later
+}
+
+/// The broker has been told, or will be by what is on its way, what the reader has.
+void Session::said_all(Stream& stream) {
+  stream.sizes.erase(stream.sizes.begin(), stream.sizes.begin() + (stream.taken - stream.said));
+  stream.said = stream.taken;
+  stream.unsaid_bytes = 0;
+  stream.seen_due = false;
+  stream.seen_at.reset();
+}
+
+/// What is due of streams: to say what was taken, to ask for what is missing.
+void Session::expire_streams(TimePoint now) {
+  const bool seen_is_due = !seen_timers_.empty() && seen_timers_.front().first <= now;
+  const TimePoint seen_until = seen_is_due ? now + kSeenTogether : now;
+  for (; !seen_timers_.empty() && seen_timers_.front().first <= seen_until; seen_timers_.pop_front()) {
+    const auto at = pending_.find(seen_timers_.front().second);
+    if (at == pending_.end() || at->second.stream->seen_at != seen_timers_.front().first) continue;
+    Stream& stream = *at->second.stream;
+    stream.seen_at.reset();
+    if (!std::exchange(stream.seen_due, true)) seens_.push_back(at->first);
+  }
+  for (; !fetch_timers_.empty() && fetch_timers_.front().first <= now; fetch_timers_.pop_front()) {
+    const auto at = pending_.find(fetch_timers_.front().second);
+    if (at != pending_.end() && at->second.stream->fetch_at == fetch_timers_.front().first) fetch_stream(at);
+  }
+}
+
+/// Asks for the pieces from the next one on.
+void Session::fetch_stream(Table::iterator at) {
+  at->second.stream->fetch_at.reset();
+  at->second.stream->by_fetch = true;
+  to_send_.push_back(at->first);
+}
+
+/// The same, but not while the answer to the last time may be on its way.
+void Session::fetch_stream_later(Table::iterator at, TimePoint now) {
+  Stream& stream = *at->second.stream;
+  if (stream.fetch_at) return;
+  if (!at->second.sent_at || now >= *at->second.sent_at + kFetchPause) {
+    fetch_stream(at);
+    at->second.sent_at = now;
+    return;
+  }
+  stream.fetch_at = now + kFetchPause;
+  fetch_timers_.emplace_back(*stream.fetch_at, at->first);
+}
+
+/// Whether the end of a stream came without pieces before it, which are then asked for together with the end.
+bool Session::fetched_for_pieces(Table::iterator at, std::int64_t chunks) {
+  if (!at->second.stream || chunks <= at->second.stream->next) return false;
+  Stream& stream = *at->second.stream;
+  if (++stream.ends_without_pieces < kEndsWithoutPiecesMax) {
+    fetch_stream(at);
+    return true;
+  }
+  ClientError error =
+      local_error(ErrorCode::gone,
+                  "pieces " + std::to_string(stream.next) + " to " + std::to_string(chunks - 1) +
+                      " of the answer were lost, and the broker sends only its end",
+                  at->second.request.id);
+  error.chunks = chunks;
+  finish(at, tl::unexpected(std::move(error)));
+  return true;
+}
+
+/// Prepares the next `seen`; false: none is due.
+bool Session::show_seen() {
+  for (; !seens_.empty(); seens_.pop_front()) {
+    const auto at = pending_.find(seens_.front());
+    if (at == pending_.end() || !at->second.stream->seen_due) continue;
+    Buffer ref;
+    stream_header_.clear();
+    encode(wire::Seen{.seq = at->second.stream->taken - 1, .ref = number_ref(at->first, ref)},
+           stream_header_);
+    return true;
+  }
+  return false;
+}
+
+/// From what the reader has on, and not from what has come: so the broker knows what it may send ahead.
+Outgoing Session::show_fetch(const Pending& pending) {
+  Buffer ref;
+  stream_header_.clear();
+  encode(wire::Fetch{.id = pending.request.id,
+                     .wait_ms = kFetchWait.count(),
+                     .from_seq = pending.stream->taken,
+                     .ref = number_ref(pending.request.ref, ref)},
+         stream_header_);
+  return {stream_header_.view()};
+}
+
+void Session::take_arrived(std::vector<Arrived>& out) {
+  out.clear();
+  out.swap(arrived_);
+}
+
+void Session::take_finished(std::vector<Finished>& out) {
+  out.clear();
+  out.swap(finished_);
+}
+
+}  // namespace lanemq::client

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "common/log/line.hpp"
+
+namespace lanemq::log {
+
+enum class Level : unsigned char { debug, info, warning, error };
+
+/// One field of a line.
+struct Field {
+  Field(std::string_view field_name, std::string_view text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const char* text) : name(field_name), value(text) {}
+  Field(std::string_view field_name, const std::string& text) : name(field_name), value(text) {}
+  template <std::integral Number>
+  Field(std::string_view field_name, Number number)
+      : name(field_name), value(std::to_string(number)), is_number(true) {}
+  std::string_view name;
+  std::string value;
+  bool is_number = false;
+};
+
+/// Sets the lowest level that is written: `debug`, `info`, `warning` (or `warn`), `error` or `off`; `info`
+/// until then. False for another name, which changes nothing.
+bool set_level(std::string_view name);
+
+/// Sets how lines read: `text` or `json`; `text` until then. False for another name, which changes nothing.
+/// Before there are threads that write.
+bool set_format(std::string_view name);
+Format format();
+
+/// Writes a line as Line::take() gives it in format(), to stderr, with its time and level. Thread-safe.
+void write(Level level, std::string_view line);
+/// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
+void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});
+
+}  // namespace lanemq::log

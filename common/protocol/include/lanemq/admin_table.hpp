@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <lanemq/messages.hpp>
+
+namespace lanemq {
+
+// The one table of what operators can ask for with the op `admin`:
+// X(verb, fields it needs, fields it may have, meaning).
+// The enumeration, the checks, what a refusal lists and the page docs/protocol.md follow from it. A new verb
+// is a row here and a case in broker/core/desks/operator_desk.cpp; a new field, one in AdminQuery and in the
+// table of fields.
+#define LANEMQ_ADMIN_TABLE(X)                                                                          \
+  X(jobs, "", "lane service client model state from limit",                                            \
+    "list the jobs that are not over, or those of one state")                                          \
+  X(job, "id", "", "all that is known of one job")                                                     \
+  X(lanes, "", "from limit", "list the lanes with their settings")                                     \
+  X(services, "", "from limit", "list the services that jobs or workers named")                        \
+  X(workers, "", "service from limit", "list the workers")                                             \
+  X(clients, "", "from limit", "list the clients that have jobs, or had some lately")                  \
+  X(budgets, "", "name key service client model lane state from limit",                                \
+    "list the budgets, each before its keys, with what is left of their limits")                       \
+  X(dead, "", "id lane service client model code from limit",                                          \
+    "list the jobs that failed or ran out of time, the oldest first")                                  \
+  X(redrive, "", "id lane service client model code from limit dry_run", "run dead jobs again")        \
+  X(purge, "", "id lane service client model code from limit dry_run", "forget dead jobs")             \
+  X(pauses, "", "from limit", "list what is paused")                                                   \
+  X(pause, "what name", "reason dry_run", "hand over no job of a lane, service, client or budget")     \
+  X(resume, "what name", "dry_run", "take a pause back, or the drain of a worker")                     \
+  X(drain, "name", "dry_run", "hand over no job to a worker, or to all workers of that name")          \
+  X(move, "id lane", "dry_run", "put a job that waits into another lane, at the place of its arrival") \
+  X(limit, "name setting value", "key dry_run", "change a limit of a budget, or of one of its keys")   \
+  X(lane, "name setting value", "dry_run", "change a setting of a lane")                               \
+  X(backup, "path", "", "copy the store to a new file on the broker's machine, while it goes on")
+
+enum class AdminVerb : unsigned char {
+#define LANEMQ_ADMIN_ENUMERATOR(verb, needs, takes, meaning) verb,
+  LANEMQ_ADMIN_TABLE(LANEMQ_ADMIN_ENUMERATOR)
+#undef LANEMQ_ADMIN_ENUMERATOR
+};
+
+/// One row of the table.
+struct AdminInfo {
+  AdminVerb verb;
+  std::string_view name;   ///< `do` on the wire
+  std::string_view needs;  ///< fields, with a space between them
+  std::string_view takes;  ///< those that it may have besides
+  std::string_view meaning;
+};
+
+/// All rows, in the order of the enumeration.
+std::span<const AdminInfo> admin_table();
+std::string_view name_of(AdminVerb verb);
+/// The row that a query asks for, null when there is none.
+const AdminInfo* admin_info(const wire::AdminQuery& query);
+
+/// What is wrong with a query by the table, for people: an unknown verb, a field that is missing, or one that
+/// would have no effect. Empty: nothing is.
+std::optional<std::string> admin_fault(const wire::AdminQuery& query);
+
+/// Where a broker listens for operators that is told nothing else, and where they look for it: a socket file
+/// in the first folder of `runtime_directory`, what systemd calls $RUNTIME_DIRECTORY; without one, a port.
+std::string default_admin_endpoint(std::string_view runtime_directory);
+
+}  // namespace lanemq

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace lanemq {
+
+// The one table of errors that a client can see: X(code, HTTP status, says when to retry, meaning).
+// The enumeration, the names on the wire, the HTTP mapping and the table in docs/protocol.md follow from it.
+#define LANEMQ_ERROR_TABLE(X)                                                                           \
+  X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
+  X(unauthorized, 401, false, "no such key")                                                            \
+  X(forbidden, 403, false, "the client may not use this lane, service or operation")                    \
+  X(not_found, 404, false, "never known")                                                               \
+  X(gone, 410, false, "known once and no longer kept")                                                  \
+  X(conflict, 409, false, "the id is in use with other content")                                        \
+  X(too_large, 413, false, "body or header over its limit; the message names the limit")                \
+  X(unsatisfiable, 422, false, "can never run: it costs more than a budget can ever hold")              \
+  X(lane_full, 429, true, "the lane holds its maximum of jobs or bytes")                                \
+  X(client_full, 429, true, "the client holds its maximum of jobs")                                     \
+  X(bytes_full, 429, true, "the broker holds its maximum of bytes")                                     \
+  X(cancelled, 499, false, "cancelled by the client or an operator")                                    \
+  X(slow_reader, 499, false, "a streamed answer was not taken for 30 s; the job goes on")               \
+  X(internal, 500, false, "a fault of the broker")                                                      \
+  X(upstream_rejected, 502, false, "the upstream's permanent error; its status and body are passed on") \
+  X(upstream_failed, 502, true, "all attempts are spent")                                               \
+  X(upstream_quota, 503, false, "every key of the pool is spent")                                       \
+  X(limited, 429, true, "the upstream's rate is used up, and the job was not to wait for that")         \
+  X(worker_lost, 502, true, "its workers died under it")                                                \
+  X(draining, 503, true, "the broker is stopping and takes no work")                                    \
+  X(paused, 503, true, "an operator paused this work")                                                  \
+  X(store_full, 503, true, "the disk is full")                                                          \
+  X(deadline, 504, false, "timeout_ms is over")
+
+/// Why a request or a job failed, as the client is told.
+enum class ErrorCode : unsigned char {
+#define LANEMQ_ERROR_ENUMERATOR(code, http, retry, meaning) code,
+  LANEMQ_ERROR_TABLE(LANEMQ_ERROR_ENUMERATOR)
+#undef LANEMQ_ERROR_ENUMERATOR
+};
+
+/// One row of the table, in the order of the page's columns.
+struct ErrorInfo {  // NOLINT(clang-analyzer-optin.performance.Padding): there are few
+  ErrorCode code;
+  std::string_view name;  ///< on the wire
+  int http_status;
+  bool says_when_to_retry;  ///< carries retry_after_ms
+  std::string_view meaning;
+};
+
+/// All rows, in the order of the enumeration.
+std::span<const ErrorInfo> error_table();
+const ErrorInfo& error_info(ErrorCode code);
+std::string_view name_of(ErrorCode code);
+std::optional<ErrorCode> error_code(std::string_view name);
+/// Whether the broker took no work, for want of room or by an operator's word: the same job may be sent again
+/// later.
+bool is_refusal(ErrorCode code);
+
+// What a worker can be refused with: X(code, meaning). What is said to a worker, what it goes by, and the
+// table in docs/protocol.md follow from it.
+#define LANEMQ_REFUSAL_TABLE(X)                                                                              \
+  X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
+  X(stale, "this outcome or chunk comes too late: drop the attempt")                                         \
+  X(bad_request, "the message could not be read, `ready` names what is not there, or a chunk was not taken") \
+  X(too_large, "the message is over a limit")
+
+/// Why a worker's message was not taken.
+enum class RefusalCode : unsigned char {
+#define LANEMQ_REFUSAL_ENUMERATOR(code, meaning) code,
+  LANEMQ_REFUSAL_TABLE(LANEMQ_REFUSAL_ENUMERATOR)
+#undef LANEMQ_REFUSAL_ENUMERATOR
+};
+
+std::string_view name_of(RefusalCode code);
+std::optional<RefusalCode> refusal_code(std::string_view name);
+/// What a message that cannot be read is refused with.
+RefusalCode refusal_of(ErrorCode code);
+
+// The classes a worker puts its failures into: X(class, meaning).
+#define LANEMQ_ERROR_CLASS_TABLE(X)                                                       \
+  X(retry, "transient: try again later, at the old place; costs an attempt")              \
+  X(limited, "the upstream's rate is used up: pause until retry_after; costs no attempt") \
+  X(quota, "the key is spent")                                                            \
+  X(overloaded, "the upstream is short of capacity: try again later; costs an attempt")   \
+  X(permanent, "never retried")                                                           \
+  X(deadline, "the job's own time was over; says nothing of the upstream")                \
+  X(released, "handed back untouched; costs no attempt")
+
+/// How a worker's failure is to be taken.
+enum class ErrorClass : unsigned char {
+#define LANEMQ_CLASS_ENUMERATOR(name, meaning) name,
+  LANEMQ_ERROR_CLASS_TABLE(LANEMQ_CLASS_ENUMERATOR)
+#undef LANEMQ_CLASS_ENUMERATOR
+};
+
+std::string_view name_of(ErrorClass error_class);
+std::optional<ErrorClass> error_class(std::string_view name);
+
+}  // namespace lanemq

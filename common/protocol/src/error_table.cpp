@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <lanemq/error_table.hpp>
+
+namespace lanemq {
+namespace {
+
+constexpr ErrorInfo kErrors[] = {
+#define LANEMQ_ERROR_ROW(code, http, retry, meaning) {ErrorCode::code, #code, http, retry, meaning},
+    LANEMQ_ERROR_TABLE(LANEMQ_ERROR_ROW)
+#undef LANEMQ_ERROR_ROW
+};
+
+constexpr std::string_view kClasses[] = {
+#define LANEMQ_CLASS_NAME(name, meaning) #name,
+    LANEMQ_ERROR_CLASS_TABLE(LANEMQ_CLASS_NAME)
+#undef LANEMQ_CLASS_NAME
+};
+
+constexpr std::string_view kRefusals[] = {
+#define LANEMQ_REFUSAL_NAME(code, meaning) #code,
+    LANEMQ_REFUSAL_TABLE(LANEMQ_REFUSAL_NAME)
+#undef LANEMQ_REFUSAL_NAME
+};
+
+}  // namespace
+
+std::span<const ErrorInfo> error_table() {
+  return kErrors;
+}
+
+const ErrorInfo& error_info(ErrorCode code) {
+  return kErrors[static_cast<std::size_t>(code)];
+}
+
+std::string_view name_of(ErrorCode code) {
+  return error_info(code).name;
+}
+
+std::optional<ErrorCode> error_code(std::string_view name) {
+  for (const ErrorInfo& row : kErrors)
+    if (row.name == name) return row.code;
+  return std::nullopt;
+}
+
+bool is_refusal(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::lane_full:
+    case ErrorCode::client_full:
+    case ErrorCode::bytes_full:
+    case ErrorCode::store_full:
+    case ErrorCode::draining:
+    case ErrorCode::paused:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view name_of(RefusalCode code) {
+  return kRefusals[static_cast<std::size_t>(code)];
+}
+
+std::optional<RefusalCode> refusal_code(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kRefusals); ++i)
+    if (kRefusals[i] == name) return static_cast<RefusalCode>(i);
+  return std::nullopt;
+}
+
+RefusalCode refusal_of(ErrorCode code) {
+  return code == ErrorCode::too_large ? RefusalCode::too_large : RefusalCode::bad_request;
+}
+
+std::string_view name_of(ErrorClass error_class) {
+  return kClasses[static_cast<std::size_t>(error_class)];
+}
+
+std::optional<ErrorClass> error_class(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kClasses); ++i)
+    if (kClasses[i] == name) return static_cast<ErrorClass>(i);
+  return std::nullopt;
+}
+
+}  // namespace lanemq

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/option_reader.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include <lanemq/text.hpp>
+#include <lanemq/version.hpp>
+
+namespace lanemq::settings {
+namespace {
+
+constexpr std::size_t kHelpColumn = 46;
+
+/// How a source writes an option: as a flag, a variable or a line of the file.
+using Spell = std::function<std::string(std::string_view key, const Values& values)>;
+
+std::string flag_of(std::string_view key) {
+  std::string flag = "--" + std::string(key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string variable_of(std::string_view prefix, std::string_view key) {
+  std::string name(prefix);
+  for (const char c : key)
+    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+/// The key of the version before; empty: it was the same.
+std::string old_key_of(const OptionText& option) {
+  return option.before == Before::milliseconds ? std::string(option.key) + "_ms" : "";
+}
+
+/// The value as it is written now.
+std::string as_now(const OptionText& option, bool has_old_key, const std::string& value) {
+  const bool is_plain =
+      !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (has_old_key && is_plain) return show(parse_duration(value + "ms"));
+  if (option.before == Before::bytes && is_plain) return show_size(parse_size(value + "B"));
+  return option.kind == Kind::level && value == "warn" ? "warning" : value;
+}
+
+/// Where an option is said: whole for a complaint, and without its name.
+struct Place {
+  std::string whole, source;
+};
+
+void apply(const BoundOption& option, bool has_old_key, const std::string& name, const Place& place,
+           const Values& values, const Spell& spell, Heard& heard) {
+  at_place(place.whole, [&] {
+    Values now;
+    for (const std::string& value : values)
+      now.push_back(as_now(option, has_old_key, value));
+    settings::set(option, now);
+    if (has_old_key || now != values) heard.old.push_back({place.whole, spell(option.key, now)});
+    heard.places[name] = place.source;
+  });
+}
+
+Values scalars(const toml::node& node, Kind kind) {
+  const toml::array* list = node.as_array();
+  if (!list) return {scalar(node)};
+  if (kind != Kind::list) throw UsageError("must be one value, not a list");
+  Values values;
+  for (const toml::node& item : *list)
+    values.push_back(scalar(item));
+  return values;
+}
+
+auto option_named(const std::vector<BoundOption>& options, std::string_view name) {
+  return std::find_if(options.begin(), options.end(), [&](const BoundOption& option) {
+    return option.key == name || (!option.brief.empty() && option.brief == name) ||
+           old_key_of(option) == name;
+  });
+}
+
+std::vector<std::string> keys_of(const std::vector<BoundOption>& options, std::vector<std::string> keys) {
+  for (const BoundOption& option : options)
+    keys.emplace_back(option.key);
+  return keys;
+}
+
+/// `key`, or `key of lane.batch` where the prefix is `lane.batch.`.
+std::string key_of(const std::string& prefix) {
+  return prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
+}
+
+/// The options' flags, and those that were given.
+class CommandLine {
+ public:
+  CommandLine(const ProgramText& program, const std::vector<BoundOption>& options)
+      : program_(program),
+        options_(options),
+        app_(std::string(program.sentence), std::string(program.name)),
+        given_(options.size()),
+        given_old_(options.size()),
+        flags_(program.flags.size()) {
+    app_.set_version_flag("--version", std::string(program.name) + " " + kVersion);
+    app_.get_formatter()->column_width(kHelpColumn);
+    app_.allow_extras();
+    app_.add_option("--config", file_, std::string(program.config_sentence))->type_name("FILE.toml");
+    for (std::size_t i = 0; i < options.size(); ++i)
+      add(options[i], i);
+    for (std::size_t i = 0; i < program.flags.size(); ++i)
+      add(program.flags[i], i);
+    app_.add_flag("--print-config", print_, "Print the settings in force, with comments, and exit.");
+    app_.add_flag("--check", check_, "Refuse what a start would refuse, and exit; touches nothing.");
+    app_.footer("Precedence: defaults < file < environment (" +
+                variable_of(program.variables, options.front().key) + " and so on) < flags.\n" +
+                std::string(program.footer));
+  }
+
+  /// What it asks for; `print` where there is nothing to apply.
+  Asked parse(int argc, const char* const* argv) try {
+    app_.parse(argc, argv);
+    if (const std::vector<std::string> rest = app_.remaining(); !rest.empty()) refuse(rest.front());
+    Asked asked{.what = print_   ? Asked::For::print_config
+                        : check_ ? Asked::For::check
+                                 : Asked::For::run,
+                .file = file_};
+    for (std::size_t i = 0; i < flags_.size(); ++i)
+      if (app_.count(std::string(program_.flags[i].name)) > 0)
+        asked.flags[std::string(program_.flags[i].name)] = flags_[i];
+    return asked;
+  } catch (const CLI::CallForHelp&) {
+    return {.what = Asked::For::print, .text = app_.help()};
+  } catch (const CLI::CallForVersion&) {
+    return {.what = Asked::For::print, .text = app_.version() + "\n"};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(printable(error.what()) + "; see --help");
+  }
+
+  void apply_to(Heard& heard) const {
+    const Spell spell = [](std::string_view key, const Values& values) {
+      std::string text;
+      for (const std::string& value : values)
+        text += (text.empty() ? "" : " ") + flag_of(key) + " " + value;
+      return text;
+    };
+    for (const bool old : {true, false})
+      for (std::size_t i = 0; i < options_.size(); ++i)
+        if (const Values& values = (old ? given_old_ : given_)[i]; !values.empty()) {
+          const std::string flag = flag_of(old ? old_key_of(options_[i]) : options_[i].key);
+          apply(options_[i], old, std::string(options_[i].key), {flag, flag}, values, spell, heard);
+        }
+  }
+
+ private:
+  void add(const BoundOption& option, std::size_t i) {
+    std::string help(option.sentence);
+    const std::string fallback = joined(option.fallback);
+    if (!fallback.empty() || !option.empty.empty())
+      help += " [" + (fallback.empty() ? std::string(option.empty) : fallback) + "]";
+    const std::string brief = option.brief.empty() ? "" : "," + flag_of(option.brief);
+    shape(app_.add_option(flag_of(option.key) + brief, given_[i], help), option);
+    if (const std::string old = old_key_of(option); !old.empty())
+      shape(app_.add_option(flag_of(old), given_old_[i]), option)->group("");  // not in the help
+  }
+  static CLI::Option* shape(CLI::Option* flag, const BoundOption& option) {
+    flag->type_name(std::string(option.unit))->allow_extra_args(false)->type_size(1);
+    flag->expected(1)->multi_option_policy(option.kind == Kind::list ? CLI::MultiOptionPolicy::TakeAll
+                                                                     : CLI::MultiOptionPolicy::TakeLast);
+    // `--insecure` alone says yes.
+    if (option.kind == Kind::yes_or_no) flag->expected(0, 1)->default_str("true");
+    return flag;
+  }
+  void add(const Flag& flag, std::size_t i) {
+    const std::string name(flag.name), sentence(flag.sentence);
+    if (flag.unit.empty())
+      app_.add_flag(name, sentence);
+    else
+      app_.add_option(name, flags_[i], sentence)->type_name(std::string(flag.unit))->allow_extra_args(false);
+  }
+  [[noreturn]] void refuse(const std::string& word) const {
+    if (!word.starts_with("--")) throw UsageError("what is \"" + printable(word, 64) + "\"? see --help");
+    std::vector<std::string> known{"--config", "--print-config", "--check", "--help", "--version"};
+    for (const BoundOption& option : options_)
+      known.push_back(flag_of(option.key));
+    for (const Flag& flag : program_.flags)
+      known.emplace_back(flag.name);
+    const std::string meant = nearest(word.substr(0, word.find('=')), known);
+    throw UsageError("unknown flag \"" + printable(word, 64) + '"' +
+                     (meant.empty() ? "; see --help" : "; did you mean \"" + meant + "\"?"));
+  }
+
+  const ProgramText& program_;
+  const std::vector<BoundOption>& options_;
+  CLI::App app_;
+  std::string file_;
+  bool print_ = false, check_ = false;
+  std::vector<Values> given_, given_old_, flags_;
+};
+
+}  // namespace
+
+std::string place_of(const std::string& path, const toml::source_region& source) {
+  return printable(path) + ":" + std::to_string(source.begin.line);
+}
+
+std::string scalar(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* value = node.as_integer()) return std::to_string(value->get());
+  if (const auto* value = node.as_floating_point()) return std::to_string(value->get());
+  if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
+  throw UsageError("must be a string, a number, true or false");
+}
+
+const toml::table& table_in(const toml::node& node, std::string_view example) {
+  if (const toml::table* table = node.as_table()) return *table;
+  throw UsageError("must be a table, as in " + std::string(example));
+}
+
+const toml::array& list_in(const toml::node& node, std::string_view example) {
+  if (const toml::array* list = node.as_array()) return *list;
+  throw UsageError("must be a list, as in " + std::string(example));
+}
+
+void at_place(const std::string& place, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const PlacedError&) {
+    throw;
+  } catch (const UsageError& error) {
+    throw PlacedError(place + ": " + error.what());
+  }
+}
+
+void about(const std::string& what, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const PlacedError&) {
+    throw;
+  } catch (const UsageError& error) {
+    throw UsageError(what + ": " + error.what());
+  }
+}
+
+void read_table(const std::string& path, const toml::table& table, const std::string& prefix,
+                const std::vector<BoundOption>& options, const std::vector<std::string>& blocks,
+                const ReadNode& besides, Heard& heard) {
+  const Spell spell = [&](std::string_view key, const Values& values) {
+    const auto option =
+        std::find_if(options.begin(), options.end(), [&](const auto& other) { return other.key == key; });
+    return prefix + std::string(key) + " = " + toml_value(option->kind, values);
+  };
+  for (const bool old : {true, false}) {
+    for (const auto& [key, node] : table) {
+      const std::string place = place_of(path, node.source());
+      const std::string_view name = key.str();
+      const auto option = option_named(options, name);
+      const bool is_old = option != options.end() && old_key_of(*option) == name;
+      if (is_old != old) continue;
+      if (besides(name, node)) continue;
+      if (option == options.end())
+        at_place(place, [&] { unknown_key(key_of(prefix), name, keys_of(options, blocks)); });
+      std::string whole = place + ": " + prefix;
+      whole += printable(name, 64);
+      Values values;
+      at_place(whole, [&, &said = node] { values = scalars(said, option->kind); });
+      apply(*option, is_old, prefix + std::string(option->key), {whole, place}, values, spell, heard);
+    }
+  }
+}
+
+void read_table(const std::string& path, const toml::table& table, const std::string& prefix,
+                const std::vector<BoundOption>& options, Heard& heard) {
+  read_table(
+      path, table, prefix, options, {}, [](std::string_view, const toml::node&) { return false; }, heard);
+}
+
+void set_key(const std::vector<BoundOption>& options, const std::string& place, const std::string& prefix,
+             std::string_view key, const std::string& value, Heard& heard,
+             const std::vector<std::string>& blocks) {
+  const auto option = option_named(options, key);
+  if (option == options.end())
+    at_place(place, [&] { unknown_key(key_of(prefix), key, keys_of(options, blocks)); });
+  apply(
+      *option, old_key_of(*option) == key, prefix + std::string(option->key),
+      {place + ": " + prefix + printable(key, 64), place}, {value},
+      [&](std::string_view name, const Values& values) {
+        return prefix + std::string(name) + "=" + joined(values);
+      },
+      heard);
+}
+
+toml::table parse_file(const std::string& path) try {
+  return toml::parse_file(path);
+} catch (const toml::parse_error& error) {
+  throw UsageError(place_of(path, error.source()) + ": " + std::string(error.description()));
+}
+
+std::string toml_text(std::string_view text) {
+  std::ostringstream out;
+  const toml::value<std::string> value{std::string(text)};
+  out << toml::toml_formatter(value, toml::format_flags::allow_unicode_strings);
+  return out.str();
+}
+
+std::string toml_value(Kind kind, const Values& values) {
+  if (kind == Kind::count || kind == Kind::share || kind == Kind::yes_or_no) return values.front();
+  if (kind != Kind::list) return toml_text(values.front());
+  std::string text;
+  for (const std::string& value : values)
+    text += (text.empty() ? "" : ", ") + toml_text(value);
+  return "[" + text + "]";
+}
+
+void OptionReader::read_file(const std::string& path, const ReadFileNode& besides, Heard& heard) const {
+  read_table(
+      path, parse_file(path), "", options_, program_.blocks,
+      [&](std::string_view key, const toml::node& node) { return besides(path, key, node, heard); }, heard);
+}
+
+void OptionReader::read_environment(const Environment& environment, Heard& heard) const {
+  const Spell spell = [&](std::string_view key, const Values& values) {
+    return variable_of(program_.variables, key) + "=" + joined(values);
+  };
+  for (const BoundOption& option : options_) {
+    for (const std::string& key : {old_key_of(option), std::string(option.key)}) {
+      if (key.empty()) continue;
+      const std::string variable = variable_of(program_.variables, key);
+      if (const char* const value = environment(variable))
+        apply(option, key != option.key, std::string(option.key), {variable, variable}, {value}, spell,
+              heard);
+    }
+  }
+}
+
+Asked OptionReader::read(int argc, const char* const* argv, const Environment& environment,
+                         const ReadFileNode& besides) const {
+  CommandLine line(program_, options_);
+  Asked asked = line.parse(argc, argv);
+  if (asked.what == Asked::For::print) return asked;
+  if (!asked.file.empty()) read_file(asked.file, besides, asked.heard);
+  read_environment(environment, asked.heard);
+  line.apply_to(asked.heard);
+  return asked;
+}
+
+std::string print_options(const std::vector<BoundOption>& options) {
+  std::string out;
+  for (const BoundOption& option : options)
+    if (!option.in_blocks)
+      out += "\n# " + std::string(option.sentence) + "\n" + std::string(option.key) + " = " +
+             toml_value(option.kind, option.get()) + "\n";
+  return out;
+}
+
+}  // namespace lanemq::settings

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/start_check.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <lanemq/text.hpp>
+
+#include "common/settings/values.hpp"
+
+namespace lanemq::settings {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
+constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
+constexpr std::int64_t kPortMax = 65535;
+
+[[noreturn]] void refuse(const std::string& endpoint, const std::string& why) {
+  throw UsageError("endpoint " + printable(endpoint) + " " + why);
+}
+
+}  // namespace
+
+void check_endpoint(const std::string& endpoint, Port port) {
+  const std::string_view text = endpoint;
+  if (text.starts_with(kIpc)) {
+    const std::size_t bytes = text.size() - kIpc.size();
+    if (bytes == 0 || bytes > kSocketPathMax)
+      refuse(endpoint, "has a path of " + std::to_string(bytes) + " bytes; it must have 1.." +
+                           std::to_string(kSocketPathMax));
+    return;
+  }
+  const std::size_t colon = text.rfind(':');
+  if (!text.starts_with(kTcp) || text.find_first_of(" \t\n") != std::string_view::npos)
+    refuse(endpoint, "is not known; write tcp://HOST:PORT or ipc://PATH");
+  if (colon <= kTcp.size()) refuse(endpoint, "names no host or no port; write tcp://HOST:PORT");
+  const std::string_view said = text.substr(colon + 1);
+  if (port == Port::any && (said == "*" || said == "0")) return;
+  try {
+    static_cast<void>(parse_count(said, 1, kPortMax));
+  } catch (const UsageError&) {
+    refuse(endpoint, "names no port; it ends in :PORT, 1 to " + std::to_string(kPortMax) +
+                         (port == Port::any ? ", or in :* for a free one" : ""));
+  }
+}
+
+std::optional<std::string> why_not_listen(const std::string& address, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0)
+    return "give a numeric address, like 127.0.0.1 or ::1";
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  // Bound and not listened at: whoever connects meanwhile is refused, as if nobody were there.
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return std::strerror(errno);
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const int error = bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+  close(fd);
+  if (error == 0 || error == EADDRINUSE) return std::nullopt;
+  return std::strerror(error);
+}
+
+std::optional<std::string> why_not_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path folder = fs::absolute(path, error).lexically_normal();
+  while (!error && !fs::exists(folder, error) && folder.has_parent_path() && folder != folder.parent_path())
+    folder = folder.parent_path();
+  if (error) return error.message();
+  if (!fs::is_directory(folder, error)) return printable(folder.string()) + " is no folder";
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  return printable(folder.string()) + ": " + std::strerror(errno);
+}
+
+}  // namespace lanemq::settings

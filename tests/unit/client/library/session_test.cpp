@@ -1,0 +1,1048 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/library/session.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <lanemq/codec.hpp>
+
+namespace lanemq::client {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A session with a clock that the test moves, a caller that writes down what it is told, and a wire whose
+/// messages are read back as words: `submit 1`, `ping`, `stats 2`, `probe job-1`.
+class SessionTest : public testing::Test {
+ protected:
+  explicit SessionTest(std::size_t batch_max = 0) : session_(now_, batch_max) {}
+
+  void ask(std::uint64_t ref, RequestKind kind, std::optional<milliseconds> within = std::nullopt) {
+    Buffer ref_bytes, header;
+    const wire::Raw raw = number_ref(ref, ref_bytes);
+    const std::string id = "job-" + std::to_string(ref);
+    switch (kind) {
+      case RequestKind::submit:
+        encode(wire::Submit{.service = "echo", .id = id, .ref = raw}, header);
+        break;
+      case RequestKind::stream:
+        encode(wire::Submit{.service = "echo", .id = id, .stream = true, .ref = raw}, header);
+        break;
+      case RequestKind::leave:
+        encode(wire::Submit{.service = "echo", .id = id, .reply = "accepted", .ref = raw}, header);
+        break;
+      case RequestKind::fetch:
+        encode(wire::Fetch{.id = id, .ref = raw}, header);
+        break;
+      case RequestKind::status:
+        encode(wire::StatusQuery{.id = id, .ref = raw}, header);
+        break;
+      case RequestKind::cancel:
+        encode(wire::Cancel{.id = id, .ref = raw}, header);
+        break;
+      case RequestKind::stats:
+        encode(wire::StatsQuery{.ref = raw}, header);
+        break;
+      case RequestKind::ping:
+        encode(wire::Ping{.ref = raw}, header);
+        break;
+      case RequestKind::admin:
+        encode(wire::AdminQuery{.verb = "jobs", .ref = raw}, header);
+        break;
+    }
+    Request request{.ref = ref, .kind = kind, .id = id, .header = std::string(header.view()), .asked = now_};
+    if (within) request.deadline = now_ + *within;
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+  void submit(std::uint64_t ref, std::optional<milliseconds> within = std::nullopt) {
+    ask(ref, RequestKind::submit, within);
+  }
+  void submit_large(std::uint64_t ref, std::size_t bytes) {
+    Request request{
+        .ref = ref, .kind = RequestKind::submit, .id = "job-" + std::to_string(ref), .header = "large"};
+    request.body = Blob::copy(std::string(bytes, 'x'));
+    request.body_bytes = bytes;
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+
+  /// Lets time pass in steps of 10 ms, sends what is to be sent and makes the connections that are due.
+  std::vector<std::string> pass(milliseconds time) {
+    std::vector<std::string> said = drain();
+    for (const TimePoint end = now_ + time; now_ < end;) {
+      now_ += milliseconds(10);
+      session_.advance(now_);
+      if (session_.take_reopen(now_)) said.push_back("reopen");
+      for (std::string& word : drain())
+        said.push_back(std::move(word));
+    }
+    return said;
+  }
+
+  /// The same, with a sign of life at every step.
+  std::vector<std::string> pass_alive(milliseconds time) {
+    std::vector<std::string> said = drain();
+    for (const TimePoint end = now_ + time; now_ < end;) {
+      hear_pong();
+      for (std::string& word : pass(milliseconds(10)))
+        said.push_back(std::move(word));
+    }
+    return said;
+  }
+
+  /// Sends everything that is to be sent now.
+  std::vector<std::string> drain() {
+    std::vector<std::string> said;
+    while (const std::optional<Outgoing> next = session_.next_send()) {
+      said.push_back(words(*next));
+      session_.sent(now_);
+    }
+    return said;
+  }
+
+  void hear(const wire::ClientReply& reply, std::string_view body = {}) {
+    session_.heard(reply, Blob::borrow(body), now_);
+  }
+  void hear_result(std::uint64_t ref, std::string_view body) {
+    Buffer ref_bytes;
+    hear(wire::JobResult{.lane = "normal", .attempts = 1, .ref = number_ref(ref, ref_bytes)}, body);
+  }
+  void hear_pong() {
+    Buffer ref_bytes;
+    hear(wire::Pong{.ref = number_ref(0, ref_bytes)});
+  }
+
+  void hear_state(const std::string& id, const std::string& state) {
+    Buffer ref_bytes;
+    hear(wire::StatusReply{.id = id, .state = state, .ref = number_ref(~std::uint64_t{0}, ref_bytes)});
+  }
+
+  /// What the caller was told since the last call.
+  std::vector<std::string> told() {
+    std::vector<Finished> finished;
+    session_.take_finished(finished);
+    for (Finished& one : finished)
+      one.handler(std::move(one.outcome));
+    return std::exchange(told_, {});
+  }
+
+  static std::string words(const Outgoing& outgoing) {
+    if (outgoing.body != nullptr) return "body of " + std::to_string(outgoing.body->size());
+    Decoder decoder;
+    Items<wire::ClientRequest> requests;
+    if (decoder.decode(outgoing.header, {}, requests) != nullptr) return "nonsense";
+    std::string all;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests.error(i) != nullptr) return "nonsense";
+      all += (i == 0 ? "" : " + ") + words(requests[i]) +
+             (requests.body(i).empty() ? "" : " " + std::string(requests.body(i)));
+    }
+    return all;
+  }
+  static std::string words(const wire::ClientRequest& request) {
+    static constexpr const char* kNames[] = {"submit", "cancel", "status", "fetch", "seen", "stats", "ping"};
+    const auto ref =
+        std::visit([](const auto& message) { return ref_number(message.ref).value_or(0); }, request);
+    const auto* status = std::get_if<wire::StatusQuery>(&request);
+    if (status != nullptr && ref == ~std::uint64_t{0}) return "probe " + std::string(status->id);
+    std::string behind;
+    if (const auto* seen = std::get_if<wire::Seen>(&request)) behind = " to " + std::to_string(seen->seq);
+    const auto* fetch = std::get_if<wire::Fetch>(&request);
+    if (fetch != nullptr && fetch->from_seq) behind = " from " + std::to_string(*fetch->from_seq);
+    return std::string(kNames[request.index()]) + (ref == 0 ? "" : " " + std::to_string(ref)) + behind;
+  }
+
+  static std::string words(std::uint64_t ref, const Outcome& outcome) {
+    const std::string name = std::to_string(ref) + ": ";
+    if (!outcome) return name + (outcome.error().local ? "local " : "") + outcome.error().code;
+    if (const auto* done = std::get_if<JobDone>(&*outcome)) return name + std::string(done->body.bytes());
+    if (const auto* status = std::get_if<JobStatus>(&*outcome)) return name + status->state;
+    if (const auto* stats = std::get_if<BrokerStats>(&*outcome)) return name + stats->json;
+    return name + "pong";
+  }
+
+  TimePoint now_{std::chrono::hours(1)};
+  Session session_{now_};
+  std::vector<std::string> told_;
+};
+
+/// The same, with a client that would rather send batches of three.
+class BatchingTest : public SessionTest {
+ protected:
+  BatchingTest() : SessionTest(3) {}
+
+  void submit(std::uint64_t ref, const std::string& body = {}) {
+    Buffer ref_bytes, items, header;
+    Request request{
+        .ref = ref, .kind = RequestKind::submit, .id = "job-" + std::to_string(ref), .asked = now_};
+    const wire::Submit fields{.service = "echo", .id = request.id, .ref = number_ref(ref, ref_bytes)};
+    request.item = write_item(fields, items);
+    Batch(request.item, body, items).write(items, header);
+    request.header = header.view();
+    request.body_bytes = body.size();
+    request.item.begin = std::string_view("\x94\xA4LMQ1\xA6submit").size();
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+  void hear_pong_with(std::int64_t batch) {
+    Buffer ref_bytes;
+    hear(wire::Pong{.ref = number_ref(0, ref_bytes), .batch = batch});
+  }
+};
+
+TEST_F(BatchingTest, sends_batches_once_the_broker_said_that_it_takes_them) {
+  submit(1, "one");
+  EXPECT_THAT(drain(), ElementsAre("submit 1 one"));  // one job alone asks nothing
+  submit(2);
+  submit(3);
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 2", "submit 3"));
+
+  hear_pong_with(256);
+  for (std::uint64_t ref = 4; ref <= 8; ++ref)
+    submit(ref, "body " + std::to_string(ref));
+  EXPECT_THAT(drain(), ElementsAre("submit 4 body 4 + submit 5 body 5 + submit 6 body 6",
+                                   "submit 7 body 7 + submit 8 body 8"));
+  EXPECT_EQ(session_.counters().sent, 8u);
+}
+
+TEST_F(BatchingTest, sends_each_alone_to_a_broker_that_says_nothing_of_batches) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(0);
+  submit(3);
+  submit(4);
+
+  EXPECT_THAT(drain(), ElementsAre("submit 3", "submit 4"));
+}
+
+TEST_F(BatchingTest, a_question_a_large_body_and_what_has_ended_part_no_order) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(3);
+  submit(3);
+  submit(4);
+  ask(5, RequestKind::stats);
+  submit(6);
+  submit_large(7, 5000);
+  submit(8);
+  submit(9);
+  submit(10);
+  hear_result(9, "early");
+
+  EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4", "stats 5", "submit 6", "body of 5000",
+                                   "submit 8 + submit 10"));
+}
+
+TEST_F(BatchingTest, asks_again_on_each_connection_and_sends_everything_again) {
+  submit(1);
+  submit(2);
+  drain();
+  hear_pong_with(3);
+  session_.connected();
+  session_.disconnected(now_);
+
+  ASSERT_TRUE(session_.take_reopen(now_));
+
+  EXPECT_THAT(drain(), ElementsAre("ping", "submit 1", "submit 2"));
+  hear_pong_with(3);
+  submit(3);
+  submit(4);
+  EXPECT_THAT(drain(), ElementsAre("submit 3 + submit 4"));
+}
+
+TEST_F(SessionTest, a_job_that_is_left_ends_with_the_word_that_it_was_taken) {
+  ask(1, RequestKind::leave);
+  submit(2);
+  drain();
+  Buffer ref_bytes;
+  hear(wire::Accepted{.id = "job-2", .ref = number_ref(2, ref_bytes)});
+  EXPECT_EQ(session_.pending(), 2u);  // whoever waits for the answer waits on
+  hear(wire::Accepted{.id = "job-1", .durable = true, .ref = number_ref(1, ref_bytes)});
+
+  EXPECT_EQ(session_.pending(), 1u);
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_TRUE(std::get<JobAccepted>(*finished[0].outcome).durable);
+}
+
+TEST_F(SessionTest, a_job_is_sent_once_and_answered_once) {
+  submit(1);
+  EXPECT_THAT(pass(milliseconds(500)), ElementsAre("submit 1"));
+
+  hear_result(1, "hello");
+
+  EXPECT_THAT(told(), ElementsAre("1: hello"));
+  EXPECT_EQ(session_.pending(), 0u);
+  EXPECT_EQ(session_.counters().answered, 1u);
+  EXPECT_THAT(pass(milliseconds(60'000)), IsEmpty()) << "an idle client is silent";
+}
+
+TEST_F(SessionTest, the_answer_keeps_its_bytes_after_the_frame_is_gone) {
+  submit(1);
+  auto frame = std::make_unique<std::string>(100, 'a');
+  hear_result(1, *frame);
+  std::fill(frame->begin(), frame->end(), 'z');
+  frame.reset();
+
+  EXPECT_THAT(told(), ElementsAre("1: " + std::string(100, 'a')));
+}
+
+TEST_F(SessionTest, answers_find_their_requests_in_any_order) {
+  submit(1);
+  submit(2);
+  submit(3);
+  EXPECT_THAT(drain(), ElementsAre("submit 1", "submit 2", "submit 3"));
+
+  hear_result(3, "c");
+  hear_result(1, "a");
+  hear_result(2, "b");
+
+  EXPECT_THAT(told(), ElementsAre("3: c", "1: a", "2: b"));
+}
+
+TEST_F(SessionTest, an_answer_without_a_ref_is_matched_by_its_id) {
+  submit(1);
+  submit(2);
+  hear(wire::JobResult{.id = "job-2", .lane = "normal"}, "b");
+  hear(wire::ErrorReply{.id = "job-1", .code = "lane_full", .message = "full", .retry_after_ms = 250});
+
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+
+  ASSERT_EQ(finished.size(), 2u);
+  EXPECT_EQ(std::get<JobDone>(*finished[0].outcome).id, "job-2");
+  EXPECT_EQ(finished[1].outcome.error().id, "job-1");
+  EXPECT_EQ(finished[1].outcome.error().retry_after, milliseconds(250));
+  EXPECT_EQ(finished[1].outcome.error().known_code(), ErrorCode::lane_full);
+  EXPECT_FALSE(finished[1].outcome.error().local);
+}
+
+TEST_F(SessionTest, silence_is_answered_with_a_ping_a_second) {
+  submit(1);
+  EXPECT_THAT(pass(milliseconds(990)), ElementsAre("submit 1"));
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("ping"));
+  hear_pong();
+  EXPECT_THAT(pass(milliseconds(990)), IsEmpty());
+  EXPECT_THAT(pass(milliseconds(1'000)), ElementsAre("ping"));
+}
+
+TEST_F(SessionTest, pongs_keep_the_connection_while_a_job_runs_long) {
+  submit(1);
+  for (int second = 0; second < 60; ++second) {
+    const std::vector<std::string> said = pass(milliseconds(1'000));
+    EXPECT_EQ(std::count(said.begin(), said.end(), "ping"), 1);
+    hear_pong();
+  }
+  EXPECT_EQ(session_.counters().reconnected, 0u);
+  EXPECT_EQ(session_.counters().resent, 0u);
+}
+
+TEST_F(SessionTest, a_job_that_runs_long_is_asked_for_and_left_alone) {
+  submit(1);
+  EXPECT_THAT(pass_alive(Session::kProbeAfter - milliseconds(10)), ElementsAre("submit 1"));
+  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("probe job-1"));
+  hear_state("job-1", "running");
+  EXPECT_THAT(pass_alive(Session::kProbeEvery - milliseconds(10)), IsEmpty());
+  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("probe job-1"));
+}
+
+TEST_F(SessionTest, a_job_that_is_over_but_for_its_answer_is_sent_again) {
+  submit(1);
+  submit(2);
+  submit(3);
+  EXPECT_THAT(pass_alive(Session::kProbeAfter),
+              ElementsAre("submit 1", "submit 2", "submit 3", "probe job-1"));
+  hear_state("job-1", "succeeded");
+  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("submit 1", "probe job-2"));
+  hear_state("job-2", "unknown");
+  EXPECT_THAT(pass_alive(milliseconds(10)), ElementsAre("submit 2", "probe job-3"));
+  hear_state("job-3", "queued");
+  hear_result(1, "a");
+  hear_result(2, "b");
+
+  EXPECT_THAT(told(), ElementsAre("1: a", "2: b"));
+  EXPECT_EQ(session_.counters().resent, 2u);
+  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-3"));
+}
+
+TEST_F(SessionTest, jobs_that_run_long_are_asked_for_in_turn) {
+  submit(1);
+  submit(2);
+  pass_alive(Session::kProbeAfter);
+  hear_state("job-1", "running");
+  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-2"));
+  hear_state("job-2", "running");
+  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-1"));
+}
+
+TEST_F(SessionTest, an_answer_that_comes_before_its_state_is_not_asked_for_again) {
+  submit(1);
+  pass_alive(Session::kProbeAfter);
+  hear_result(1, "a");
+  hear_state("job-1", "succeeded");
+
+  EXPECT_THAT(told(), ElementsAre("1: a"));
+  EXPECT_THAT(pass_alive(milliseconds(60'000)), IsEmpty());
+  EXPECT_EQ(session_.counters().dropped_answers, 0u);
+}
+
+TEST_F(SessionTest, after_three_silent_seconds_everything_pending_is_sent_again_on_a_new_connection) {
+  submit(1);
+  submit(2);
+  submit(3);
+  EXPECT_THAT(drain(), ElementsAre("submit 1", "submit 2", "submit 3"));
+  hear_result(2, "b");
+  told();
+
+  EXPECT_THAT(pass(milliseconds(3'100)), ElementsAre("ping", "ping", "reopen", "submit 1", "submit 3"));
+  EXPECT_EQ(session_.counters().resent, 2u);
+  EXPECT_EQ(session_.counters().sent, 5u);
+
+  hear_result(1, "a");
+  hear_result(3, "c");
+  EXPECT_THAT(told(), ElementsAre("1: a", "3: c"));
+}
+
+TEST_F(SessionTest, a_repeated_request_has_the_same_bytes) {
+  submit(7);
+  const std::string first(session_.next_send()->header);
+  session_.sent(now_);
+  pass(milliseconds(2'990));
+  now_ += milliseconds(10);
+  session_.advance(now_);
+  ASSERT_TRUE(session_.take_reopen(now_));
+
+  EXPECT_EQ(session_.next_send()->header, first);
+}
+
+TEST_F(SessionTest, the_second_answer_to_a_repeated_request_is_dropped_and_counted) {
+  submit(1);
+  pass(milliseconds(3'100));
+  hear_result(1, "first");
+  hear_result(1, "second");
+
+  EXPECT_THAT(told(), ElementsAre("1: first"));
+  EXPECT_EQ(session_.counters().dropped_answers, 1u);
+  EXPECT_EQ(session_.counters().answered, 1u);
+}
+
+TEST_F(SessionTest, a_lost_connection_is_replaced_at_once) {
+  session_.connected();
+  submit(1);
+  drain();
+  hear_pong();
+  session_.disconnected(now_);
+  EXPECT_FALSE(session_.next_send().has_value()) << "nothing goes to a connection that is given up";
+
+  EXPECT_THAT(pass(milliseconds(100)), ElementsAre("reopen", "submit 1"));
+}
+
+TEST_F(SessionTest, a_lost_connection_is_replaced_when_nothing_is_pending_too) {
+  session_.connected();
+  session_.disconnected(now_);
+  EXPECT_EQ(session_.next_wakeup(), now_);
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("reopen"));
+}
+
+TEST_F(SessionTest, what_could_not_be_sent_before_the_loss_is_sent_once_after_it) {
+  submit(1);
+  submit(2);
+  ASSERT_TRUE(session_.next_send().has_value());
+  session_.sent(now_);  // the socket has no room for the second
+  session_.disconnected(now_);
+
+  EXPECT_THAT(pass(milliseconds(50)), ElementsAre("reopen", "submit 1", "submit 2"));
+  EXPECT_EQ(session_.counters().resent, 1u);
+}
+
+TEST_F(SessionTest, silence_is_counted_from_when_a_word_is_expected) {
+  submit(1);
+  drain();
+  hear_result(1, "a");
+  pass(milliseconds(60'000));
+  submit(2);
+
+  EXPECT_THAT(pass(milliseconds(990)), ElementsAre("submit 2"));
+}
+
+TEST_F(SessionTest, a_deadline_ends_a_request_locally_and_its_late_answer_is_dropped) {
+  submit(1, milliseconds(500));
+  submit(2);
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(500));
+  pass(milliseconds(500));
+  EXPECT_THAT(told(), ElementsAre("1: local deadline"));
+  EXPECT_EQ(session_.counters().expired, 1u);
+
+  hear_result(1, "late");
+
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(session_.counters().dropped_answers, 1u);
+  EXPECT_EQ(session_.pending(), 1u);
+}
+
+TEST_F(SessionTest, a_deadline_says_how_long_was_waited) {
+  submit(1, milliseconds(2'500));
+  pass(milliseconds(2'500));
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_THAT(finished[0].outcome.error().message, HasSubstr("2500 ms"));
+  EXPECT_EQ(finished[0].outcome.error().id, "job-1");
+}
+
+TEST_F(SessionTest, an_overdue_request_that_was_never_sent_is_not_sent) {
+  submit(1, milliseconds(100));
+  now_ += milliseconds(100);
+  session_.advance(now_);
+
+  EXPECT_THAT(drain(), IsEmpty());
+}
+
+TEST_F(SessionTest, a_deadline_holds_across_new_connections) {
+  submit(1, milliseconds(10'000));
+  const auto said = pass(milliseconds(10'000));
+
+  EXPECT_EQ(std::count(said.begin(), said.end(), "reopen"), 3);
+  EXPECT_THAT(told(), ElementsAre("1: local deadline"));
+}
+
+TEST_F(SessionTest, each_kind_of_request_takes_its_own_kind_of_answer) {
+  Buffer ref, document;
+  ask(1, RequestKind::status);
+  ask(2, RequestKind::cancel);
+  ask(3, RequestKind::fetch);
+  ask(4, RequestKind::stats);
+  ask(5, RequestKind::ping);
+  ask(6, RequestKind::fetch);
+  EXPECT_THAT(drain(), ElementsAre("status 1", "cancel 2", "fetch 3", "stats 4", "ping 5", "fetch 6"));
+
+  hear(wire::StatusReply{.id = "job-1", .state = "running", .ref = number_ref(1, ref)});
+  hear(wire::StatusReply{.id = "job-2", .state = "unknown", .ref = number_ref(2, ref)});
+  hear(wire::StatusReply{.id = "job-3", .state = "queued", .ref = number_ref(3, ref)});
+  DocumentWriter(document).map(1).text("uptime_ms").integer(7);
+  hear(wire::StatsReply{.document = {document.view()}});
+  hear(wire::Pong{.now_ms = 1, .version = "0.1.0", .ref = number_ref(5, ref)});
+  hear_result(6, "done");
+
+  EXPECT_THAT(told(), ElementsAre("1: running", "2: unknown", "3: queued", "4: {\"uptime_ms\":7}", "5: pong",
+                                  "6: done"));
+}
+
+TEST_F(SessionTest, an_answer_of_the_wrong_kind_ends_nothing) {
+  Buffer ref;
+  submit(1);
+  ask(2, RequestKind::ping);
+  hear(wire::StatusReply{.id = "job-1", .state = "running", .ref = number_ref(1, ref)});
+  hear(wire::Pong{.ref = number_ref(1, ref)});
+  hear_result(2, "?");
+  hear(wire::Accepted{.id = "job-1", .ref = number_ref(1, ref)});
+  hear(wire::ChunkReply{.id = "job-1", .ref = number_ref(1, ref)});
+
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(session_.pending(), 2u);
+}
+
+TEST_F(SessionTest, statistics_are_answered_in_the_order_of_the_questions) {
+  Buffer one, two;
+  ask(1, RequestKind::stats);
+  ask(2, RequestKind::stats);
+  DocumentWriter(one).integer(1);
+  DocumentWriter(two).integer(2);
+  hear(wire::StatsReply{.document = {one.view()}});
+  hear(wire::StatsReply{.document = {two.view()}});
+  hear(wire::StatsReply{.document = {two.view()}});
+
+  EXPECT_THAT(told(), ElementsAre("1: 1", "2: 2"));
+  EXPECT_EQ(session_.counters().dropped_answers, 1u);
+}
+
+TEST_F(SessionTest, statistics_with_a_ref_find_their_question) {
+  Buffer ref, document;
+  ask(1, RequestKind::stats);
+  ask(2, RequestKind::stats);
+  DocumentWriter(document).integer(2);
+  hear(wire::StatsReply{.document = {document.view()}, .ref = number_ref(2, ref)});
+
+  EXPECT_THAT(told(), ElementsAre("2: 2"));
+}
+
+TEST_F(SessionTest, an_answer_to_nobody_is_dropped_and_counted) {
+  Buffer ref;
+  submit(1);
+  hear(wire::ErrorReply{.code = "bad_request", .message = "?"});
+  hear(wire::ErrorReply{.code = "bad_request", .message = "?", .ref = number_ref(17, ref)});
+  const std::string text_ref =
+      "\xA3"
+      "abc";
+  hear(wire::JobResult{.ref = {text_ref}});
+
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(session_.counters().dropped_answers, 3u);
+}
+
+TEST_F(SessionTest, nonsense_is_a_sign_of_life_and_counted) {
+  submit(1);
+  drain();
+  for (int i = 0; i < 20; ++i) {
+    pass(milliseconds(500));
+    session_.heard_nonsense(now_);
+  }
+  EXPECT_EQ(session_.counters().reconnected, 0u);
+  EXPECT_EQ(session_.counters().undecodable, 20u);
+}
+
+TEST_F(SessionTest, closing_ends_everything_that_is_pending) {
+  submit(1);
+  ask(2, RequestKind::stats, milliseconds(100));
+  session_.close();
+
+  std::vector<std::string> words = told();
+  std::sort(words.begin(), words.end());
+  EXPECT_THAT(words, ElementsAre("1: local cancelled", "2: local cancelled"));
+  EXPECT_EQ(session_.pending(), 0u);
+  EXPECT_FALSE(session_.next_wakeup().has_value());
+}
+
+TEST_F(SessionTest, connections_that_come_to_nothing_are_made_more_and_more_slowly) {
+  submit(1);
+  std::vector<int> pauses;
+  for (int round = 0; round < Session::kFruitlessMax - 1; ++round) {
+    session_.connected();
+    session_.disconnected(now_);
+    const TimePoint lost = now_;
+    while (!session_.take_reopen(now_))
+      now_ += milliseconds(10);
+    pauses.push_back(static_cast<int>(std::chrono::duration_cast<milliseconds>(now_ - lost).count()));
+  }
+
+  EXPECT_THAT(pauses, ElementsAre(0, 100, 200, 400, 800));
+}
+
+TEST_F(SessionTest, a_body_that_costs_the_connection_again_and_again_is_given_up) {
+  submit(1);
+  submit_large(2, 5'000);
+  submit_large(3, 50'000);
+  for (int round = 0; round < Session::kFruitlessMax; ++round) {
+    session_.connected();
+    session_.disconnected(now_);
+    pass(milliseconds(2'000));
+  }
+
+  EXPECT_THAT(told(), ElementsAre("3: local too_large"));
+  EXPECT_EQ(session_.pending(), 2u);
+}
+
+TEST_F(SessionTest, a_broker_that_answers_between_restarts_costs_nobody_the_job) {
+  submit_large(1, 50'000);
+  for (int round = 0; round < 50; ++round) {
+    session_.connected();
+    hear_pong();
+    session_.disconnected(now_);
+    EXPECT_THAT(pass(milliseconds(20)), ElementsAre("reopen", "body of 50000"));
+  }
+  EXPECT_THAT(told(), IsEmpty());
+}
+
+TEST_F(SessionTest, a_connection_that_cannot_be_begun_is_tried_again_after_a_second) {
+  submit(1);
+  drain();
+  session_.disconnected(now_);
+  ASSERT_TRUE(session_.take_reopen(now_));
+  session_.reopen_failed(now_);
+
+  EXPECT_FALSE(session_.next_send().has_value());
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1'000));
+  EXPECT_THAT(pass(milliseconds(1'000)), ElementsAre("reopen", "submit 1"));
+}
+
+TEST_F(SessionTest, the_wakeup_is_never_late) {
+  submit(1, milliseconds(4'000));
+  drain();
+  int turns = 0;
+  while (session_.pending() > 0) {
+    ASSERT_TRUE(session_.next_wakeup().has_value());
+    ASSERT_LT(++turns, 20) << "a wakeup that is over must lead to something";
+    now_ = std::max(now_, *session_.next_wakeup());
+    session_.advance(now_);
+    session_.take_reopen(now_);
+    drain();
+  }
+  EXPECT_THAT(told(), ElementsAre("1: local deadline"));
+}
+
+// ---- streams ------------------------------------------------------------------------------------------
+
+/// The same, with a caller that reads streams.
+class StreamTest : public SessionTest {
+ protected:
+  enum class Takes : unsigned char { at_once, when_it_says_so };
+
+  void stream(std::uint64_t ref, Takes takes = Takes::at_once,
+              std::optional<std::int64_t> from_seq = std::nullopt) {
+    Buffer ref_bytes, header;
+    const std::string id = "job-" + std::to_string(ref);
+    encode(wire::Submit{.service = "echo", .id = id, .stream = true, .ref = number_ref(ref, ref_bytes)},
+           header);
+    Request request{.ref = ref, .kind = RequestKind::stream, .id = id, .asked = now_};
+    if (!from_seq) request.header = header.view();
+    request.from_seq = from_seq;
+    request.takes_at_once = takes == Takes::at_once;
+    request.on_chunk = std::make_shared<const ChunkHandler>([this, ref](JobChunk chunk) {
+      told_.push_back(std::to_string(ref) + "." + std::to_string(chunk.seq) + " " +
+                      (chunk.body.size() > 20 ? "large" : std::string(chunk.body.bytes())));
+      lane_ = chunk.lane;
+    });
+    request.handler = [this, ref](Outcome&& outcome) { told_.push_back(words(ref, outcome)); };
+    session_.begin(std::move(request), now_);
+  }
+  void hear_chunk(std::uint64_t ref, std::int64_t seq, std::string_view body = "x") {
+    Buffer ref_bytes;
+    hear(wire::ChunkReply{.seq = seq, .lane = seq == 0 ? "batch" : "", .ref = number_ref(ref, ref_bytes)},
+         body);
+  }
+  void hear_end(std::uint64_t ref, std::int64_t chunks) {
+    Buffer ref_bytes;
+    hear(wire::JobResult{.lane = "batch", .chunks = chunks, .ref = number_ref(ref, ref_bytes)});
+  }
+  void hear_error(std::uint64_t ref, std::string_view code, std::int64_t chunks) {
+    Buffer ref_bytes;
+    hear(wire::ErrorReply{.code = code, .chunks = chunks, .ref = number_ref(ref, ref_bytes)});
+  }
+  /// What the caller was told since the last call; readers that take at once have then taken it.
+  std::vector<std::string> told() {
+    std::vector<Arrived> arrived;
+    session_.take_arrived(arrived);
+    for (Arrived& one : arrived) {
+      const std::int64_t seq = one.chunk.seq;
+      (*one.on_chunk)(std::move(one.chunk));
+      if (one.takes_at_once) session_.seen(one.ref, seq, now_);
+    }
+    return SessionTest::told();
+  }
+  void break_connection() {
+    session_.connected();
+    session_.disconnected(now_);
+    ASSERT_TRUE(session_.take_reopen(now_));
+  }
+
+  std::string lane_;
+};
+
+TEST_F(StreamTest, pieces_come_in_order_and_the_end_behind_them) {
+  stream(1);
+  EXPECT_THAT(drain(), ElementsAre("submit 1"));
+
+  hear_chunk(1, 0, "a");
+  hear_chunk(1, 1, "b");
+  EXPECT_THAT(told(), ElementsAre("1.0 a", "1.1 b"));
+  hear_chunk(1, 2, "c");
+  hear_end(1, 3);
+
+  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
+  EXPECT_EQ(session_.pending(), 0u);
+  EXPECT_THAT(pass(milliseconds(60'000)), IsEmpty());
+}
+
+TEST_F(StreamTest, the_first_piece_says_where_the_job_was) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_EQ(lane_, "batch");
+}
+
+TEST_F(StreamTest, pieces_keep_their_bytes_after_the_frame_is_gone) {
+  stream(1);
+  drain();
+  std::string frame = "abc";
+  hear_chunk(1, 0, frame);
+  frame = "zzz";
+
+  EXPECT_THAT(told(), ElementsAre("1.0 abc"));
+}
+
+TEST_F(StreamTest, what_was_taken_is_said_a_quarter_of_a_window_at_a_time) {
+  stream(1);
+  drain();
+  const auto quarter = static_cast<std::int64_t>(Session::kSeenChunks);
+  for (std::int64_t seq = 0; seq < quarter - 1; ++seq)
+    hear_chunk(1, seq);
+  told();
+  EXPECT_THAT(drain(), IsEmpty());
+
+  hear_chunk(1, quarter - 1);
+  hear_chunk(1, quarter);
+  told();
+
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 16"));
+  EXPECT_THAT(drain(), IsEmpty());
+}
+
+TEST_F(StreamTest, large_pieces_are_said_to_be_taken_sooner) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0, std::string(Session::kSeenBytes - 1, 'x'));
+  told();
+  EXPECT_THAT(drain(), IsEmpty());
+  hear_chunk(1, 1, "x");
+  told();
+
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 1"));
+}
+
+TEST_F(StreamTest, a_few_pieces_are_said_to_be_taken_after_a_while) {
+  stream(1);
+  stream(2);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_THAT(pass(milliseconds(100)), IsEmpty());
+  hear_chunk(1, 1);
+  hear_chunk(2, 0);
+  told();
+
+  EXPECT_THAT(pass(milliseconds(140)), IsEmpty());
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(10));
+  EXPECT_THAT(pass(milliseconds(10)), ElementsAre("seen 1 to 1"));
+  EXPECT_THAT(pass(milliseconds(100)), ElementsAre("seen 2 to 0"));
+}
+
+TEST_F(StreamTest, readers_who_are_due_soon_after_another_are_told_of_together_with_it) {
+  stream(1);
+  stream(2);
+  stream(3);
+  drain();
+  hear_chunk(1, 0);
+  told();
+  EXPECT_THAT(pass(Session::kSeenTogether), IsEmpty());
+  hear_chunk(2, 0);
+  told();
+  EXPECT_THAT(pass(milliseconds(10)), IsEmpty());
+  hear_chunk(3, 0);
+  told();
+
+  EXPECT_THAT(pass(Session::kSeenAfter - Session::kSeenTogether - milliseconds(10)),
+              ElementsAre("seen 1 to 0", "seen 2 to 0"));
+  EXPECT_EQ(session_.next_wakeup(), now_ + Session::kSeenTogether + milliseconds(10));
+}
+
+TEST_F(StreamTest, a_reader_that_takes_later_says_so_itself) {
+  stream(1, Takes::when_it_says_so);
+  drain();
+  for (std::int64_t seq = 0; seq < 40; ++seq)
+    hear_chunk(1, seq);
+  told();
+  EXPECT_THAT(pass_alive(milliseconds(5'000)), IsEmpty());
+
+  session_.seen("job-1", 3, now_);
+  session_.seen("job-1", 2, now_);
+  session_.seen("job-9", 30, now_);
+  EXPECT_THAT(pass(milliseconds(250)), ElementsAre("seen 1 to 3"));
+  session_.seen("job-1", 1'000, now_);
+  EXPECT_THAT(drain(), ElementsAre("seen 1 to 39"));
+}
+
+TEST_F(StreamTest, a_stream_that_had_not_begun_is_submitted_again) {
+  stream(1);
+  drain();
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("submit 1"));
+}
+
+TEST_F(StreamTest, goes_on_behind_the_last_piece_on_a_new_connection) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0, "a");
+  hear_chunk(1, 1, "b");
+  told();
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 2"));
+  EXPECT_THAT(pass_alive(milliseconds(1'000)), IsEmpty()) << "the fetch says what was taken";
+  hear_chunk(1, 1, "b");
+  hear_chunk(1, 2, "c");
+  hear_end(1, 3);
+  EXPECT_THAT(told(), ElementsAre("1.2 c", "1: "));
+}
+
+TEST_F(StreamTest, a_reader_that_takes_later_is_sent_no_more_after_a_new_connection) {
+  stream(1, Takes::when_it_says_so);
+  drain();
+  for (std::int64_t seq = 0; seq < 3; ++seq)
+    hear_chunk(1, seq);
+  told();
+  session_.seen("job-1", 0, now_);
+
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  for (std::int64_t seq = 1; seq < 4; ++seq)
+    hear_chunk(1, seq);
+  EXPECT_THAT(told(), ElementsAre("1.3 x"));
+  session_.seen("job-1", 3, now_);
+  EXPECT_THAT(pass(milliseconds(250)), ElementsAre("seen 1 to 3"));
+}
+
+TEST_F(StreamTest, begins_late_with_a_fetch) {
+  stream(1, Takes::at_once, 5);
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 5"));
+
+  hear_chunk(1, 5, "f");
+  told();
+  break_connection();
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 6"));
+}
+
+TEST_F(StreamTest, what_got_lost_in_between_is_asked_for_again) {
+  stream(1);
+  drain();
+  now_ += Session::kFetchPause;
+  hear_chunk(1, 0);
+  hear_chunk(1, 2);
+  hear_chunk(1, 3);
+
+  EXPECT_THAT(told(), ElementsAre("1.0 x"));
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  for (std::int64_t seq = 1; seq < 4; ++seq)
+    hear_chunk(1, seq);
+  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1.3 x"));
+  EXPECT_THAT(pass_alive(milliseconds(2'000)), ElementsAre("seen 1 to 3"));
+}
+
+TEST_F(StreamTest, an_end_that_came_without_the_pieces_before_it_is_asked_for_with_them) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_error(1, "upstream_failed", 3);
+  EXPECT_THAT(told(), ElementsAre("1.0 x"));
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+  hear_chunk(1, 1);
+  hear_chunk(1, 2);
+  hear_error(1, "upstream_failed", 3);
+  EXPECT_THAT(told(), ElementsAre("1.1 x", "1.2 x", "1: upstream_failed"));
+}
+
+TEST_F(StreamTest, gives_up_when_the_pieces_do_not_come) {
+  stream(1);
+  drain();
+  for (int i = 1; i < Session::kEndsWithoutPiecesMax; ++i) {
+    hear_end(1, 2);
+    EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
+  }
+  hear_end(1, 2);
+
+  EXPECT_THAT(told(), ElementsAre("1: local gone"));
+}
+
+TEST_F(StreamTest, what_the_broker_does_not_keep_any_more_ends_it) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_error(1, "gone", 9);
+
+  EXPECT_THAT(told(), ElementsAre("1.0 x", "1: gone"));
+}
+
+TEST_F(StreamTest, a_fetch_that_waited_long_is_said_again_but_not_all_the_time) {
+  stream(1, Takes::at_once, 0);
+  drain();
+  Buffer ref_bytes;
+  const wire::StatusReply running{.id = "job-1", .state = "running", .ref = number_ref(1, ref_bytes)};
+  now_ += Session::kFetchWait;
+  hear(running);
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 0"));
+
+  hear(running);
+  hear(running);
+  EXPECT_THAT(pass_alive(milliseconds(990)), IsEmpty());
+  EXPECT_THAT(pass_alive(milliseconds(20)), ElementsAre("fetch 1 from 0"));
+}
+
+TEST_F(StreamTest, a_stream_whose_end_was_lost_is_asked_for_by_its_state) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  told();
+
+  const auto said = pass_alive(Session::kProbeAfter);
+  ASSERT_THAT(said, ElementsAre("seen 1 to 0", "probe job-1"));
+  hear_state("job-1", "running");
+  EXPECT_THAT(drain(), IsEmpty());
+  EXPECT_THAT(pass_alive(Session::kProbeEvery), ElementsAre("probe job-1"));
+  hear_state("job-1", "succeeded");
+
+  EXPECT_THAT(drain(), ElementsAre("fetch 1 from 1"));
+}
+
+TEST_F(StreamTest, ends_when_the_client_is_closed) {
+  stream(1);
+  stream(2, Takes::when_it_says_so);
+  drain();
+  hear_chunk(1, 0);
+  session_.close();
+
+  auto all = told();
+  std::sort(all.begin(), all.end());
+  EXPECT_THAT(all, ElementsAre("1.0 x", "1: local cancelled", "2: local cancelled"));
+  session_.seen("job-2", 0, now_);
+}
+
+TEST_F(StreamTest, an_error_says_how_many_pieces_came) {
+  stream(1);
+  drain();
+  hear_chunk(1, 0);
+  hear_chunk(1, 1);
+  hear_error(1, "not_found", 0);
+
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].outcome.error().chunks, 2);
+}
+
+TEST_F(StreamTest, counts_what_comes_twice_or_to_nobody) {
+  submit(1);
+  stream(2);
+  drain();
+  hear_chunk(1, 0);
+  hear_chunk(2, 0);
+  hear_chunk(2, 0);
+  hear_chunk(3, 0);
+
+  EXPECT_THAT(told(), ElementsAre("2.0 x"));
+  EXPECT_EQ(session_.counters().dropped_answers, 3u);
+}
+
+TEST_F(StreamTest, an_error_says_how_long_its_job_waited_and_what_the_upstream_said) {
+  submit(1);
+  Buffer ref_bytes;
+  hear(wire::ErrorReply{
+      .code = "upstream_rejected", .queued_ms = 40, .upstream_status = 404, .ref = number_ref(1, ref_bytes)});
+
+  std::vector<Finished> finished;
+  session_.take_finished(finished);
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].outcome.error().upstream_status, 404);
+  EXPECT_EQ(finished[0].outcome.error().queued, milliseconds(40));
+}
+
+}  // namespace
+}  // namespace lanemq::client

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/secret_source.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/common/settings/surroundings.hpp"
+
+namespace lanemq::settings {
+namespace {
+
+std::string complaint(const std::string& source, const Variables& variables = {}) {
+  try {
+    read_secret(source, environment(variables));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(SecretSource, is_a_variable_a_file_or_a_credential) {
+  const File file("from-file\r\n");
+  const std::string path = file.path();
+  const Variables variables{{"KEY", "from-variable"},
+                            {"CREDENTIALS_DIRECTORY", path.substr(0, path.rfind('/'))}};
+
+  EXPECT_EQ(read_secret("env:KEY", environment(variables)), "from-variable");
+  EXPECT_EQ(read_secret("file:" + path, environment(variables)), "from-file");
+  EXPECT_EQ(read_secret("credential:" + path.substr(path.rfind('/') + 1), environment(variables)),
+            "from-file");
+}
+
+TEST(SecretSource, says_what_is_missing) {
+  const File empty("\n"), forged("a\nb");
+
+  EXPECT_EQ(complaint("env:OTHER"), "the environment has no OTHER");
+  EXPECT_EQ(complaint("file:/nowhere/at/all"), "file /nowhere/at/all cannot be read");
+  EXPECT_NE(complaint(std::string("file:") + empty.path()).find("is empty"), std::string::npos);
+  EXPECT_NE(complaint(std::string("file:") + forged.path()).find("control characters"), std::string::npos);
+  EXPECT_NE(complaint("credential:../up").find("without a path"), std::string::npos);
+  EXPECT_NE(complaint("credential:c").find("CREDENTIALS_DIRECTORY"), std::string::npos);
+}
+
+TEST(SecretSource, never_repeats_a_secret_in_the_wrong_place) {
+  EXPECT_FALSE(is_secret_source("sk-in-the-wrong-place"));
+  EXPECT_EQ(complaint("sk-in-the-wrong-place"),
+            "must be env:VARIABLE, file:PATH or credential:NAME, never the secret itself");
+}
+
+}  // namespace
+}  // namespace lanemq::settings
