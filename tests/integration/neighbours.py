@@ -34,6 +34,7 @@ THREADS = 8
 FORK = multiprocessing.get_context("fork")
 BIG_TOKENS = 2_000_000  # 8 MB
 ELSEWHERE = "127.0.0.2"  # the address of a noisy one that is on another machine
+OPERATOR = "127.0.0.3"  # of who reads the metrics: connections of a flood from the quiet one's address may not all be closed yet
 PIPELINED = 100
 UPLOAD = os.urandom(1 << 20).hex()  # 2 MiB
 
@@ -55,7 +56,7 @@ class Neighbours(GatewayCase):
         self.quiet_model = "gpt-apart" if name == "large_answers" else "gpt-quiet"
         before = self.quiet_while(None, SETTINGS.seconds / 2)
         during = self.quiet_while(getattr(self, "do_" + name), SETTINGS.seconds)
-        turn = self.metric("lanemq_gateway_loop_longest_turn_ms")
+        turn = self.metric("lanemq_gateway_loop_longest_turn_ms", source=OPERATOR)
         print(f"{name:14} {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms; "
               f"longest turn {turn:5.1f} ms", file=sys.stderr)
         self.assertEqual((before.failures, during.failures), ([], []))
@@ -65,9 +66,11 @@ class Neighbours(GatewayCase):
     def quiet_while(self, act, seconds):
         self.stopping = FORK.Event()
         noisy = FORK.Process(target=self.make_noise, args=(act,)) if act else None
+        told, kept = Told(), http.client.HTTPConnection(*self.address(), timeout=GIVE_UP_S)
+        if self.keeps:
+            kept.connect()
         if noisy:
             noisy.start()
-        told, kept = Told(), http.client.HTTPConnection(*self.address(), timeout=GIVE_UP_S)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             began = time.monotonic()

@@ -87,11 +87,12 @@ class GatewayCase(harness.Case):
         url = urllib.parse.urlsplit(base or self.base)
         return url.hostname, url.port
 
-    def connection(self, base=None):
-        return contextlib.closing(http.client.HTTPConnection(*self.address(base), timeout=harness.PATIENCE))
+    def connection(self, base=None, source=""):
+        return contextlib.closing(http.client.HTTPConnection(*self.address(base), timeout=harness.PATIENCE,
+                                                             source_address=(source, 0)))
 
-    def ask(self, method, path, body=None, headers=None, base=None):
-        with self.connection(base) as connection:
+    def ask(self, method, path, body=None, headers=None, base=None, source=""):
+        with self.connection(base, source) as connection:
             connection.request(method, path, body, {"authorization": f"Bearer {CALLER_KEY}", **(headers or {})})
             return Answer(connection.getresponse())
 
@@ -115,8 +116,8 @@ class GatewayCase(harness.Case):
         response.begin()
         return Answer(response)
 
-    def metric(self, name):
-        for line in self.ask("GET", "/metrics").body.decode().splitlines():
+    def metric(self, name, source=""):
+        for line in self.ask("GET", "/metrics", source=source).body.decode().splitlines():
             if line.startswith(name + " "):
                 return float(line.split()[1])
         raise AssertionError(f"there is no metric {name}")
