@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a broker holds in memory, by the system's count, under those who try to make it hold more; and what goes on
-while its disk stands still. The constants are those of docs/operating.md, "Bounds"."""
+while its disk stands still. The constants are those of docs/operate/capacity.md."""
 
 import os
 import tempfile
@@ -36,7 +36,7 @@ class MemoryCase(harness.Case):
         os.unlink(self.stall)
 
     def most_allowed(self, connections):
-        """What docs/operating.md says of connections that read what they get: the program, what waits for the disk, bodies
+        """What docs/operate/capacity.md says of connections that read what they get: the program, what waits for the disk, bodies
         read ahead, and of each connection what it is sending, what was read and what is let go of."""
         program, ahead = 64 * MIB + self.MEMORY_MAX // 4, 32 * MIB
         return (self.MEMORY_MAX + program + self.BACKLOG_MAX + self.BODY_MAX + ahead +

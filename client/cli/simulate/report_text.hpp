@@ -11,7 +11,7 @@ namespace lanemq::cli {
 /// clients were served.
 std::string report_text(const whatif::Report& report, const whatif::WorkerModel& model, bool colour);
 
-/// The same facts as JSON, in one line; docs/operating.md names the fields.
+/// The same facts as JSON, in one line; docs/guides/what-if.md names the fields.
 std::string report_json(const whatif::Report& report, const whatif::WorkerModel& model);
 
 }  // namespace lanemq::cli

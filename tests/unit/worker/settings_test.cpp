@@ -264,7 +264,7 @@ TEST(Settings, old_spellings_are_read_and_the_new_ones_named) {
 TEST(Settings, help_print_config_page_and_defaults_agree) {
   settings::expect_agreement(option_table(), parse_words({"--help"}).text,
                              parse_words({"--print-config"}).text,
-                             settings::content_of(LANEMQ_SOURCE "/docs/workers.md"));
+                             settings::content_of(LANEMQ_SOURCE "/docs/reference/worker-options.md"));
 }
 
 TEST(Settings, the_configuration_it_prints_is_one_it_takes) {

@@ -373,7 +373,7 @@ TEST(Config, help_print_config_page_and_defaults_agree) {
   Config config;
   settings::expect_agreement(option_table(), told({"--help"}, config).text,
                              told({"--print-config"}, config).text,
-                             settings::content_of(LANEMQ_OPERATING_PAGE));
+                             settings::content_of(LANEMQ_OPTIONS_PAGE));
 }
 
 TEST(Config, what_is_printed_names_every_key) {

@@ -47,7 +47,7 @@ std::string complaint_about(const std::string& text) {
 
 TEST(GatewaySettings, help_print_config_page_and_defaults_agree) {
   settings::expect_agreement(option_table(), parsed({"--help"}).text, parsed({"--print-config"}).text,
-                             settings::content_of(LANEMQ_SOURCE "/docs/gateway.md"));
+                             settings::content_of(LANEMQ_SOURCE "/docs/reference/gateway-options.md"));
 }
 
 TEST(GatewaySettings, the_configuration_it_prints_is_one_it_takes) {
