@@ -2,6 +2,7 @@
 #include "client/gateway/api_error.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -184,6 +185,14 @@ std::string_view ApiError::fault() const {
       break;
   }
   return "gateway";
+}
+
+ApiError bad_request(std::string message, std::string param) {
+  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
+}
+
+tl::unexpected<ApiError> wrong(std::string message, std::string param) {
+  return tl::unexpected(bad_request(std::move(message), std::move(param)));
 }
 
 ApiError api_error_of(const ClientError& error, const std::string& lane) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <tl/expected.hpp>
+
 #include <lanemq/blob.hpp>
 #include <lanemq/client.hpp>
 
@@ -51,6 +53,11 @@ struct ApiError {
   /// request, gateway, queue or upstream.
   std::string_view fault() const;
 };
+
+/// The request says something that cannot be done as it stands. `param`: the field of it that is to blame.
+ApiError bad_request(std::string message, std::string param = {});
+/// The same, for who returns an expected.
+tl::unexpected<ApiError> wrong(std::string message, std::string param = {});
 
 /// No SDK is told to come again by itself after as much: one asks before, in vain, another sleeps for
 /// whatever it is told.

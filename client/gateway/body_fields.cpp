@@ -101,10 +101,6 @@ class Steps {
   std::size_t at_ = 0;
 };
 
-ApiError bad(std::string message, std::string param = {}) {
-  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
-}
-
 /// The text of a string's token; nothing where it is none.
 std::optional<std::string> text_of(std::string_view token) {
   if (token.size() < 2 || token.front() != '"') return std::nullopt;
@@ -133,7 +129,7 @@ class Reader {
       if (std::exchange(seen_previous_, true)) return twice(key);
       if (value == "null") return std::nullopt;
       std::optional<std::string> id = text_of(value);
-      if (!id) return bad("previous_response_id must be a string", std::string(key));
+      if (!id) return bad_request("previous_response_id must be a string", std::string(key));
       if (!id->empty()) fields_.stored.push_back({.param = std::string(key), .id = *std::move(id)});
       return std::nullopt;
     }
@@ -141,16 +137,16 @@ class Reader {
     if (key == "conversation") {
       if (std::exchange(seen_conversation_, true)) return twice(key);
       if (!begins_with_one_of(value, "\"{n"))
-        return bad("conversation must be a string or an object", std::string(key));
+        return bad_request("conversation must be a string or an object", std::string(key));
       fields_.in_conversation = value != "null";
       return std::nullopt;
     }
     if (key == "prompt" && !begins_with_one_of(value, "\"[{n"))
-      return bad("prompt must be a string, an array or an object", std::string(key));
+      return bad_request("prompt must be a string, an array or an object", std::string(key));
     if (key != "stream") return std::nullopt;
     if (std::exchange(seen_stream_, true)) return twice(key);
     if (value != "true" && value != "false" && value != "null")
-      return bad("stream must be true or false", "stream");
+      return bad_request("stream must be true or false", "stream");
     fields_.stream = value == "true";
     return std::nullopt;
   }
@@ -164,28 +160,29 @@ class Reader {
     const bool is_input = key == "input";
     if (std::exchange(is_input ? seen_input_ : seen_tools_, true)) return twice(key);
     if (!begins_with_one_of(value, is_input ? "\"[n" : "[n"))
-      return bad(std::string(key) + (is_input ? " must be a string or an array" : " must be an array"),
-                 std::string(key));
+      return bad_request(
+          std::string(key) + (is_input ? " must be a string or an array" : " must be an array"),
+          std::string(key));
     const auto added = is_input ? add_references_of_input(value, fields_.stored)
                                 : add_references_of_tools(value, fields_.stored);
     return added ? std::nullopt : std::optional(added.error());
   }
   static ApiError twin(std::string_view key, std::string_view name) {
-    return bad("the body says `" + printable(key) + "`, which some upstreams take for `" + std::string(name) +
-                   "`; write it in lower case, once",
-               std::string(name));
+    return bad_request("the body says `" + printable(key) + "`, which some upstreams take for `" +
+                           std::string(name) + "`; write it in lower case, once",
+                       std::string(name));
   }
   static ApiError twice(std::string_view key) {
-    return bad(std::string(key) + " stands in the body twice", std::string(key));
+    return bad_request(std::string(key) + " stands in the body twice", std::string(key));
   }
   static std::optional<ApiError> take_text(std::string_view key, std::string_view value, std::string& field,
                                            bool& seen) {
     if (std::exchange(seen, true)) return twice(key);
     if (value == "null") return std::nullopt;
     std::optional<std::string> text = text_of(value);
-    if (!text) return bad(std::string(key) + " must be a string", std::string(key));
+    if (!text) return bad_request(std::string(key) + " must be a string", std::string(key));
     if (text->size() > limits::name_bytes_max || !is_utf8(*text))
-      return bad(
+      return bad_request(
           std::string(key) + " must be at most " + std::to_string(limits::name_bytes_max) + " bytes of UTF-8",
           std::string(key));
     field = std::move(*text);
@@ -199,16 +196,16 @@ class Reader {
 };
 
 ApiError broken(const Steps& steps) {
-  return bad("the body is no JSON object that can be read: it is broken near byte " +
-             std::to_string(steps.position()));
+  return bad_request("the body is no JSON object that can be read: it is broken near byte " +
+                     std::to_string(steps.position()));
 }
 
 }  // namespace
 
 tl::expected<BodyFields, ApiError> read_body_fields(std::string_view body, Look look) {
   Steps steps(body);
-  if (steps.at_end()) return tl::unexpected(bad("the body is empty; send a JSON object"));
-  if (!steps.take('{')) return tl::unexpected(bad("the body must be a JSON object"));
+  if (steps.at_end()) return wrong("the body is empty; send a JSON object");
+  if (!steps.take('{')) return wrong("the body must be a JSON object");
   Reader reader(look);
   if (!steps.take('}')) {
     do {

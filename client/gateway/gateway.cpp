@@ -84,10 +84,9 @@ std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_vi
 std::optional<ApiError> why_not_forwarded(const Headers& headers) {
   for (const std::string_view name : kForwardedHeaders)
     if (headers.get(name).size() > kForwardedHeaderBytesMax)
-      return ApiError{.name = "bad_request",
-                      .message = std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
-                                 " bytes, which is all that goes on to an upstream",
-                      .param = std::string(name)};
+      return bad_request(std::string(name) + " has over " + std::to_string(kForwardedHeaderBytesMax) +
+                             " bytes, which is all that goes on to an upstream",
+                         std::string(name));
   return std::nullopt;
 }
 

@@ -36,10 +36,6 @@ constexpr milliseconds kModelsWaitMax{10'000};
 
 constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
 
-ApiError bad_request(std::string message, std::string param = {}) {
-  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
-}
-
 /// A path goes to an upstream: it must not climb out of where its route is.
 bool climbs(const HttpRequest& request) {
   return std::any_of(request.params.begin(), request.params.end(), [](const auto& param) {
@@ -203,10 +199,9 @@ tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers) {
     std::int64_t ms = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), ms);
     if (error != std::errc() || end != text->data() + text->size() || ms < 1 || ms > limits::duration_ms_max)
-      return tl::unexpected(bad_request("x-lanemq-timeout-ms must be a whole number 1.." +
-                                            std::to_string(limits::duration_ms_max) + ", not \"" +
-                                            printable(*text, 64) + '"',
-                                        "x-lanemq-timeout-ms"));
+      return wrong("x-lanemq-timeout-ms must be a whole number 1.." +
+                       std::to_string(limits::duration_ms_max) + ", not \"" + printable(*text, 64) + '"',
+                   "x-lanemq-timeout-ms");
     patience.asked = milliseconds(ms);
   }
   for (const std::string_view name : {"x-stainless-read-timeout", "x-stainless-timeout"}) {
@@ -325,7 +320,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   BodyFields fields = *std::move(read);
   if (takes != Takes::no_body) {
     if (fields.model.empty() && takes == Takes::body_with_model)
-      return tl::unexpected(bad_request("model is missing: the body must name it", "model"));
+      return wrong("model is missing: the body must name it", "model");
   } else {
     fields.stream = request.query_param("stream") == "true";
   }
@@ -334,8 +329,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   const ModelAndLane named = split_model(fields.model, settings.lanes);
   const std::string model(named.model);
   if (model.empty() && takes == Takes::body_with_optional_model && caller.key && !caller.key->models.empty())
-    return tl::unexpected(bad_request(
-        "model is missing: this key may use certain models only, and has to name one of them", "model"));
+    return wrong("model is missing: this key may use certain models only, and has to name one of them",
+                 "model");
   if (std::optional<ApiError> error = why_not_references(gateway_, caller, request, fields))
     return tl::unexpected(*std::move(error));
   const ModelSettings* route = find_route(settings.models, model);
@@ -373,8 +368,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   plan.owns_answer = caller.key && request.path.starts_with(kResponses) &&
                      (request.path == kResponses || !caller.key->any_stored_response);
   if (plan.meta.size() > kForwardedBytesMax + 1024)
-    return tl::unexpected(bad_request("the headers that go on to the upstream have over " +
-                                      std::to_string(kForwardedBytesMax) + " bytes"));
+    return wrong("the headers that go on to the upstream have over " + std::to_string(kForwardedBytesMax) +
+                 " bytes");
   if (takes != Takes::no_body) plan.body = request.body;
   plan.timeout = patience->asked;
   if (!plan.timeout && !plan.stream) plan.timeout = patience->sdk;

@@ -48,11 +48,6 @@ constexpr Endpoint kLeftEndpoints[] = {{"/v1/chat/completions", Api::openai},
                                        {"/v1/responses", Api::openai},
                                        {"/v1/messages", Api::anthropic}};
 
-tl::unexpected<ApiError> wrong(std::string message, std::string param) {
-  return tl::unexpected(
-      ApiError{.name = "bad_request", .message = std::move(message), .param = std::move(param)});
-}
-
 /// What stands in a path as it is. A client takes `.` and `..` out of a path before it asks.
 bool is_job_id(std::string_view text) {
   if (text == "." || text == "..") return false;
@@ -98,9 +93,7 @@ std::optional<ApiError> unknown_member(std::string_view object, std::span<const 
     for (const JsonMember& member : known)
       all += (all.empty() ? "" : ", ") + std::string(member.key);
     const std::string shown = place + printable(name, 64);
-    return ApiError{.name = "bad_request",
-                    .message = "`" + shown + "` is not known here; there are " + all,
-                    .param = shown};
+    return bad_request("`" + shown + "` is not known here; there are " + all, shown);
   }
   return std::nullopt;
 }
@@ -573,9 +566,8 @@ void LeftJobRoutes::fetch(const HttpRequest& request, const ResponderPtr& respon
     std::int64_t ms = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
     if (error != std::errc() || end != text.data() + text.size() || ms < 0 || ms > kFetchWaitMax.count())
-      return responder->answer(refusal(
-          gateway_, request,
-          {.name = "bad_request", .message = "`wait_ms` is a number from 0 to 60000", .param = "wait_ms"}));
+      return responder->answer(
+          refusal(gateway_, request, bad_request("`wait_ms` is a number from 0 to 60000", "wait_ms")));
     wait = milliseconds(ms);
   }
   const std::string& id = request.param("id");

@@ -13,10 +13,6 @@
 namespace lanemq::gateway {
 namespace {
 
-ApiError bad(std::string message, std::string param) {
-  return {.name = "bad_request", .message = std::move(message), .param = std::move(param)};
-}
-
 bool is_given(std::string_view value) {
   return !value.empty() && value != "null";
 }
@@ -81,7 +77,7 @@ class References {
     Item item;
     place_ = std::string(list_) + "[" + std::to_string(number) + "]";
     if (!read_item(text, item))
-      return tl::unexpected(bad(place_ + " says something twice, or in another case, or is no JSON", place_));
+      return wrong(place_ + " says something twice, or in another case, or is no JSON", place_);
     if (list_ == "input" && is_reference(item))
       if (auto added = add_id(item.id, "id"); !added) return added;
     // Of a tool `container` may be an object, which has one made.
@@ -91,7 +87,7 @@ class References {
       if (auto added = add_id(item.container_id, "container_id"); !added) return added;
     Item environment;
     if (!read_item(item.environment, environment))
-      return tl::unexpected(bad(place_ + ".environment says something twice, or in another case", place_));
+      return wrong(place_ + ".environment says something twice, or in another case", place_);
     if (is_given(environment.container_id))
       return add_id(environment.container_id, "environment.container_id");
     return {};
@@ -101,10 +97,9 @@ class References {
   tl::expected<void, ApiError> add_id(std::string_view value, std::string_view member) {
     std::string param = place_ + "." + std::string(member);
     std::optional<std::string> id = unquoted_json(value);
-    if (!id) return tl::unexpected(bad(param + " must be a string", param));
+    if (!id) return wrong(param + " must be a string", param);
     if (references_.size() >= kReferencesMax)
-      return tl::unexpected(
-          bad("the request refers to over " + std::to_string(kReferencesMax) + " stored items", param));
+      return wrong("the request refers to over " + std::to_string(kReferencesMax) + " stored items", param);
     references_.push_back({.param = std::move(param), .id = *std::move(id)});
     return {};
   }
@@ -124,8 +119,7 @@ tl::expected<void, ApiError> add_references(std::string_view name, std::string_v
     if (!element.starts_with('{')) continue;
     if (auto added = found.add(element, number); !added) return added;
   }
-  if (cursor.failed())
-    return tl::unexpected(bad(std::string(name) + " is no JSON that can be read", std::string(name)));
+  if (cursor.failed()) return wrong(std::string(name) + " is no JSON that can be read", std::string(name));
   return {};
 }
 

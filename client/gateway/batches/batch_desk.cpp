@@ -36,9 +36,6 @@ tl::unexpected<ApiError> refused(std::string name, std::string message, std::str
   return tl::unexpected(
       ApiError{.name = std::move(name), .message = std::move(message), .param = std::move(param)});
 }
-tl::unexpected<ApiError> bad_request(std::string message, std::string param = {}) {
-  return refused("bad_request", std::move(message), std::move(param));
-}
 tl::unexpected<ApiError> no_such(const std::string& what, const std::string& id) {
   return refused("not_found", "there is no " + what + " \"" + printable(id, 64) + "\", or not any more");
 }
@@ -54,7 +51,7 @@ tl::expected<std::size_t, ApiError> read_limit(const ListRequest& list, PageBoun
   if (list.limit.empty()) return bounds.usual;
   const std::optional<std::int64_t> number = number_of(list.limit);
   if (!number || *number < 1 || *number > static_cast<std::int64_t>(bounds.askable))
-    return bad_request("`limit` is a number from 1 to " + std::to_string(bounds.askable), "limit");
+    return wrong("`limit` is a number from 1 to " + std::to_string(bounds.askable), "limit");
   return std::min(static_cast<std::size_t>(*number), bounds.most);
 }
 
@@ -63,7 +60,7 @@ tl::expected<std::size_t, ApiError> read_limit(const ListRequest& list, PageBoun
 tl::expected<void, ApiError> place_in_list(std::string_view id, std::string_view prefix, std::string param) {
   if (id.empty() || is_made_id(id, prefix)) return {};
   const std::string message = "`" + param + "` must be an id of this list, as an earlier page had it";
-  return bad_request(message, std::move(param));
+  return wrong(message, std::move(param));
 }
 
 std::string_view batch_id_prefix(Api api) {
@@ -162,14 +159,14 @@ tl::expected<Upload, ApiError> BatchDesk::begin_upload(const BatchCaller& caller
 tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::string_view content_type,
                                             std::string_view form, Upload& upload) {
   const std::string boundary = form_boundary(content_type);
-  if (boundary.empty()) return bad_request("the body must be multipart/form-data with a boundary");
+  if (boundary.empty()) return wrong("the body must be multipart/form-data with a boundary");
   const auto parts = read_form(form, boundary);
-  if (!parts) return bad_request(parts.error());
+  if (!parts) return wrong(parts.error());
   const FormPart* const content = find_part(*parts, "file");
   const FormPart* const purpose = find_part(*parts, "purpose");
-  if (content == nullptr || !content->is_file) return bad_request("`file` is missing: a file", "file");
+  if (content == nullptr || !content->is_file) return wrong("`file` is missing: a file", "file");
   if (purpose == nullptr || purpose->bytes != "batch")
-    return bad_request("`purpose` must be \"batch\": this gateway keeps no other files", "purpose");
+    return wrong("`purpose` must be \"batch\": this gateway keeps no other files", "purpose");
   upload.lifetime_ms = settings.keep.count();
   if (const FormPart* const seconds = find_part(*parts, "expires_after[seconds]")) {
     const auto asked = read_lifetime(number_of(seconds->bytes).value_or(0), "expires_after[seconds]");
@@ -209,7 +206,7 @@ BatchDesk::Reply BatchDesk::files(const BatchCaller& caller, const ListRequest& 
   const auto limit = read_limit(list, kFilesPage);
   if (!limit) return tl::unexpected(limit.error());
   if (!list.order.empty() && list.order != "asc" && list.order != "desc")
-    return bad_request("`order` is asc or desc", "order");
+    return wrong("`order` is asc or desc", "order");
   const ListPage page{.after = list.after, .limit = *limit + 1, .newest_first = list.order != "asc"};
   if (auto place = place_in_list(list.after, kFileIdPrefix, "after"); !place)
     return tl::unexpected(place.error());
@@ -248,12 +245,12 @@ BatchDesk::Reply BatchDesk::create_batch(const BatchCaller& caller, std::string_
     std::string all;
     for (const std::string_view endpoint : kEndpoints)
       all += (all.empty() ? "" : ", ") + std::string(endpoint);
-    return bad_request("`endpoint` must be one of " + all, "endpoint");
+    return wrong("`endpoint` must be one of " + all, "endpoint");
   }
   const auto file = own_file(caller, params->input_file_id);
   if (!file) return tl::unexpected(file.error());
   if (file->purpose != "batch")
-    return bad_request("`input_file_id` must be a file with the purpose \"batch\"", "input_file_id");
+    return wrong("`input_file_id` must be a file with the purpose \"batch\"", "input_file_id");
   if (const auto room = room_for_batch(caller); !room) return tl::unexpected(room.error());
 
   StoredBatch batch = new_batch(caller, Api::openai, now);
@@ -272,10 +269,10 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
   JsonMember picked[] = {{.key = "requests"}};
   const JsonLook look = look_into_json(body, picked);
   if (!look.valid || !look.is_object)
-    return bad_request("the body " + (look.valid ? "must be a JSON object" : look.problem));
+    return wrong("the body " + (look.valid ? "must be a JSON object" : look.problem));
   const std::string_view requests = member_bytes(body, "requests");
   if (picked[0].twice || !requests.starts_with('['))
-    return bad_request("requests: an array of {\"custom_id\", \"params\"}", "requests");
+    return wrong("requests: an array of {\"custom_id\", \"params\"}", "requests");
   std::unordered_set<std::string> ids;
   JsonElements elements(requests);
   for (std::string_view element = elements.next(); !element.empty(); element = elements.next()) {
@@ -284,15 +281,15 @@ tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, s
       return refused("too_large", "requests: a batch holds up to " +
                                       std::to_string(settings.message_requests_max) + " requests");
     auto request = read_batch_line(Api::anthropic, kMessages, element);
-    if (!request) return bad_request(place + ": " + request.error().message, place);
+    if (!request) return wrong(place + ": " + request.error().message, place);
     upload.models.emplace(request->model, upload.lines - 1);
     if (upload.model.empty()) upload.model = request->model;
     if (!ids.insert(std::move(request->custom_id)).second)
-      return bad_request(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
+      return wrong(place + ".custom_id: every custom_id must be used once", place + ".custom_id");
     upload.writing->write(in_one_line(element));
     upload.writing->write("\n");
   }
-  if (upload.lines == 0) return bad_request("requests: at least one request is needed", "requests");
+  if (upload.lines == 0) return wrong("requests: at least one request is needed", "requests");
   upload.writing->sync();
   return {};
 }
@@ -342,7 +339,7 @@ BatchDesk::Reply BatchDesk::batches(const BatchCaller& caller, Api api, const Li
   const auto limit = read_limit(list, api == Api::openai ? kBatchesPage : kMessageBatchesPage);
   if (!limit) return tl::unexpected(limit.error());
   if (!list.after.empty() && !list.before.empty())
-    return bad_request("a list goes on behind an item or in front of one, not both");
+    return wrong("a list goes on behind an item or in front of one, not both");
   const bool openai = api == Api::openai;
   if (auto place = place_in_list(list.after, batch_id_prefix(api), openai ? "after" : "after_id"); !place)
     return tl::unexpected(place.error());
@@ -374,7 +371,7 @@ BatchDesk::Reply BatchDesk::delete_message_batch(const BatchCaller& caller, cons
   const auto batch = own_batch(caller, Api::anthropic, id);
   if (!batch) return tl::unexpected(batch.error());
   if (!is_over(batch->state))
-    return bad_request("batch \"" + id + "\" is not over; cancel it first, and delete it when it has ended");
+    return wrong("batch \"" + id + "\" is not over; cancel it first, and delete it when it has ended");
   store_.transaction([&] {
     store_.remove_batch(batch->number);
     store_.remove_file(batch->output_file);

@@ -128,20 +128,15 @@ ordered_json anthropic_batch(const StoredBatch& b, std::string_view base_url) {
           {"results_url", std::move(results)}};
 }
 
-tl::unexpected<ApiError> invalid(std::string message, std::string param = {}) {
-  return tl::unexpected(
-      ApiError{.name = "bad_request", .message = std::move(message), .param = std::move(param)});
-}
-
 tl::expected<std::string, ApiError> read_metadata(const ordered_json& metadata) {
   const std::string rule =
       "`metadata` holds up to 16 pairs of texts, keys up to 64 and values up to 512 bytes";
   if (metadata.is_null()) return std::string();
-  if (!metadata.is_object() || metadata.size() > kMetadataPairsMax) return invalid(rule, "metadata");
+  if (!metadata.is_object() || metadata.size() > kMetadataPairsMax) return wrong(rule, "metadata");
   for (const auto& [key, value] : metadata.items())
     if (key.size() > kMetadataKeyBytesMax || !value.is_string() ||
         value.get_ref<const std::string&>().size() > kMetadataValueBytesMax)
-      return invalid(rule, "metadata");
+      return wrong(rule, "metadata");
   return text_of(metadata);
 }
 
@@ -150,7 +145,7 @@ tl::expected<std::int64_t, ApiError> read_expires_after(const ordered_json& rule
   if (rule.is_null()) return 0;
   if (!rule.is_object() || rule.value("anchor", ordered_json()) != "created_at" ||
       !rule.value("seconds", ordered_json()).is_number_integer())
-    return invalid("`output_expires_after` is {\"anchor\": \"created_at\", \"seconds\": number}", param);
+    return wrong("`output_expires_after` is {\"anchor\": \"created_at\", \"seconds\": number}", param);
   return read_lifetime(rule["seconds"].get<std::int64_t>(), param + ".seconds");
 }
 
@@ -205,23 +200,23 @@ std::string list_document(Api api, const std::vector<std::string>& documents, st
 
 tl::expected<std::int64_t, ApiError> read_lifetime(std::int64_t seconds, const std::string& param) {
   if (seconds < kLifetimeSecondsMin || seconds > kLifetimeSecondsMax)
-    return invalid("`" + param + "` is from 3600 (one hour) to 2592000 (30 days) seconds", param);
+    return wrong("`" + param + "` is from 3600 (one hour) to 2592000 (30 days) seconds", param);
   return seconds * 1000;
 }
 
 tl::expected<BatchParams, ApiError> read_batch_params(std::string_view json) {
   const ordered_json body = ordered_json::parse(json, nullptr, false);
-  if (!body.is_object()) return invalid("the body must be a JSON object");
+  if (!body.is_object()) return wrong("the body must be a JSON object");
   const auto text = [&](const char* key) {
     const ordered_json value = body.value(key, ordered_json());
     return value.is_string() ? value.get<std::string>() : std::string();
   };
   BatchParams params{.input_file_id = text("input_file_id"), .endpoint = text("endpoint")};
   if (params.input_file_id.empty())
-    return invalid("`input_file_id` is missing: the id of a file", "input_file_id");
-  if (params.endpoint.empty()) return invalid("`endpoint` is missing", "endpoint");
+    return wrong("`input_file_id` is missing: the id of a file", "input_file_id");
+  if (params.endpoint.empty()) return wrong("`endpoint` is missing", "endpoint");
   if (text("completion_window") != "24h")
-    return invalid("`completion_window` must be \"24h\"", "completion_window");
+    return wrong("`completion_window` must be \"24h\"", "completion_window");
   auto metadata = read_metadata(body.value("metadata", ordered_json()));
   if (!metadata) return tl::unexpected(metadata.error());
   params.metadata = *std::move(metadata);

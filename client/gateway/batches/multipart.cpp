@@ -79,7 +79,7 @@ std::optional<FormPart> read_part_header(std::string_view lines) {
   return std::nullopt;
 }
 
-tl::unexpected<std::string> wrong(std::string what) {
+tl::unexpected<std::string> broken(std::string what) {
   return tl::unexpected("the form cannot be read: " + std::move(what));
 }
 
@@ -102,7 +102,7 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
   if (!body.starts_with(first)) {
     // What stands before the first boundary means nothing.
     at = body.find(delimiter);
-    if (at == body.npos) return wrong("its boundary does not occur in it");
+    if (at == body.npos) return broken("its boundary does not occur in it");
     at += 2;
   }
   at += first.size();
@@ -111,22 +111,22 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
   while (!body.substr(at).starts_with("--")) {
     const std::size_t line_end = body.find("\r\n", at);
     if (line_end == body.npos || !trimmed(body.substr(at, line_end - at)).empty())
-      return wrong("something stands behind a boundary");
+      return broken("something stands behind a boundary");
     if (parts.size() == FormPart::kPartsMax)
-      return wrong("it has more than " + std::to_string(FormPart::kPartsMax) + " parts");
+      return broken("it has more than " + std::to_string(FormPart::kPartsMax) + " parts");
     // From the end of the boundary's line, so that a part without any header is seen as one.
     const std::size_t header_end = body.find("\r\n\r\n", line_end);
     if (header_end == body.npos || header_end - line_end > FormPart::kHeaderBytesMax)
-      return wrong("a part's header has no end within " + std::to_string(FormPart::kHeaderBytesMax) +
-                   " bytes");
+      return broken("a part's header has no end within " + std::to_string(FormPart::kHeaderBytesMax) +
+                    " bytes");
     const std::string_view lines =
         header_end == line_end ? std::string_view() : body.substr(line_end + 2, header_end - line_end - 2);
     std::optional<FormPart> part = read_part_header(lines);
-    if (!part) return wrong("a part has no `content-disposition: form-data` with a name");
+    if (!part) return broken("a part has no `content-disposition: form-data` with a name");
     const std::size_t begin = header_end + 4;
     // A part without bytes: its delimiter's line end is that of the empty line.
     const std::size_t end = body.find(delimiter, begin - 2);
-    if (end == body.npos) return wrong("the part `" + part->name + "` has no end");
+    if (end == body.npos) return broken("the part `" + part->name + "` has no end");
     part->bytes = end < begin ? std::string_view() : body.substr(begin, end - begin);
     at = end + delimiter.size();
     parts.push_back(*std::move(part));
