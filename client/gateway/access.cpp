@@ -55,9 +55,12 @@ Api api_of(const HttpRequest& request) {
   return anthropic ? Api::anthropic : Api::openai;
 }
 
-std::string secret_hash_of(const HttpRequest& request) {
-  const std::string_view secret = secret_of(request);
-  return secret.empty() ? std::string() : sha256_hex(secret);
+const std::string& secret_hash_of(const HttpRequest& request) {
+  if (!request.secret_hash) {
+    const std::string_view secret = secret_of(request);
+    request.secret_hash = secret.empty() ? std::string() : sha256_hex(secret);
+  }
+  return *request.secret_hash;
 }
 
 Access::Access(std::vector<KeySettings> keys) {
@@ -74,7 +77,7 @@ void Access::replace(std::vector<KeySettings> keys) {
 }
 
 tl::expected<Caller, ApiError> Access::caller_of(const HttpRequest& request) const {
-  const std::string hash = secret_hash_of(request);
+  const std::string& hash = secret_hash_of(request);
   const Api api = api_of(request);
   if (keys_->empty()) {
     const std::string name = hash.empty() ? "anonymous" : "caller-" + hash.substr(0, kNameDigits);

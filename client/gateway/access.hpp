@@ -74,8 +74,9 @@ Api api_of(const HttpRequest& request);
 /// ApiError::reason of a key that is not known.
 inline constexpr std::string_view kUnknownKey = "unknown_key";
 
-/// The hash of the secret that a request shows; empty: it shows none.
-std::string secret_hash_of(const HttpRequest& request);
+/// The hash of the secret that a request shows; empty: it shows none. Made once for a request: it is asked
+/// for its head, and again when its body is there.
+const std::string& secret_hash_of(const HttpRequest& request);
 
 /// Knows the keys, which may be replaced. Belongs to the loop's thread. Secrets are known by their hashes
 /// alone: how long it takes to find one tells nothing of the secret.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,7 @@ struct HttpRequest {
   std::string authority{};  ///< host and port, of the target or of Host; may be empty
   std::string peer{};       ///< the caller's address, without its port
   std::vector<std::pair<std::string, std::string>> params{};  ///< of the route's pattern, decoded
+  mutable std::optional<std::string> secret_hash{};           ///< for secret_hash_of(), which fills it in
 
   /// What stands in the place of `{name}` of the route's pattern. Requires: the pattern has it.
   const std::string& param(std::string_view name) const;

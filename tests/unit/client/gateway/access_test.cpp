@@ -52,6 +52,16 @@ TEST(Access, refuses_a_key_that_is_absent_or_unknown) {
   }
 }
 
+TEST(Access, takes_a_key_away_from_a_request_whose_head_it_has_seen) {
+  Access access({key("team", "secret-1")});
+  const HttpRequest request = request_with({{"authorization", "Bearer secret-1"}});
+  ASSERT_TRUE(access.caller_of(request));
+
+  access.replace({key("team", "secret-2")});
+
+  EXPECT_FALSE(access.caller_of(request));
+}
+
 TEST(Access, without_keys_tells_callers_apart_by_what_they_send) {
   const Access access({});
 
