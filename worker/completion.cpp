@@ -31,6 +31,7 @@ JobOutcome JobOutcome::failure(JobFailure failure) {
   report.error_class = failure.error_class;
   report.code = std::move(failure.code);
   report.message = std::move(failure.message);
+  report.detail = std::move(failure.detail);
   report.retry_after = failure.retry_after;
   report.usage = failure.usage;
   report.limits = failure.limits;

@@ -19,7 +19,7 @@ namespace worker {
 struct JobOutcome {
   struct Report {
     std::optional<ErrorClass> error_class;  ///< absent: success
-    std::string code, message;
+    std::string code, message, detail;
     std::optional<std::chrono::milliseconds> retry_after;
     std::optional<wire::Usage> usage;
     std::optional<wire::UpstreamLimits> limits;

@@ -475,12 +475,11 @@ class Worker::Loop {
     }
     if (++failure_lines_ > kFailureLinesPerSecond) return;
     const worker::JobOutcome::Report& report = *job.outcome.report;
-    LogLine(options_.log, LogLevel::warning, "job.failed")
-        .field("job", job.lease.job)
-        .field("attempt", job.lease.attempt)
-        .field("class", name_of(*report.error_class))
-        .field("code", report.code)
-        .field("message", report.message);
+    LogLine line(options_.log, LogLevel::warning, "job.failed");
+    line.field("job", job.lease.job).field("attempt", job.lease.attempt);
+    line.field("class", name_of(*report.error_class)).field("code", report.code);
+    line.field("message", report.message);
+    if (!report.detail.empty()) line.field("detail", report.detail);
   }
 
   void report_drops() {

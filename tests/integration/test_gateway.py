@@ -65,7 +65,7 @@ class GatewayCase(harness.Case):
         self.upstream = self.ready(upstream)
         secrets = {**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY, "ANTHROPIC_API_KEY": UPSTREAM_KEY,
                    "CALLER_SECRET": CALLER_KEY}
-        worker = self.room.start(harness.Process(
+        self.worker = worker = self.room.start(harness.Process(
             harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--capacity", "64",
             "--service", f"openai=openai:{self.upstream}/v1", "--service", f"anthropic=anthropic:{self.upstream}", *self.services,
             env=secrets))
@@ -258,8 +258,22 @@ class Answers(GatewayCase):
         self.assertEqual(self.ask("POST", MESSAGES, messages("x" + FOREVER), {**VERSION, "x-lanemq-timeout-ms": "50"}).status, 504)
 
 
+NOBODY_THERE = "127.0.0.5:1"
+
+
 class Failures(GatewayCase):
-    settings = ("attempts_max=1",)
+    settings, services = ("attempts_max=1",), ("--service", f"away=openai:http://{NOBODY_THERE}/v1")
+    config = '[[model]]\nname = "gpt-away"\nmodel = "gpt-x"\nservice = "away"\n'
+
+    def test_where_an_upstream_stands_is_for_the_log_and_not_for_callers(self):
+        for stream in (False, True):
+            answer = self.ask("POST", CHAT, chat("gpt-away", stream=stream))
+            self.assertEqual((answer.status, answer.json()["error"]["code"]), (502, "upstream_error"), answer.body)
+            self.assertIn(b"no connection to the upstream", answer.body)
+            for place in (b"127.0.0", b"port", b"/v1"):
+                self.assertNotIn(place, answer.body)
+            self.assertNotIn(NOBODY_THERE, str(answer.headers))
+        harness.wait_until(lambda: self.worker.stderr().count(f'detail="http://{NOBODY_THERE}/v1: ') == 2, "both in the worker's log")
 
     def test_an_upstream_that_fails_is_a_bad_gateway_which_sdks_do_not_ask_again(self):
         for path, make, headers in ((CHAT, chat, {}), (MESSAGES, messages, VERSION)):

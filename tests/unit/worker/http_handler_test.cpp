@@ -174,6 +174,27 @@ TEST_F(HttpHandlerTest, nobody_there_costs_nothing) {
   EXPECT_EQ(outcome.report->usage->requests, 0);
 }
 
+TEST_F(HttpHandlerTest, where_the_upstream_stands_is_for_the_log_and_not_for_callers) {
+  std::string refuses;
+  {
+    const CannedUpstream gone("x");
+    refuses = gone.url();
+  }
+  const CannedUpstream breaks_off("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx");
+  const CannedUpstream no_http("220 mail.example ready\r\n\r\n");
+
+  for (const std::string& url : {refuses, breaks_off.url(), no_http.url()}) {
+    const JobOutcome outcome = ask(url);
+
+    EXPECT_FALSE(outcome.succeeded());
+    const std::string& message = outcome.report->message;
+    EXPECT_NE(message.find("upstream"), std::string::npos) << message;
+    for (const std::string_view place : {"127.0.0.1", " port ", "://", "/v1"})
+      EXPECT_EQ(message.find(place), std::string::npos) << message;
+    EXPECT_TRUE(outcome.report->detail.starts_with(url + ": ")) << outcome.report->detail;
+  }
+}
+
 TEST_F(HttpHandlerTest, a_job_whose_own_time_is_over_blames_no_upstream) {
   CannedUpstream upstream("");
   HttpHandler handler(client_, {upstream.url()}, with_keys({.keyless = carrying({})}));

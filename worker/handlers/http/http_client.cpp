@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -185,6 +184,7 @@ class HttpClient::Engine {
     std::optional<TimePoint> timer{};        ///< where it stands in timers_: not later than these two
     bool ends_with_job = false;              ///< that is the job's own time
     bool token_late = false, job_over = false;
+    std::string ended{};  ///< when we ended it: how long it had lasted, in words
     std::array<char, CURL_ERROR_SIZE> error{};
   };
   using CallPtr = std::unique_ptr<Call>;
@@ -490,8 +490,7 @@ class HttpClient::Engine {
       stop_timer(call);
       if (call.ends_by <= now) {
         const auto lasted = std::chrono::duration_cast<milliseconds>(now - call.begun_at).count();
-        std::snprintf(call.error.data(), call.error.size(), "ended after %lld ms",
-                      static_cast<long long>(lasted));
+        call.ended = "ended after " + std::to_string(lasted) + " ms";
         call.job_over = call.ends_with_job;
         finish(call, CURLE_OPERATION_TIMEDOUT);
       } else if (call.token_due > now) {
@@ -587,24 +586,29 @@ class HttpClient::Engine {
 
   /// Why there is no whole answer.
   JobFailure broken(const Call& call, CURLcode code) const {
-    if (call.job_over) return deadline_failure(call.was_sent, call.error.data());
+    if (call.job_over) return deadline_failure(call.was_sent, call.ended);
     if (call.token_late) {
       const CallTimes& times = times_of(call);
       return call.request->reader->has_content() ? late_failure(LateToken::next, times.between_tokens)
                                                  : late_failure(LateToken::first, times.first_token);
     }
-    const std::string detail = call.error[0] != '\0' ? call.error.data() : curl_easy_strerror(code);
-    return transport_failure(code, {.was_sent = call.was_sent,
-                                    .status = call.status,
-                                    .over_limit = call.over_limit,
-                                    .answer_bytes_max = call.request->answer_bytes_max,
-                                    .detail = detail});
+    const char* const general = curl_easy_strerror(code);
+    JobFailure failure = transport_failure(code, {.was_sent = call.was_sent,
+                                                  .status = call.status,
+                                                  .over_limit = call.over_limit,
+                                                  .answer_bytes_max = call.request->answer_bytes_max,
+                                                  .detail = call.ended.empty() ? general : call.ended});
+    // libcurl's own words name the host and its port.
+    const char* const particular = call.error[0] != '\0' ? call.error.data() : failure.message.c_str();
+    failure.detail = call.target->about->url + ": " + particular;
+    return failure;
   }
 
   /// What JSON escapes in a body comes to light in a message, so that is looked through too.
   static void fail(Call& call, JobFailure failure) {
     const HttpHeaders& headers = *call.request->headers;
     failure.message = headers.redacted(std::move(failure.message));
+    failure.detail = headers.redacted(std::move(failure.detail));
     if (!failure.body.empty()) failure.body = Blob::copy(headers.redacted(std::string(failure.body.bytes())));
     if (!failure.limits) failure.limits = call.headers.limits();
     call.request->done.failure(std::move(failure));

@@ -46,7 +46,7 @@ struct TransportFacts {
   long status = 0;          ///< 0: no response began
   bool over_limit = false;  ///< cut off by us: the answer is longer than `answer_bytes_max`
   std::size_t answer_bytes_max = 0;
-  std::string detail{};  ///< libcurl's words
+  std::string detail{};  ///< for callers too: names no host
 };
 JobFailure transport_failure(CURLcode error, const TransportFacts& facts);
 

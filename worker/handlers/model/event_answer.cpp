@@ -152,6 +152,7 @@ JobFailure EventAnswer::broken_off(std::optional<JobFailure> broken) const {
   if (!broken) return failure;
   if (broken->code.starts_with("timeout")) return std::move(*broken);
   failure.message += ": " + broken->message;
+  failure.detail = std::move(broken->detail);
   return failure;
 }
 

@@ -40,7 +40,8 @@ struct JobCall {
 struct JobFailure {
   ErrorClass error_class = ErrorClass::retry;
   std::string code{};     ///< for programs, 1..100 bytes: `upstream_503`, `timeout`
-  std::string message{};  ///< for people
+  std::string message{};  ///< for people, callers among them
+  std::string detail{};   ///< for the worker's log alone: where the call went, and what the system said
   std::optional<std::chrono::milliseconds> retry_after{};
   Blob body{};  ///< what the upstream said, if anything
   std::optional<wire::Usage> usage{};
