@@ -118,7 +118,7 @@ void Session::greet(TimePoint now) {
   say_inventory(true, now);
   for (auto& [lease, held] : table_)
     if (held.stream && held.phase == Held::Phase::running) say_chunks_again(lease, *held.stream);
-  say_outcomes_again();
+  say_outcomes_again(now);
 }
 
 void Session::finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effects& effects) {
@@ -145,7 +145,7 @@ void Session::complete(Table::iterator place, JobOutcome outcome, TimePoint now,
 
   // Said before the outcome, so that the place that it frees is not filled again.
   if (leaving_ && counted && running_ > 0 && state_ == State::serving) say_ready(running_);
-  say_outcome(lease, outcome);
+  if (large_.may_go(lease, outcome.body.size(), now)) say_outcome(lease, outcome);
   keep(place, std::move(outcome));
   if (leaving_ && running_ == 0 && state_ == State::serving) part(now, effects);
 }
@@ -199,18 +199,22 @@ void Session::drain(TimePoint deadline, TimePoint now, Effects& effects) {
     part(now, effects);
 }
 
-void Session::leave(TimePoint, Effects& effects) {
+void Session::leave(TimePoint now, Effects& effects) {
   if (state_ == State::left) return;
   leaving_ = true;
   for (auto& [lease, held] : table_)
     if (held.phase != Held::Phase::finished) effects.push_back(CancelJob{lease, held.service});
-  if (state_ != State::parting) outbox_.push(wire::Bye{});
+  if (state_ != State::parting) {
+    say_all_large(now);
+    outbox_.push(wire::Bye{});
+  }
   depart(effects);
 }
 
 /// Nothing runs any more: says goodbye and stays for as long as it takes the broker to acknowledge what it
 /// got.
 void Session::part(TimePoint now, Effects& effects) {
+  say_all_large(now);
   outbox_.push(wire::Bye{});
   if (outcomes_ == 0) return depart(effects);
   state_ = State::parting;
@@ -235,6 +239,11 @@ void Session::advance(TimePoint now, Effects& effects) {
     effects.push_back(Reconnect{});
     return;
   }
+  while (large_.any_wait()) {
+    const std::optional<wire::Lease> next = large_.next(now);
+    if (!next) break;
+    say_large(*next);
+  }
   if (state_ == State::serving && now >= heartbeat_due()) say_inventory(false, now);
 }
 
@@ -244,6 +253,7 @@ TimePoint Session::next_wakeup() const {
   TimePoint due = state_ == State::greeting
                       ? reconnect_at_
                       : std::min(heartbeat_due(), heard_at_ + kSilentIntervals * heartbeat_);
+  due = std::min(due, large_.due());
   if (leaving_) due = std::min(due, drain_deadline_);
   return due;
 }
@@ -288,7 +298,8 @@ void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
   if (const auto held = table_.find(lease); held != table_.end()) {
     ++counters_.duplicates;
     // The broker asks again for what it was told already: it did not hear it.
-    if (held->second.phase == Held::Phase::finished) say_outcome(lease, held->second.outcome);
+    if (held->second.phase == Held::Phase::finished && !large_.waits(lease))
+      say_outcome(lease, held->second.outcome);
     return;
   }
   supersede_older(lease, now, effects);
@@ -486,6 +497,7 @@ void Session::keep(Table::iterator place, JobOutcome outcome) {
 void Session::forget_outcome(Table::iterator place) {
   --outcomes_;
   outcome_bytes_ -= place->second.bytes();
+  large_.forget(place->first);
   table_.erase(place);
 }
 
@@ -517,12 +529,13 @@ void Session::say_ready(std::size_t capacity) {
                            .labels = {}});
 }
 
-/// What runs, and with `with_outcomes` what could not be handed in, as far as it fits: what the broker is
-/// most likely to miss first.
+/// What runs or was not said yet, and with `with_outcomes` what could not be handed in, as far as it fits:
+/// what the broker is most likely to miss first.
 void Session::say_inventory(bool with_outcomes, TimePoint now) {
   wire::Heartbeat heartbeat;
   for (const auto& [lease, held] : table_)
-    if (held.phase == Held::Phase::running) heartbeat.jobs.push_back(lease);
+    if (held.phase == Held::Phase::running || (!with_outcomes && large_.waits(lease)))
+      heartbeat.jobs.push_back(lease);
   if (with_outcomes) {
     std::vector<std::pair<std::uint64_t, wire::Lease>> finished;
     for (const auto& [lease, held] : table_)
@@ -582,7 +595,8 @@ void Session::say_chunks_again(const wire::Lease& lease, Stream& stream) {
   say_chunks(lease, stream);
 }
 
-void Session::say_outcomes_again() {
+void Session::say_outcomes_again(TimePoint now) {
+  large_.clear();
   std::vector<Table::const_iterator> finished;
   for (auto place = table_.cbegin(); place != table_.cend(); ++place)
     if (place->second.phase == Held::Phase::finished) finished.push_back(place);
@@ -590,8 +604,19 @@ void Session::say_outcomes_again() {
             [](auto a, auto b) { return a->second.order < b->second.order; });
   for (const auto& place : finished) {
     if (place->second.stream) say_chunks_again(place->first, *place->second.stream);
-    say_outcome(place->first, place->second.outcome);
+    const JobOutcome& outcome = place->second.outcome;
+    if (large_.may_go(place->first, outcome.body.size(), now)) say_outcome(place->first, outcome);
   }
+}
+
+void Session::say_large(wire::Lease lease) {
+  say_outcome(lease, table_.at(lease).outcome);
+}
+
+/// For a goodbye, which nothing comes behind.
+void Session::say_all_large(TimePoint now) {
+  while (large_.any_wait())
+    say_large(large_.next_at_once(now));
 }
 
 }  // namespace lanemq::worker

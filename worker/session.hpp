@@ -17,6 +17,7 @@
 #include <lanemq/worker.hpp>
 
 #include "worker/completion.hpp"
+#include "worker/large_outcomes.hpp"
 
 namespace lanemq::worker {
 
@@ -136,7 +137,8 @@ class Session {
   void drain(TimePoint deadline, TimePoint now, Effects& effects);
   /// Leave now; what is running is the broker's to give to others.
   void leave(TimePoint now, Effects& effects);
-  /// What is due by now: heartbeats, giving up a silent broker, the end of a drain.
+  /// What is due by now: large outcomes that waited for others, heartbeats, giving up a silent broker, the
+  /// end of a drain. To be called after what was received, too.
   void advance(TimePoint now, Effects& effects);
   /// When advance() has something to do next.
   TimePoint next_wakeup() const;
@@ -209,7 +211,9 @@ class Session {
   void say_outcome(const wire::Lease& lease, const JobOutcome& outcome);
   void say_chunks(const wire::Lease& lease, Stream& stream);
   void say_chunks_again(const wire::Lease& lease, Stream& stream);
-  void say_outcomes_again();
+  void say_outcomes_again(TimePoint now);
+  void say_large(wire::Lease lease);
+  void say_all_large(TimePoint now);
   void complete(Table::iterator place, JobOutcome outcome, TimePoint now, Effects& effects);
   void fail(Table::iterator place, JobFailure failure, TimePoint now, Effects& effects);
   bool stop_stream(Table::iterator place, TimePoint now, Effects& effects);
@@ -243,6 +247,7 @@ class Session {
   Table table_;
   std::size_t running_ = 0, outcomes_ = 0, outcome_bytes_ = 0;
   std::uint64_t finished_ = 0;  ///< so far; the order of outcomes
+  LargeOutcomes large_;
   SessionCounters counters_;
   Outbox outbox_;
 };

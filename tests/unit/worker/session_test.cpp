@@ -37,7 +37,8 @@ struct Printer {
     return line;
   }
   std::string operator()(const wire::Outcome& outcome) const {
-    return "result " + lease_text(outcome.job, outcome.attempt) + " " + body;
+    return "result " + lease_text(outcome.job, outcome.attempt) + " " +
+           (body.size() > 10'000 ? std::to_string(body.size()) + " bytes" : body);
   }
   std::string operator()(const wire::Failure& failure) const {
     return "error " + lease_text(failure.job, failure.attempt) + " " + std::string(failure.error_class) +
@@ -70,7 +71,7 @@ struct EffectPrinter {
 /// A session with a clock of its own. Each step returns what it says to the broker and what it wants done.
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() : session_(options()) {}
+  explicit SessionTest(SessionOptions of = options()) : session_(std::move(of)) {}
 
   static SessionOptions options() {
     return {.services = {"chat", "embed"},
@@ -227,6 +228,97 @@ TEST_F(SessionTest, a_heartbeat_and_a_large_answer_go_between_batches) {
 
   EXPECT_EQ(said(), (Lines{"> result 1.1 one", "> result 2.1 " + large, "> result 3.1 three",
                            "start 3.1 service 0"}));
+}
+
+/// A worker that may hand in large bodies, and has the jobs 1 to 5.
+class LargeAnswers : public SessionTest {
+ protected:
+  LargeAnswers() : SessionTest(wide()) {
+    serve();
+    for (std::uint64_t job = 1; job <= 5; ++job)
+      hear(offer(job));
+  }
+  static SessionOptions wide() {
+    SessionOptions of = options();
+    of.capacity = 5;
+    of.body_bytes_max = 32'000'000;
+    return of;
+  }
+  /// Hears that these have arrived, and what the turn brings of it.
+  Lines acked(std::vector<wire::Lease> leases) {
+    session_.receive(wire::Acked{.jobs = std::move(leases)}, now_, effects_);
+    return pass(milliseconds(0));
+  }
+  const std::string large_ = std::string(8'000'000, 'x');
+};
+
+TEST_F(LargeAnswers, go_one_at_a_time_and_small_ones_between_them) {
+  EXPECT_EQ(finish({1, 1}, large_), Lines{"> result 1.1 8000000 bytes"});
+  EXPECT_EQ(finish({2, 1}, large_), Lines{});
+  EXPECT_EQ(finish({3, 1}, large_), Lines{});
+  EXPECT_EQ(finish({4, 1}, "small"), Lines{"> result 4.1 small"});
+
+  EXPECT_EQ(acked({{4, 1}}), Lines{});
+  EXPECT_EQ(acked({{1, 1}}), Lines{"> result 2.1 8000000 bytes"});
+  EXPECT_EQ(acked({{2, 1}}), Lines{"> result 3.1 8000000 bytes"});
+}
+
+TEST_F(LargeAnswers, go_together_as_far_as_they_make_no_more_than_a_mebibyte) {
+  const std::string half(512 * 1024, 'x');
+
+  EXPECT_EQ(finish({1, 1}, half), Lines{"> result 1.1 524288 bytes"});
+  EXPECT_EQ(finish({2, 1}, half), Lines{"> result 2.1 524288 bytes"});
+  EXPECT_EQ(finish({3, 1}, half), Lines{});
+  EXPECT_EQ(finish({4, 1}, half), Lines{});
+
+  EXPECT_EQ(acked({{1, 1}, {2, 1}}), (Lines{"> result 3.1 524288 bytes", "> result 4.1 524288 bytes"}));
+}
+
+TEST_F(LargeAnswers, that_wait_are_held_as_the_broker_sees_it) {
+  finish({1, 1}, large_);
+  finish({2, 1}, large_);
+
+  EXPECT_EQ(hear(wire::Heartbeat{}), Lines{"> heartbeat 2.1 3.1 4.1 5.1"});
+  EXPECT_EQ(hear(offer(2)), Lines{});
+  EXPECT_EQ(hear(stale({2, 1})), Lines{});
+  EXPECT_EQ(acked({{1, 1}}), Lines{});
+}
+
+TEST_F(LargeAnswers, do_not_wait_longer_than_a_second_for_a_broker_that_does_not_acknowledge) {
+  finish({1, 1}, large_);
+  finish({2, 1}, large_);
+  hear(wire::Heartbeat{});
+
+  EXPECT_EQ(pass(milliseconds(999)), Lines{});
+  EXPECT_EQ(session_.next_wakeup(), now_ + milliseconds(1));
+  EXPECT_EQ(pass(milliseconds(1)), Lines{"> result 2.1 8000000 bytes"});
+}
+
+TEST_F(LargeAnswers, go_one_at_a_time_to_a_broker_that_knows_nothing_of_them) {
+  finish({1, 1}, large_);
+  finish({2, 1}, large_);
+
+  EXPECT_EQ(hear(unknown_session()),
+            (Lines{"> ready chat,embed capacity=5", "> heartbeat 3.1 4.1 5.1 2.1 1.1",
+                   "> result 1.1 8000000 bytes"}));
+  EXPECT_EQ(acked({{1, 1}}), Lines{"> result 2.1 8000000 bytes"});
+}
+
+TEST_F(LargeAnswers, that_wait_are_all_said_before_a_goodbye) {
+  for (std::uint64_t job = 3; job <= 5; ++job)
+    finish({job, 1});
+  drain(milliseconds(10'000));
+  finish({1, 1}, large_);
+
+  EXPECT_EQ(finish({2, 1}, large_), (Lines{"> result 2.1 8000000 bytes", "> bye"}));
+}
+
+TEST_F(LargeAnswers, that_wait_are_said_when_the_worker_leaves_now) {
+  finish({1, 1}, large_);
+  finish({2, 1}, large_);
+
+  EXPECT_EQ(leave(),
+            (Lines{"> result 2.1 8000000 bytes", "> bye", "cancel 3.1", "cancel 4.1", "cancel 5.1", "left"}));
 }
 
 TEST_F(SessionTest, introduces_itself_and_serves_when_welcomed) {
