@@ -15,7 +15,6 @@ Exit 1 if the gateway has more than its bounds add up to, or takes what has left
 """
 import argparse
 import contextlib
-import resource
 import sys
 import time
 
@@ -26,6 +25,7 @@ MIB = 1 << 20
 HEADER_BYTES_MAX, AHEAD_BYTES_MAX = 32768, 65536
 # What a connection costs beside its bytes; the process's own, and what malloc keeps of pieces that it has given out.
 BYTES_EACH, BESIDE, KEPT = 8192, 24 * MIB, 1.25
+FILES_BESIDE = 500  # of this program
 SHARES = 4  # one address may have a quarter of all bodies
 OPTIONS = argparse.Namespace()
 
@@ -36,7 +36,7 @@ class AllItMay(gateway.GatewayCase):
                       "--bodies-bytes-max", f"{OPTIONS.bodies_mib}MiB", "--answers-bytes-max", f"{OPTIONS.answers_mib}MiB",
                       "--body-bytes-per-second-min", "0B", "--write-timeout", "10m")
         super().setUp()
-        self.before, self.bounds = self.resident(), {}
+        self.before, self.bounds = self.gateway.resident_bytes(), {}
 
     def runTest(self):
         for part in (self.heads, self.ahead, self.bodies, self.answers, self.slow):
@@ -45,11 +45,7 @@ class AllItMay(gateway.GatewayCase):
             self.when_metric("lanemq_gateway_connections", 1)
             self.when_metric("lanemq_gateway_body_bytes", 0)
             self.when_metric("lanemq_gateway_answer_bytes", 0)
-        print(f"then     resident {(self.resident() - self.before) / MIB:7.1f} MiB", file=sys.stderr)
-
-    def resident(self):
-        with open(f"/proc/{self.gateway.pid}/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+        print(f"then     resident {(self.gateway.resident_bytes() - self.before) / MIB:7.1f} MiB", file=sys.stderr)
 
     def peer(self):
         connection = self.raw()
@@ -57,7 +53,7 @@ class AllItMay(gateway.GatewayCase):
         return connection
 
     def compare(self, name, bytes_of_bounds):
-        has = self.resident() - self.before
+        has = self.gateway.resident_bytes() - self.before
         print(f"{name:8} resident {has / MIB:7.1f} MiB; its bounds {bytes_of_bounds / MIB:7.1f} MiB", file=sys.stderr)
         # What an earlier part has left may be malloc's still. Heads, and what is sent ahead, a connection has in turn.
         place = "ahead" if name in ("heads", "slow") else name
@@ -137,17 +133,8 @@ def main():
     parser.add_argument("--answers-mib", type=int, default=32)
     parser.add_argument("--slow", type=int, default=100)
     parser.parse_args(namespace=OPTIONS)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     case = AllItMay()
-    case.setUp()
-    try:
-        case.runTest()
-    except AssertionError:
-        print(case.gateway.stderr(), file=sys.stderr)
-        raise
-    finally:
-        case.doCleanups()
+    harness.run_alone(case, case.runTest, files=OPTIONS.connections + FILES_BESIDE)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ Exit 1 if the gateway ends, answers wrongly afterwards, keeps anything, or takes
 import argparse
 import http.client
 import random
-import resource
 import select
 import socket
-import sys
 import time
 
+import harness
 import test_gateway as gateway
 
+FILES_BESIDE = 100  # of this program, beside one for each caller
 WORDS = (b"\r\n", b"\r\n\r\n", b"0\r\n", b"-1", b"\x00", b"\xff" * 9, b"transfer-encoding: chunked\r\n",
          b"content-length: 99999999999999999999\r\n", b"content-length: 3\r\n", b"expect: 100-continue\r\n", b"connection: close\r\n",
          b"HTTP/1.0", b"GET", b"a" * 40000, b'{"model":', b"%2e%2e/", b"ffffffffffffffff\r\n")
@@ -88,15 +88,10 @@ def send_noise(case, count, chance):
             raise AssertionError(f"the gateway ended at request {number}")
 
 
-def resident(case):
-    with open(f"/proc/{case.gateway.pid}/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
-
-
 def time_healthz(case, callers):
     """Milliseconds for each of some /healthz while so many connections say nothing or half a header, and the bytes that
     the gateway then has for each."""
-    idle, before = [], resident(case)
+    idle, before = [], case.gateway.resident_bytes()
     try:
         for number in range(callers):
             connection = socket.create_connection(case.address(), timeout=60)
@@ -104,7 +99,7 @@ def time_healthz(case, callers):
                 connection.sendall(b"POST /v1/messages HTTP/1.1\r\nx-slow: ")
             idle.append(connection)
         case.when_metric("lanemq_gateway_connections", callers + 1)
-        each = (resident(case) - before) // max(callers, 1)
+        each = (case.gateway.resident_bytes() - before) // max(callers, 1)
         asker = http.client.HTTPConnection(*case.address(), timeout=60)
         took = []
         for number in range(1000):
@@ -141,14 +136,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--healthz-ms", type=float, default=10)
     options = parser.parse_args()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard < options.callers + 100:
-        sys.exit(f"bad_http.py: {options.callers} callers need as many open files, and the system grants {hard}")
 
-    case = Stage()
-    case.setUp()
-    try:
+    def work():
         send_noise(case, options.requests, random.Random(options.seed))
         case.when_metric("lanemq_gateway_connections", 1)
         case.when_metric("lanemq_gateway_body_bytes", 0)
@@ -159,13 +148,11 @@ def main():
         p50, p99 = took[len(took) // 2], took[len(took) * 99 // 100]
         print(f"requests={options.requests} seed={options.seed} refused_as_http={refused} callers={options.callers} "
               f"healthz_p50_ms={p50:.2f} healthz_p99_ms={p99:.2f} healthz_max_ms={took[-1]:.2f} "
-              f"resident_bytes_each={each} resident_mib={resident(case) >> 20}")
+              f"resident_bytes_each={each} resident_mib={case.gateway.resident_bytes() >> 20}")
         case.assertLess(p99, options.healthz_ms)
-    except AssertionError:
-        print(case.gateway.stderr(), file=sys.stderr)
-        raise
-    finally:
-        case.doCleanups()
+
+    case = Stage()
+    harness.run_alone(case, work, files=options.callers + FILES_BESIDE)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -122,6 +123,10 @@ class Process:
             self.process.kill()
             self.process.wait()
 
+    def resident_bytes(self):
+        with open(f"/proc/{self.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def close(self):
         self.kill()
         self.process.stdout.close()
@@ -168,10 +173,6 @@ class Broker(Process):
         """The most that it had at any time."""
         with open(f"/proc/{self.pid}/status") as file:
             return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
-
-    def resident_bytes(self):
-        with open(f"/proc/{self.pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Peer:
@@ -464,6 +465,23 @@ class Room:
         for process in self.processes:
             process.close()
         self.processes = []
+
+
+def run_alone(case, work, files=0):
+    """For programs that are no suite of tests: sets the case up, does the work, and shows what all processes said where an
+    assertion fails. With as many open files as the system grants; ends where these are fewer than `files`."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard < files:
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {files} open files are needed, and the system grants {hard}")
+    case.setUp()
+    try:
+        work()
+    except AssertionError:
+        case.room.show_errors()
+        raise
+    finally:
+        case.doCleanups()
 
 
 class Case(unittest.TestCase):

@@ -14,7 +14,6 @@ import random
 import re
 import selectors
 import socket
-import sys
 import tempfile
 import time
 
@@ -177,17 +176,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     stage = Stage()
-    stage.setUp()
-    try:
+
+    def work():
         began = time.monotonic()
         answers, spoilt, refused = run(stage, options)
         print(f"requests={options.requests} marks_checked={answers} spoilt_callers={spoilt} refused={refused} seed={options.seed} "
               f"seconds={time.monotonic() - began:.0f} of_another=0")
-    except AssertionError:
-        print(stage.gateway.stderr(), file=sys.stderr)
-        raise
-    finally:
-        stage.doCleanups()
+
+    harness.run_alone(stage, work)
 
 
 if __name__ == "__main__":

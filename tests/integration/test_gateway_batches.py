@@ -223,11 +223,7 @@ class Uploads(BatchCase):
         return (*super().flags, "--uploads-bytes-max", "64MiB", "--file-bytes-max", "6MiB")
 
     def test_uploads_are_on_the_disk_and_bounded_there(self):
-        def resident():
-            with open(f"/proc/{self.gateway.pid}/statm") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-        before = resident()
+        before = self.gateway.resident_bytes()
         held = []
         for _ in range(3):
             connection = self.raw()
@@ -242,7 +238,7 @@ class Uploads(BatchCase):
         self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "gateway_full"))
         self.assertEqual(answer.headers["x-should-retry"], "true")
         if harness.MEMORY_FACTOR == 1:  # a sanitizer keeps what was freed, more of it the busier the machine
-            self.assertLess(resident() - before, 12 * self.MIB)
+            self.assertLess(self.gateway.resident_bytes() - before, 12 * self.MIB)
         # Who leaves makes room.
         for connection in held:
             connection.close()
