@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noisy neighbours: one key does whatever it can think of, and the other key's requests are all answered.
+"""Noisy neighbours: one key does whatever it can think of, and the other key's requests are all answered. So do strangers, who
+have no key at all (`strangers_`).
 
 Both speak to one gateway, broker, worker and upstream. The noisy key has a bound of what it has under way (`concurrency`), as
 keys of a gateway that is shared should have; nothing else is held against it. Asserted is that every request of the quiet key
@@ -34,6 +35,7 @@ THREADS = 8
 FORK = multiprocessing.get_context("fork")
 BIG_TOKENS = 2_000_000  # 8 MB
 ELSEWHERE = "127.0.0.2"  # the address of a noisy one that is on another machine
+STRANGERS = "127.0.0.4"
 OPERATOR = "127.0.0.3"  # of who reads the metrics: connections of a flood from the quiet one's address may not all be closed yet
 PIPELINED = 100
 UPLOAD = os.urandom(1 << 20).hex()  # 2 MiB
@@ -172,6 +174,67 @@ class Neighbours(GatewayCase):
     def do_read_nothing(self):
         with self.begun(chat("noisy+tokens=100000+gap=0", stream=True, max_tokens=100000)):
             self.stopping.wait(1)
+
+    # ---- strangers, from an address of their own
+
+    def stranger(self, data=b""):
+        connection = socket.create_connection(self.address(), timeout=5, source_address=(STRANGERS, 0))
+        connection.sendall(data)
+        return connection
+
+    def strangers(self, each, count=50, pause=0.0):
+        """Some connections at once, on each of which something is sent; then they are let go of, unread."""
+        with contextlib.ExitStack() as connections:
+            for number in range(count):
+                connections.enter_context(self.stranger(each(number)))
+            self.stopping.wait(pause)
+
+    def do_strangers_guess(self):
+        """Wrong keys, each another one, and the refusals are waited for: after some these are held back."""
+        self.ask("POST", CHAT, chat(), bearer("guess-" + os.urandom(8).hex()), source=STRANGERS)
+
+    def do_strangers_guess_on(self):
+        """The same without waiting: many guesses on each connection, one behind the other."""
+        guess = lambda number: b"".join(asks(chat(), b"authorization: Bearer guess-%d-%d\r\n" % (number, at)) for at in range(PIPELINED))
+        self.strangers(guess, pause=0.2)
+
+    def do_strangers_without_key(self):
+        self.ask("POST", CHAT, chat(), {"authorization": ""}, source=STRANGERS)
+
+    def do_strangers_half_heads(self):
+        """Heads that never end, as long as they may be."""
+        self.strangers(lambda number: HEAD + b"".join(b"x-%d: %s\r\n" % (at, b"x" * 8000) for at in range(3)), pause=0.5)
+
+    def do_strangers_slow_heads(self):
+        """Heads that come byte by byte."""
+        with contextlib.ExitStack() as connections:
+            slow = [connections.enter_context(self.stranger(HEAD + b"x-slow: ")) for _ in range(50)]
+            while not self.stopping.wait(0.05):
+                for connection in slow:
+                    connection.sendall(b"x")
+
+    def do_strangers_connect(self):
+        """Connections that say nothing, as many as are let in, again and again."""
+        self.strangers(lambda number: b"")
+
+    def do_strangers_flood(self):
+        self.strangers(lambda number: asks(chat()))
+
+    def do_strangers_upload(self):
+        """Large bodies without a key, for a chat and for a file."""
+        path = (CHAT, "/v1/files")[os.urandom(1)[0] % 2]
+        with self.stranger(asks(UPLOAD, b"content-type: multipart/form-data; boundary=X\r\n", path)) as connection:
+            connection.recv(65536)
+
+    def do_strangers_no_http(self):
+        self.strangers(lambda number: os.urandom(2000))
+
+
+HEAD = f"POST {CHAT} HTTP/1.1\r\nhost: gateway\r\n".encode()
+
+
+def asks(body, headers=b"", path=CHAT):
+    return b"POST %s HTTP/1.1\r\nhost: gateway\r\n%scontent-length: %d\r\n\r\n%s" % (path.encode(), headers, len(body), body.encode())
 
 
 # Each act has programs of its own, so that what it leaves behind is no other's.
