@@ -130,7 +130,7 @@ struct CommandRow {
   const char* parent;   ///< the command that it stands below; null: none
   const char* command;  ///< its name; null: the verb's
   const char* example;  ///< behind what it does
-  /// What fields are called here: the name and the help of each, in the order of the verb's needs.
+  /// Fields that are called something else here, or need another help, than in kFields.
   std::vector<FieldRow> fields{};
 };
 
@@ -165,16 +165,6 @@ const std::vector<CommandRow>& command_rows() {
       {AdminVerb::move, nullptr, nullptr, nullptr, {{"lane", &AdminRequest::lane, "LANE", "The lane"}}},
   };
   return kRows;
-}
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 const FieldRow* field_row(const CommandRow* row, std::string_view name) {
@@ -219,7 +209,7 @@ void add_which_dead(CLI::App& command, AdminOptions& options, CLI::Option& id,
 
 void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info, const CommandRow* row) {
   AdminRequest& request = options.request;
-  for (const std::string_view name : words_of(info.needs)) {
+  for (const std::string_view name : fields_of(info.needs)) {
     if (name == "path") add_path(command, request);
     if (const FieldRow* field = field_row(row, name))
       command.add_option(std::string(field->name), request.*field->text, field->help)
@@ -229,7 +219,7 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
   const bool changes = info.takes.find("dry_run") != std::string_view::npos;
   CLI::Option* id = nullptr;
   std::vector<CLI::Option*> filters;
-  for (const std::string_view name : words_of(info.takes)) {
+  for (const std::string_view name : fields_of(info.takes)) {
     if (name == "limit") {
       if (changes) continue;  // all of them, however many
       options.rows_max = kRowsUsual;

@@ -15,14 +15,9 @@ constexpr AdminInfo kAdminVerbs[] = {
 #undef LANEMQ_ADMIN_ROW
 };
 
-/// Whether a name stands in a list of names with a space between them.
 bool lists(std::string_view names, std::string_view name) {
-  while (!names.empty()) {
-    const std::size_t end = std::min(names.find(' '), names.size());
-    if (names.substr(0, end) == name) return true;
-    names.remove_prefix(std::min(end + 1, names.size()));
-  }
-  return false;
+  const std::vector<std::string_view> fields = fields_of(names);
+  return std::find(fields.begin(), fields.end(), name) != fields.end();
 }
 
 std::string with_commas(std::string_view names) {
@@ -30,22 +25,6 @@ std::string with_commas(std::string_view names) {
   for (const char c : names)
     list += c == ' ' ? std::string(", ") : std::string(1, c);
   return list;
-}
-
-bool is_said(const wire::FieldSpec& spec, wire::AdminQuery query) {
-  void* const field = spec.at(&query);
-  switch (spec.type) {
-    case wire::FieldType::text:
-      return static_cast<std::string_view*>(field)->data() != nullptr;
-    case wire::FieldType::integer:
-      return *static_cast<std::int64_t*>(field) != spec.fallback;
-    case wire::FieldType::optional_integer:
-      return static_cast<std::optional<std::int64_t>*>(field)->has_value();
-    case wire::FieldType::boolean:
-      return *static_cast<bool*>(field);
-    default:
-      return false;
-  }
 }
 
 std::string usage_of(const AdminInfo& info) {
@@ -56,6 +35,16 @@ std::string usage_of(const AdminInfo& info) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> fields_of(std::string_view names) {
+  std::vector<std::string_view> fields;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    fields.push_back(names.substr(0, end));
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return fields;
+}
 
 std::span<const AdminInfo> admin_table() {
   return kAdminVerbs;
@@ -82,7 +71,7 @@ std::optional<std::string> admin_fault(const wire::AdminQuery& query) {
   const std::string verb = "do \"" + std::string(info->name) + '"';
   for (const wire::FieldSpec& spec : wire::Spec<wire::AdminQuery>::fields) {
     if (spec.name == "do" || spec.name == "ref") continue;
-    const bool said = is_said(spec, query), needed = lists(info->needs, spec.name);
+    const bool said = is_said(spec, static_cast<const void*>(&query)), needed = lists(info->needs, spec.name);
     const std::string field = "field \"" + std::string(spec.name) + '"';
     if (needed && !said) return verb + ": " + field + " is missing; " + usage_of(*info);
     // A filter that nobody looks at would let more happen than was meant.

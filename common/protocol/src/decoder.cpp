@@ -18,6 +18,8 @@ using wire::FieldIndex;
 using wire::FieldSpec;
 using wire::FieldType;
 using wire::OpSpec;
+using wire::with_traits;
+using wire::with_value;
 
 /// An operation that a direction knows, and how to make its structure inside the caller's variant.
 struct KnownOp {
@@ -54,7 +56,7 @@ constexpr FieldSpec kUnknownFields[] = {wire::field<&Unknown::id>("id", wire::kI
 constexpr OpSpec kUnknownOp = wire::make_op("", kUnknownFields, false, false);
 
 /// Stands for any field whose name starts with `x-`.
-constexpr FieldSpec kExtraField{"x-", FieldType::extra, false, 0, 0, 0, nullptr};
+constexpr FieldSpec kExtraField{"x-", FieldType::raw, false, 0, 0, 0, nullptr};
 
 constexpr std::string_view kMagicThree("\x93\xA4LMQ1", 6);
 constexpr std::string_view kMagicFour("\x94\xA4LMQ1", 6);
@@ -63,27 +65,17 @@ std::string quoted(std::string_view text) {
   return '"' + printable(text, 64) + '"';
 }
 
-std::span<const FieldSpec> nested_fields(FieldType type) {
-  switch (type) {
-    case FieldType::cost:
-      return wire::kCostFields;
-    case FieldType::usage:
-      return wire::kUsageFields;
-    default:
-      return wire::kLimitsFields;
-  }
-}
-
-void* emplace_nested(FieldType type, void* place) {
-  switch (type) {
-    case FieldType::cost:
-      return &static_cast<std::optional<wire::Cost>*>(place)->emplace();
-    case FieldType::usage:
-      return &static_cast<std::optional<wire::Usage>*>(place)->emplace();
-    default:
-      return &static_cast<std::optional<wire::UpstreamLimits>*>(place)->emplace();
-  }
-}
+// What is read of a value by what its field holds.
+template <class Held>
+inline constexpr bool kHoldsInteger =
+    std::is_same_v<Held, std::int64_t> || std::is_same_v<Held, std::uint64_t> ||
+    std::is_same_v<Held, std::optional<std::int64_t>>;
+template <class Held>
+inline constexpr bool kHoldsBoolean = std::is_same_v<Held, bool> || std::is_same_v<Held, std::optional<bool>>;
+template <class Held>
+inline constexpr bool kHoldsNested = false;
+template <class T>
+inline constexpr bool kHoldsNested<std::optional<T>> = !wire::kNestedFields<T>.empty();
 
 /// The length of the well-formed msgpack value at the start of `bytes`.
 std::size_t value_length(std::string_view bytes) {
@@ -215,13 +207,14 @@ class Decoder::Reader {
   bool visit_boolean(bool value) {
     if (place_ == Place::skipped || (place_ == Place::fields && field_ == nullptr)) return true;
     if (place_ != Place::fields) return unexpected();
-    if (field_->type == FieldType::boolean)
-      at<bool>() = value;
-    else if (field_->type == FieldType::optional_boolean)
-      at<std::optional<bool>>() = value;
-    else
-      return unexpected();
-    return true;
+    return with_traits(field_->type, [&]<class Traits>() {
+      using Held = typename Traits::Held;
+      if constexpr (!kHoldsBoolean<Held>)
+        return unexpected();
+      else
+        at<Held>() = value;
+      return true;
+    });
   }
 
   bool visit_positive_integer(std::uint64_t value) {
@@ -246,18 +239,13 @@ class Decoder::Reader {
     if (place_ == Place::skipped) return true;
     if (place_ != Place::fields && place_ != Place::nested) return unexpected();
     if (field_ == nullptr) return true;
-    switch (field_->type) {
-      case FieldType::reference:
-        set_reference(integer_length(value_begin_));
-        return true;
-      case FieldType::integer:
-      case FieldType::optional_integer:
-      case FieldType::unsigned_integer:
-        out_of_range(std::to_string(value));
-        return true;
-      default:
-        return unexpected();
-    }
+    if (field_->type == FieldType::reference)
+      set_reference(integer_length(value_begin_));
+    else if (with_traits(field_->type, []<class Traits>() { return kHoldsInteger<typename Traits::Held>; }))
+      out_of_range(std::to_string(value));
+    else
+      return unexpected();
+    return true;
   }
 
   bool visit_float32(float) { return spend(4) && opaque_scalar(); }
@@ -539,36 +527,7 @@ class Decoder::Reader {
   }
 
   static void copy_field(const FieldSpec& field, void* from, void* to) {
-    const auto copy = [&]<class T>(T*) { *static_cast<T*>(field.at(to)) = *static_cast<T*>(field.at(from)); };
-    switch (field.type) {
-      case FieldType::text:
-        return copy(static_cast<std::string_view*>(nullptr));
-      case FieldType::integer:
-        return copy(static_cast<std::int64_t*>(nullptr));
-      case FieldType::unsigned_integer:
-        return copy(static_cast<std::uint64_t*>(nullptr));
-      case FieldType::optional_integer:
-        return copy(static_cast<std::optional<std::int64_t>*>(nullptr));
-      case FieldType::boolean:
-        return copy(static_cast<bool*>(nullptr));
-      case FieldType::optional_boolean:
-        return copy(static_cast<std::optional<bool>*>(nullptr));
-      case FieldType::raw:
-      case FieldType::reference:
-        return copy(static_cast<wire::Raw*>(nullptr));
-      case FieldType::text_list:
-        return copy(static_cast<std::vector<std::string_view>*>(nullptr));
-      case FieldType::lease_list:
-        return copy(static_cast<std::vector<wire::Lease>*>(nullptr));
-      case FieldType::cost:
-        return copy(static_cast<std::optional<wire::Cost>*>(nullptr));
-      case FieldType::usage:
-        return copy(static_cast<std::optional<wire::Usage>*>(nullptr));
-      case FieldType::limits:
-        return copy(static_cast<std::optional<wire::UpstreamLimits>*>(nullptr));
-      case FieldType::extra:
-        return;
-    }
+    with_value(field, to, [&]<class Held>(Held& held) { held = *static_cast<Held*>(field.at(from)); });
   }
 
   /// The map names an `x-` field, by a value or a nil: so it does not inherit it.
@@ -781,25 +740,7 @@ class Decoder::Reader {
   }
   LANEMQ_COLD void type_mismatch() {
     if (field_ == nullptr) return;
-    switch (field_->type) {
-      case FieldType::text:
-        return mismatch("must be a string");
-      case FieldType::boolean:
-      case FieldType::optional_boolean:
-        return mismatch("must be true or false");
-      case FieldType::reference:
-        return mismatch("must be an integer or a string");
-      case FieldType::text_list:
-        return mismatch("must be a list of strings");
-      case FieldType::lease_list:
-        return mismatch("must be a list of [job, attempt]");
-      case FieldType::cost:
-      case FieldType::usage:
-      case FieldType::limits:
-        return mismatch("must be a map of numbers");
-      default:
-        return mismatch("must be an integer, not negative");
-    }
+    mismatch(with_traits(field_->type, []<class Traits>() { return Traits::kMustBe; }));
   }
   LANEMQ_COLD void out_of_range(const std::string& value) {
     mismatch("is " + value + "; it must be at least " + std::to_string(field_->min) + " and at most " +
@@ -900,21 +841,14 @@ class Decoder::Reader {
   }
 
   void set_integer(std::uint64_t value) {
-    switch (field_->type) {
-      case FieldType::unsigned_integer:
-        if (in_range(value)) at<std::uint64_t>() = value;
-        return;
-      case FieldType::integer:
-        if (in_range(value)) at<std::int64_t>() = static_cast<std::int64_t>(value);
-        return;
-      case FieldType::optional_integer:
-        if (in_range(value)) at<std::optional<std::int64_t>>() = static_cast<std::int64_t>(value);
-        return;
-      case FieldType::reference:
-        return set_reference(integer_length(value_begin_));
-      default:
+    if (field_->type == FieldType::reference) return set_reference(integer_length(value_begin_));
+    with_traits(field_->type, [&]<class Traits>() {
+      using Held = typename Traits::Held;
+      if constexpr (!kHoldsInteger<Held>)
         unexpected();
-    }
+      else if (in_range(value))
+        at<Held>() = static_cast<std::int64_t>(value);
+    });
   }
 
   bool in_range(std::uint64_t value) {
@@ -961,15 +895,18 @@ class Decoder::Reader {
 
   Place place_of_map() {
     if (field_ == nullptr || passes_through()) return Place::skipped;
-    const FieldType type = field_->type;
-    if (type != FieldType::cost && type != FieldType::usage && type != FieldType::limits) {
-      type_mismatch();
-      return Place::skipped;
-    }
-    nested_object_ = emplace_nested(type, field_->at(message_));
-    nested_ = nested_fields(type);
-    field_ = nullptr;
-    return Place::nested;
+    return with_traits(field_->type, [&]<class Traits>() {
+      using Held = typename Traits::Held;
+      if constexpr (!kHoldsNested<Held>) {
+        type_mismatch();
+        return Place::skipped;
+      } else {
+        nested_object_ = &at<Held>().emplace();
+        nested_ = wire::kNestedFields<typename Held::value_type>;
+        field_ = nullptr;
+        return Place::nested;
+      }
+    });
   }
 
   void add_text(std::string_view text) {
@@ -1001,7 +938,7 @@ class Decoder::Reader {
 
   // ---- what passes through ----------------------------------------------------------------------------
 
-  bool passes_through() const { return field_->type == FieldType::raw || field_->type == FieldType::extra; }
+  bool passes_through() const { return field_->type == FieldType::raw; }
 
   std::string_view rest(const char* from) const {
     return {from, static_cast<std::size_t>(header_.data() + header_.size() - from)};
@@ -1011,7 +948,7 @@ class Decoder::Reader {
   bool pass_through() {
     const std::string_view value(value_begin_, value_length(rest(value_begin_)));
     work_ += value.size();
-    if (field_->type == FieldType::raw) {
+    if (field_ != &kExtraField) {
       static_cast<wire::Raw*>(field_->at(message_))->bytes = value;
     } else {
       const auto size = static_cast<std::uint32_t>(extra_key_.size());

@@ -16,7 +16,9 @@ namespace {
 
 using wire::FieldSpec;
 using wire::FieldType;
+using wire::is_said;
 using wire::Spec;
+using wire::with_value;
 
 /// Writes into room that was made before, so that nothing is checked while writing.
 struct Cursor {
@@ -38,150 +40,93 @@ void pack_text(msgpack::packer<Stream>& out, std::string_view text) {
 }
 
 // The functions below are called with fields that the compiler knows, one call for each field of a message:
-// the switches and the accessors are gone in what it makes of them.
+// the switch and the accessors are gone in what it makes of them.
 #define LANEMQ_UNROLLED [[gnu::always_inline]] inline
 
+/// The most that a value takes.
+LANEMQ_UNROLLED std::size_t value_bytes_max(std::string_view text) {
+  return kHeadBytes + text.size();
+}
+LANEMQ_UNROLLED std::size_t value_bytes_max(const wire::Raw& value) {
+  return value.bytes.size();
+}
+template <class Number>
+requires std::is_arithmetic_v<Number> LANEMQ_UNROLLED std::size_t value_bytes_max(Number) {
+  return kNumberBytes;
+}
+/// A number, or a map of numbers.
 template <class T>
-LANEMQ_UNROLLED const T& at(const FieldSpec& spec, const void* message) {
-  // The table's accessors serve reading and writing; nothing is written through this one.
-  return *static_cast<const T*>(spec.at(const_cast<void*>(message)));
+LANEMQ_UNROLLED std::size_t value_bytes_max(const std::optional<T>&) {
+  constexpr std::size_t kNumbers = wire::kNestedFields<T>.size();
+  return kNumbers == 0 ? kNumberBytes : 1 + kNumbers * (kKeyBytes + kNumberBytes);
+}
+LANEMQ_UNROLLED std::size_t value_bytes_max(const std::vector<std::string_view>& texts) {
+  std::size_t bytes = kHeadBytes;
+  for (const std::string_view text : texts)
+    bytes += value_bytes_max(text);
+  return bytes;
+}
+LANEMQ_UNROLLED std::size_t value_bytes_max(const std::vector<wire::Lease>& leases) {
+  return kHeadBytes + leases.size() * (1 + 2 * kNumberBytes);
 }
 
-using Number = std::int64_t;
-using Text = std::string_view;
-using Texts = std::vector<std::string_view>;
-using Leases = std::vector<wire::Lease>;
-
-/// Whether a field differs from its default, so that it has to be said.
-LANEMQ_UNROLLED bool is_said(const FieldSpec& spec, const void* message) {
-  switch (spec.type) {
-    case FieldType::text:
-      return at<Text>(spec, message).data() != nullptr;
-    case FieldType::integer:
-      return spec.required || at<Number>(spec, message) != spec.fallback;
-    case FieldType::unsigned_integer:
-      return true;
-    case FieldType::optional_integer:
-      return at<std::optional<Number>>(spec, message).has_value();
-    case FieldType::boolean:
-      return at<bool>(spec, message);
-    case FieldType::optional_boolean:
-      return at<std::optional<bool>>(spec, message).has_value();
-    case FieldType::raw:
-    case FieldType::reference:
-      return at<wire::Raw>(spec, message).present();
-    case FieldType::text_list:
-      return spec.required || !at<Texts>(spec, message).empty();
-    case FieldType::lease_list:
-      return spec.required || !at<Leases>(spec, message).empty();
-    case FieldType::cost:
-      return at<std::optional<wire::Cost>>(spec, message).has_value();
-    case FieldType::usage:
-      return at<std::optional<wire::Usage>>(spec, message).has_value();
-    case FieldType::limits:
-      return at<std::optional<wire::UpstreamLimits>>(spec, message).has_value();
-    case FieldType::extra:
-      return false;
-  }
-  return false;
-}
-
-/// The most that a field takes when it is said, its key included.
+/// The same of a field, its key included.
 LANEMQ_UNROLLED std::size_t bytes_max(const FieldSpec& spec, const void* message) {
-  switch (spec.type) {
-    case FieldType::text:
-      return kKeyBytes + kHeadBytes + at<Text>(spec, message).size();
-    case FieldType::raw:
-    case FieldType::reference:
-      return kKeyBytes + at<wire::Raw>(spec, message).bytes.size();
-    case FieldType::text_list: {
-      std::size_t bytes = kKeyBytes + kHeadBytes;
-      for (const Text text : at<Texts>(spec, message))
-        bytes += kHeadBytes + text.size();
-      return bytes;
-    }
-    case FieldType::lease_list:
-      return kKeyBytes + kHeadBytes + at<Leases>(spec, message).size() * (1 + 2 * kNumberBytes);
-    case FieldType::cost:
-      return kKeyBytes + 1 + std::size(wire::kCostFields) * (kKeyBytes + kNumberBytes);
-    case FieldType::usage:
-      return kKeyBytes + 1 + std::size(wire::kUsageFields) * (kKeyBytes + kNumberBytes);
-    case FieldType::limits:
-      return kKeyBytes + 1 + std::size(wire::kLimitsFields) * (kKeyBytes + kNumberBytes);
-    default:
-      return kKeyBytes + kNumberBytes;
-  }
+  return kKeyBytes + with_value(
+                         spec, message, [](const auto& held) __attribute__((always_inline)) {
+                           return value_bytes_max(held);
+                         });
 }
 
-void pack_texts(Packer& out, const Texts& texts) {
-  out.pack_array(static_cast<std::uint32_t>(texts.size()));
-  for (const Text text : texts)
-    pack_text(out, text);
+LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec& spec, std::string_view text) {
+  // What people read may be put together from texts that are each as long as they may be; nobody would
+  // take a message that is longer.
+  const bool for_people = spec.max == static_cast<std::int64_t>(limits::text_bytes_max);
+  Packer packer(out);
+  pack_text(packer, for_people ? beginning(text, limits::text_bytes_max) : text);
 }
-
-void pack_leases(Packer& out, const Leases& leases) {
-  out.pack_array(static_cast<std::uint32_t>(leases.size()));
+template <class Number>
+requires std::is_arithmetic_v<Number> LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec&,
+                                                                      Number number) {
+  Packer(out).pack(number);
+}
+LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec&, const wire::Raw& value) {
+  out.write(value.bytes.data(), value.bytes.size());
+}
+void pack_value(Cursor& out, const FieldSpec&, const std::vector<std::string_view>& texts) {
+  Packer packer(out);
+  packer.pack_array(static_cast<std::uint32_t>(texts.size()));
+  for (const std::string_view text : texts)
+    pack_text(packer, text);
+}
+void pack_value(Cursor& out, const FieldSpec&, const std::vector<wire::Lease>& leases) {
+  Packer packer(out);
+  packer.pack_array(static_cast<std::uint32_t>(leases.size()));
   for (const wire::Lease& lease : leases)
-    out.pack_array(2).pack(lease.job).pack(lease.attempt);
+    packer.pack_array(2).pack(lease.job).pack(lease.attempt);
 }
-
 /// A map of numbers, all of them optional.
-void pack_numbers(Packer& out, std::span<const FieldSpec> fields, const void* numbers) {
-  std::uint32_t count = 0;
-  for (const FieldSpec& spec : fields)
-    count += is_said(spec, numbers) ? 1 : 0;
-  out.pack_map(count);
-  for (const FieldSpec& spec : fields) {
-    if (!is_said(spec, numbers)) continue;
-    pack_text(out, spec.name);
-    out.pack(*at<std::optional<Number>>(spec, numbers));
-  }
+void pack_numbers(Cursor& out, std::span<const FieldSpec> fields, const void* numbers);
+template <class T>
+LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec& spec, const std::optional<T>& value) {
+  if constexpr (wire::kNestedFields<T>.empty())
+    pack_value(out, spec, *value);
+  else
+    pack_numbers(out, wire::kNestedFields<T>, &*value);
 }
 
-LANEMQ_UNROLLED void pack_field(Cursor& cursor, const FieldSpec& spec, const void* message) {
-  Packer out(cursor);
-  *cursor.at++ = static_cast<char>(0xA0 | spec.name.size());  // a fixstr: no name is longer than 31 bytes
-  cursor.write(spec.name.data(), spec.name.size());
-  switch (spec.type) {
-    case FieldType::text:
-      // What people read may be put together from texts that are each as long as they may be; nobody would
-      // take a message that is longer.
-      if (spec.max == static_cast<std::int64_t>(limits::text_bytes_max))
-        return pack_text(out, beginning(at<Text>(spec, message), limits::text_bytes_max));
-      return pack_text(out, at<Text>(spec, message));
-    case FieldType::integer:
-      out.pack(at<Number>(spec, message));
-      return;
-    case FieldType::unsigned_integer:
-      out.pack(at<std::uint64_t>(spec, message));
-      return;
-    case FieldType::optional_integer:
-      out.pack(*at<std::optional<Number>>(spec, message));
-      return;
-    case FieldType::boolean:
-      out.pack(at<bool>(spec, message));
-      return;
-    case FieldType::optional_boolean:
-      out.pack(*at<std::optional<bool>>(spec, message));
-      return;
-    case FieldType::raw:
-    case FieldType::reference: {
-      const std::string_view bytes = at<wire::Raw>(spec, message).bytes;
-      return cursor.write(bytes.data(), bytes.size());
-    }
-    case FieldType::text_list:
-      return pack_texts(out, at<Texts>(spec, message));
-    case FieldType::lease_list:
-      return pack_leases(out, at<Leases>(spec, message));
-    case FieldType::cost:
-      return pack_numbers(out, wire::kCostFields, &*at<std::optional<wire::Cost>>(spec, message));
-    case FieldType::usage:
-      return pack_numbers(out, wire::kUsageFields, &*at<std::optional<wire::Usage>>(spec, message));
-    case FieldType::limits:
-      return pack_numbers(out, wire::kLimitsFields, &*at<std::optional<wire::UpstreamLimits>>(spec, message));
-    case FieldType::extra:
-      return;
-  }
+LANEMQ_UNROLLED void pack_field(Cursor& out, const FieldSpec& spec, const void* message) {
+  *out.at++ = static_cast<char>(0xA0 | spec.name.size());  // a fixstr: no name is longer than 31 bytes
+  out.write(spec.name.data(), spec.name.size());
+  with_value(
+      spec, message, [&](const auto& held) __attribute__((always_inline)) { pack_value(out, spec, held); });
+}
+
+void pack_numbers(Cursor& out, std::span<const FieldSpec> fields, const void* numbers) {
+  const auto said = [&](const FieldSpec& spec) { return is_said(spec, numbers); };
+  Packer(out).pack_map(static_cast<std::uint32_t>(std::count_if(fields.begin(), fields.end(), said)));
+  for (const FieldSpec& spec : fields)
+    if (said(spec)) pack_field(out, spec, numbers);
 }
 
 /// The bytes in front of the fields: the array, "LMQ1" and the op. Room for an op of up to 31 bytes.

@@ -16,47 +16,64 @@
 
 namespace lanemq::wire {
 
+// The types of fields: X(type, what a structure holds for it, what a value must be).
+// The enumeration and FieldTraits follow from it. A new type is a row here, a row for is_said() below, and
+// for what the decoder and the encoder do with what it holds.
+#define LANEMQ_FIELD_TYPES(X)                                                          \
+  X(text, std::string_view, "must be a string")                                        \
+  X(integer, std::int64_t, "must be an integer, not negative")                         \
+  X(unsigned_integer, std::uint64_t, "must be an integer, not negative")               \
+  X(optional_integer, std::optional<std::int64_t>, "must be an integer, not negative") \
+  X(boolean, bool, "must be true or false")                                            \
+  X(optional_boolean, std::optional<bool>, "must be true or false")                    \
+  X(raw, Raw, "may be anything")                                                       \
+  X(reference, Raw, "must be an integer or a string")                                  \
+  X(text_list, std::vector<std::string_view>, "must be a list of strings")             \
+  X(lease_list, std::vector<Lease>, "must be a list of [job, attempt]")                \
+  X(cost, std::optional<Cost>, "must be a map of numbers")                             \
+  X(usage, std::optional<Usage>, "must be a map of numbers")                           \
+  X(limits, std::optional<UpstreamLimits>, "must be a map of numbers")
+
 enum class FieldType : unsigned char {
-  text,
-  integer,
-  unsigned_integer,
-  optional_integer,
-  boolean,
-  optional_boolean,
-  raw,
-  reference,
-  extra,
-  text_list,
-  lease_list,
-  cost,
-  usage,
-  limits
+#define LANEMQ_FIELD_ENUMERATOR(type, Held, must_be) type,
+  LANEMQ_FIELD_TYPES(LANEMQ_FIELD_ENUMERATOR)
+#undef LANEMQ_FIELD_ENUMERATOR
 };
 
+template <FieldType>
+struct FieldTraits;
+#define LANEMQ_FIELD_TRAITS(type, HeldType, must_be) \
+  template <>                                        \
+  struct FieldTraits<FieldType::type> {              \
+    using Held = HeldType;                           \
+    static constexpr const char* kMustBe = must_be;  \
+  };
+LANEMQ_FIELD_TYPES(LANEMQ_FIELD_TRAITS)
+#undef LANEMQ_FIELD_TRAITS
+
+/// Calls `visit.operator()<Traits>()` with the traits of a type. Where the compiler knows the type, nothing
+/// of the switch is left.
+template <class Visit>
+[[gnu::always_inline]] inline decltype(auto) with_traits(FieldType type, Visit&& visit) {
+  switch (type) {
+#define LANEMQ_FIELD_CASE(type, Held, must_be) \
+  case FieldType::type:                        \
+    return visit.template operator()<FieldTraits<FieldType::type>>();
+    LANEMQ_FIELD_TYPES(LANEMQ_FIELD_CASE)
+#undef LANEMQ_FIELD_CASE
+  }
+  __builtin_unreachable();
+}
+
+/// The first type that holds a T: of what holds a Raw, `raw`.
 template <class T>
-inline constexpr FieldType kFieldTypeOf = FieldType::raw;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::string_view> = FieldType::text;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::int64_t> = FieldType::integer;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::uint64_t> = FieldType::unsigned_integer;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::optional<std::int64_t>> = FieldType::optional_integer;
-template <>
-inline constexpr FieldType kFieldTypeOf<bool> = FieldType::boolean;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::optional<bool>> = FieldType::optional_boolean;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::vector<std::string_view>> = FieldType::text_list;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::vector<Lease>> = FieldType::lease_list;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::optional<Cost>> = FieldType::cost;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::optional<Usage>> = FieldType::usage;
-template <>
-inline constexpr FieldType kFieldTypeOf<std::optional<UpstreamLimits>> = FieldType::limits;
+consteval FieldType field_type_of() {
+#define LANEMQ_FIELD_MATCH(type, Held, must_be) \
+  if (std::is_same_v<T, Held>) return FieldType::type;
+  LANEMQ_FIELD_TYPES(LANEMQ_FIELD_MATCH)
+#undef LANEMQ_FIELD_MATCH
+  throw "no field holds that";
+}
 
 /// One field of one operation.
 struct FieldSpec {
@@ -68,6 +85,53 @@ struct FieldSpec {
   std::int64_t fallback;  ///< the default that is left out when writing
   void* (*at)(void*);     ///< where the field is in the structure
 };
+
+/// Calls `visit` with what `message` holds for the field.
+template <class Visit>
+[[gnu::always_inline]] inline decltype(auto) with_value(const FieldSpec& spec, void* message, Visit&& visit) {
+  return with_traits(
+      spec.type, [&]<class Traits>() __attribute__((always_inline))->decltype(auto) {
+        return visit(*static_cast<typename Traits::Held*>(spec.at(message)));
+      });
+}
+template <class Visit>
+[[gnu::always_inline]] inline decltype(auto) with_value(const FieldSpec& spec, const void* message,
+                                                        Visit&& visit) {
+  // The table's accessors serve reading and writing; nothing is written through this one.
+  return with_value(
+      spec, const_cast<void*>(message), [&](const auto& held) __attribute__((always_inline))->decltype(auto) {
+        return visit(held);
+      });
+}
+
+/// Whether a field differs from its default, so that it has to be said.
+[[gnu::always_inline]] inline bool is_said(const FieldSpec&, std::string_view text) {
+  return text.data() != nullptr;
+}
+[[gnu::always_inline]] inline bool is_said(const FieldSpec& spec, std::int64_t number) {
+  return spec.required || number != spec.fallback;
+}
+[[gnu::always_inline]] inline bool is_said(const FieldSpec&, std::uint64_t) {
+  return true;
+}
+[[gnu::always_inline]] inline bool is_said(const FieldSpec&, bool yes) {
+  return yes;
+}
+[[gnu::always_inline]] inline bool is_said(const FieldSpec&, const Raw& value) {
+  return value.present();
+}
+template <class T>
+[[gnu::always_inline]] inline bool is_said(const FieldSpec&, const std::optional<T>& value) {
+  return value.has_value();
+}
+template <class T>
+[[gnu::always_inline]] inline bool is_said(const FieldSpec& spec, const std::vector<T>& list) {
+  return spec.required || !list.empty();
+}
+[[gnu::always_inline]] inline bool is_said(const FieldSpec& spec, const void* message) {
+  return with_value(
+      spec, message, [&](const auto& held) __attribute__((always_inline)) { return is_said(spec, held); });
+}
 
 /// Whether two names are equal. Names are short, so that comparing in place is quicker than a call of memcmp.
 constexpr bool same_name(std::string_view left, std::string_view right) {
@@ -182,10 +246,13 @@ template <auto Member>
 constexpr FieldSpec field(std::string_view name, Rule rule = {}) {
   using Class = typename MemberOf<Member>::Class;
   using Type = typename MemberOf<Member>::Type;
-  return {
-      name, kFieldTypeOf<Type>, rule.required, rule.min, rule.max, rule.fallback, [](void* object) -> void* {
-        return &(static_cast<Class*>(object)->*Member);
-      }};
+  return {name,
+          field_type_of<Type>(),
+          rule.required,
+          rule.min,
+          rule.max,
+          rule.fallback,
+          [](void* object) -> void* { return &(static_cast<Class*>(object)->*Member); }};
 }
 
 /// The same for a ref: an integer or a string, kept as it came.
@@ -231,6 +298,15 @@ inline constexpr FieldSpec kLimitsFields[] = {
     field<&UpstreamLimits::limit_tokens>("limit_tokens"),
     field<&UpstreamLimits::limit_input_tokens>("limit_input_tokens"),
     field<&UpstreamLimits::limit_output_tokens>("limit_output_tokens")};
+
+template <class Nested>
+inline constexpr std::span<const FieldSpec> kNestedFields{};
+template <>
+inline constexpr std::span<const FieldSpec> kNestedFields<Cost> = kCostFields;
+template <>
+inline constexpr std::span<const FieldSpec> kNestedFields<Usage> = kUsageFields;
+template <>
+inline constexpr std::span<const FieldSpec> kNestedFields<UpstreamLimits> = kLimitsFields;
 
 // ---- operations: one specialisation a structure -------------------------------------------------------
 

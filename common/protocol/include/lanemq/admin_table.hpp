@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <lanemq/messages.hpp>
 
@@ -53,6 +54,8 @@ struct AdminInfo {
   std::string_view meaning;
 };
 
+/// The names in AdminInfo::needs or ::takes.
+std::vector<std::string_view> fields_of(std::string_view names);
 /// All rows, in the order of the enumeration.
 std::span<const AdminInfo> admin_table();
 std::string_view name_of(AdminVerb verb);

@@ -76,7 +76,6 @@ std::string type_on_page(const FieldSpec& spec) {
     case FieldType::limits:
       return "map";
     case FieldType::raw:
-    case FieldType::extra:
       return "any";
   }
   return {};

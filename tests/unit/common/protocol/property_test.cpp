@@ -157,8 +157,6 @@ class Maker {
         return fill_nested<wire::Usage>(wire::kUsageFields, place);
       case FieldType::limits:
         return fill_nested<wire::UpstreamLimits>(wire::kLimitsFields, place);
-      case FieldType::extra:
-        return;
     }
   }
 
@@ -209,8 +207,6 @@ bool equal(const FieldSpec& spec, void* left, void* right) {
       return equal_nested<wire::Usage>(wire::kUsageFields, left, right);
     case FieldType::limits:
       return equal_nested<wire::UpstreamLimits>(wire::kLimitsFields, left, right);
-    case FieldType::extra:
-      return true;
   }
   return false;
 }
