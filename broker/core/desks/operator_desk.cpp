@@ -330,28 +330,20 @@ std::optional<Refusal> OperatorDesk::redrive(KeptResult& result, TimePoint now) 
     return Refusal{ErrorCode::conflict,
                    "its last attempt still runs: it is over for its clients, but its worker has not said so",
                    std::chrono::seconds(1)};
-  Lane& lane = *state_.lanes[result.lane];
-  Client& client = state_.clients.named(result.dead()->client);
-  state_.clients.take_reference(client);
   const DeadJob* dead = result.dead();
-  wire::Submit fields;
-  fields.service = result.service->name;
-  fields.id = dead->text.get(JobText::id);
+  const auto submitted = decoder_.submit(dead->record);
+  if (!submitted) return Refusal{ErrorCode::internal, submitted.error().message, {}};
+  Lane& lane = *state_.lanes[result.lane];
+  wire::Submit fields = *submitted;
   fields.lane = lane.options().name;
-  fields.model = dead->text.get(JobText::model);
-  fields.client = dead->text.get(JobText::client);
-  fields.cost = dead->cost;
-  fields.stream = dead->streams;
-  if (dead->timeout_stated) fields.timeout_ms = to_ms(dead->timeout);
-  fields.attempts_max = dead->attempts_max;
-  fields.retain_ms = dead->retain_ms;
-  fields.meta = {dead->text.get(JobText::meta)};
-  fields.trace = {dead->text.get(JobText::trace)};
-  if (const std::string_view extras = dead->text.get(JobText::extras); !extras.empty())
-    fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
-  const Submitted event{.from = {}, .fields = &fields, .body = dead->request()};
   // Where it lives does not change: what is on disk stays there.
   fields.durable = bool{result.durable};
+  // Nobody waits for it: it begins at once, and takes its time.
+  fields.delay_ms.reset();
+  fields.reply = fields.orphan = fields.limited = fields.spent = {};
+  Client& client = state_.clients.named(dead->client);
+  state_.clients.take_reference(client);
+  const Submitted event{.from = {}, .fields = &fields, .body = dead->body};
   Admitted admitted{.lane = &lane, .client = &client};
   auto why = admission_.admit(event, admitted, now);
   if (!why) {
@@ -360,7 +352,7 @@ std::optional<Refusal> OperatorDesk::redrive(KeptResult& result, TimePoint now) 
     if (result.durable) {
       admitted.spilled = admitted.spilled || dead->body_stored;
       if (dead->body_stored) admitted.estimate = dead->estimate;
-      if (dead->body_stored) admitted.body_bytes = StoredSize::of(dead->text.get(JobText::body));
+      if (dead->body_stored) admitted.body_bytes = dead->body_bytes;
     }
     const std::unique_ptr<DeadJob> taken = results_.kept().exhume(result);
     const LaneIndex submitted_lane = result.submitted_lane;

@@ -10,6 +10,7 @@
 #include "broker/core/base/refusal.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/budgets.hpp"
+#include "broker/core/jobs/stored.hpp"
 
 namespace lanemq::core {
 
@@ -66,6 +67,7 @@ class OperatorDesk {
   Admission& admission_;
   WorkerDesk& workers_;
   OperatorLists& lists_;
+  StoredDecoder decoder_;  ///< of dead jobs' records
 };
 
 }  // namespace lanemq::core

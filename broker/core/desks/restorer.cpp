@@ -76,6 +76,7 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
   if (state_.lane_or_default(state->lane).options().name != state->lane) ++count_.without_lane;
   const Row row{.number = number,
                 .state = *state,
+                .record = record,
                 .fields = *fields,
                 .client = fields->client.empty() ? kRestoredClient : fields->client,
                 .texts = texts,
@@ -93,17 +94,12 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
 void Restorer::keep_dead(const Row& row, History history) {
   const StoredState& state = row.state;
   auto dead = std::make_unique<DeadJob>();
-  dead->text = KeptText(row.texts);
-  if (!JobLife::packed(row.request)) dead->body = row.request.owned();
-  dead->cost = row.fields.cost;
+  dead->record = row.record;
+  dead->body = row.request.owned();
+  dead->body_stored = row.stored;
+  dead->body_bytes = row.body_bytes;
   dead->history = std::move(history);
   dead->client = row.client;
-  dead->timeout = Duration(state.deadline_us - state.accepted_us) + state.delay;
-  dead->streams = row.fields.stream;
-  dead->timeout_stated = row.fields.timeout_ms.has_value();
-  dead->attempts_max = state.attempts_max;
-  dead->retain_ms = state.retain_ms;
-  dead->body_stored = row.stored;
   dead->estimate = {.amounts = {.input_tokens = state.input_tokens, .output_tokens = state.output_tokens},
                     .raw_input = state.raw_input};
   dead_.emplace(row.number, std::move(dead));

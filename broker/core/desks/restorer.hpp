@@ -59,6 +59,7 @@ class Restorer {
   struct Row {
     std::uint64_t number;
     const StoredState& state;
+    std::string_view record;
     const wire::Submit& fields;
     std::string_view client;
     const JobText::Parts& texts;

@@ -3,17 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <lanemq/blob.hpp>
-#include <lanemq/messages.hpp>
 
 #include "broker/core/base/time.hpp"
 #include "broker/core/budgets/estimates.hpp"
-#include "broker/core/jobs/job_text.hpp"
 
 namespace lanemq::core {
 
@@ -46,28 +43,19 @@ class History {
 /// What is kept of a job that failed or ran out of time, besides its result: enough to say why, and to run it
 /// again.
 struct DeadJob {
-  std::uint64_t number = 0;  ///< of its death; later ones have higher numbers
-  KeptText text;             ///< as submitted
-  Blob body;                 ///< where too large for `text`
-  std::optional<wire::Cost> cost;
+  std::uint64_t number = 0;    ///< of its death; later ones have higher numbers
+  std::string record;          ///< the submit that it came by, as a store has it: read where it runs again
+  Blob body;                   ///< of the request; empty where it is in the store alone
+  std::size_t body_bytes = 0;  ///< of one that is in the store alone
+  bool body_stored = false;
+  Estimate estimate;  ///< of what an attempt costs
   History history;
   std::string client;  ///< whom it was for, also where it named nobody
   TimePoint ended_at{};
-  Duration timeout{};
-  bool streams = false;         ///< it asked for a streamed answer
-  bool timeout_stated = false;  ///< else it is the lane's
-  std::uint16_t attempts_max = 0;
-  std::int64_t retain_ms = 0;
-  bool body_stored = false;  ///< the request's body is in the store alone
-  Estimate estimate;         ///< of what an attempt costs
 
-  /// Empty where it is in the store alone.
-  Blob request() const {
-    return body_stored ? Blob() : body.empty() ? Blob::borrow(text.get(JobText::body)) : body;
-  }
   /// What it counts for in the byte bounds.
   std::size_t bytes() const {
-    return sizeof(DeadJob) + text.size() + body.size() + history.bytes() + client.size();
+    return sizeof(DeadJob) + record.size() + body.size() + history.bytes() + client.size();
   }
 };
 

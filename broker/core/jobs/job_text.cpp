@@ -85,13 +85,6 @@ void JobText::keep_names() {
   write(kept, block);
 }
 
-JobText::Parts JobText::parts() const {
-  Parts parts;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    parts[i] = get(static_cast<Part>(i));
-  return parts;
-}
-
 std::optional<std::uint64_t> JobText::body_hash() const {
   if (!has_hash_) return std::nullopt;
   std::uint64_t hash = 0;
@@ -108,12 +101,6 @@ Expected JobText::expected() const {
 void JobText::set_expected(const Expected& expected) {
   LANEMQ_CHECK(has_expected_);
   std::memcpy(tail() + expected_at(), &expected, sizeof expected);
-}
-
-KeptText::KeptText(const JobText::Parts& parts) : mask_(JobText::mask_of(parts)) {
-  if (mask_ == 0) return;
-  block_ = std::make_unique_for_overwrite<char[]>(JobText::bytes_of(parts));
-  JobText::write(parts, block_.get());
 }
 
 }  // namespace lanemq::core

@@ -52,6 +52,8 @@ class JobText {
   JobText& operator=(const JobText&) = delete;
 
   static std::size_t tail_bytes(const Contents& contents);
+  /// What the parts have together.
+  static std::size_t bytes_of(const Parts& parts);
   /// Requires: it has nothing yet, as much room behind it, and the parts have at most kBytesMax.
   void fill(const Contents& contents);
   /// Forgets everything.
@@ -60,7 +62,6 @@ class JobText {
   void keep_names();
 
   std::string_view get(Part part) const { return find(parts_, texts(), part); }
-  Parts parts() const;
   /// Of its parts.
   std::size_t size() const { return size_of(parts_, texts()); }
 
@@ -70,10 +71,10 @@ class JobText {
   Expected expected() const;
   void set_expected(const Expected& expected);
 
+ private:
   /// How texts stand behind each other: the end of each that is not empty, then the texts.
   using Mask = std::uint16_t;  ///< a bit for each part that is not empty
   static Mask mask_of(const Parts& parts);
-  static std::size_t bytes_of(const Parts& parts);
   static void write(const Parts& parts, char* to);
   static std::size_t size_of(Mask mask, const char* texts) {
     return mask == 0 ? 0 : end_at(texts, count(mask) - 1);
@@ -85,7 +86,6 @@ class JobText {
     return {texts + count(mask) * sizeof(std::uint16_t) + begin, end_at(texts, place) - begin};
   }
 
- private:
   /// The bits that are set, of a mask: read from a table, since texts are asked for some twenty times a job
   /// and machines without an instruction for it take a dozen others each time.
   static constexpr std::array<std::uint8_t, std::size_t{1} << kParts> kCounts = [] {
@@ -119,19 +119,5 @@ class JobText {
   bool has_expected_ : 1 = false;
 };
 static_assert(sizeof(JobText) == 2);
-
-/// Texts of a job that are kept by themselves.
-class KeptText {
- public:
-  KeptText() = default;
-  explicit KeptText(const JobText::Parts& parts);
-
-  std::string_view get(JobText::Part part) const { return JobText::find(mask_, block_.get(), part); }
-  std::size_t size() const { return JobText::size_of(mask_, block_.get()); }
-
- private:
-  std::unique_ptr<char[]> block_;
-  JobText::Mask mask_ = 0;
-};
 
 }  // namespace lanemq::core

@@ -214,6 +214,25 @@ Result<std::vector<StoredEntry>> StoredDecoder::entries(std::string_view bytes) 
   return entries;
 }
 
+std::string record_of(const Job& job, std::string_view service) {
+  wire::Submit fields{.service = service,
+                      .id = job.id(),
+                      .model = job.text.get(JobText::model),
+                      .client = job.text.get(JobText::client),
+                      .cost = job.extra ? job.extra->cost : std::nullopt,
+                      .attempts_max = job.attempts_max,
+                      .retain_ms = job.retain.ms(),
+                      .stream = job.streams,
+                      .meta = {job.text.get(JobText::meta)},
+                      .trace = {job.text.get(JobText::trace)}};
+  if (job.timeout_stated) fields.timeout_ms = to_ms(job.timeout());
+  if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
+    fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
+  Buffer record;
+  encode(fields, record);
+  return std::string(record.view());
+}
+
 Result<wire::Submit> StoredDecoder::submit(std::string_view record) {
   wire::ClientRequest request;
   if (const DecodeError* error = decoder_.decode(record, request))

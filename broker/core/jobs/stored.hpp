@@ -23,6 +23,10 @@ namespace lanemq::core {
 // record is the submit that it came by, in the words of the protocol. Times are Unix time in microseconds, so
 // that they outlive the process.
 
+/// The record of a job as far as another run of it needs one: without its lane, and what was said of this
+/// run.
+std::string record_of(const Job& job, std::string_view service);
+
 /// What of a job changes while it waits and runs.
 struct StoredState {
   enum class Kind : std::uint8_t { queued, delayed, running, dead };

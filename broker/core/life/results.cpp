@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/core/jobs/stored.hpp"
 #include "broker/core/life/journal.hpp"
 #include "broker/core/scheduler/state.hpp"
 
@@ -98,20 +99,13 @@ bool Results::dies(const Job& job, JobState state) const {
 /// Moves what is needed to run the job again to its result.
 void Results::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
-  dead->timeout = job.timeout();
-  dead->text = KeptText(job.text.parts());
-  if (job.extra) {
-    dead->body = std::move(job.extra->body);
-    dead->cost = job.extra->cost;
-    dead->history = std::move(job.extra->history);
-  }
+  dead->record = record_of(job, job.flow().service().name);
+  dead->body = job.body().owned();
+  dead->body_stored = job.body_stored;
+  if (job.body_stored) dead->body_bytes = job.body_bytes();
+  if (job.extra) dead->history = std::move(job.extra->history);
   dead->client = job.queue->client().name;
   dead->ended_at = now;
-  dead->streams = job.streams;
-  dead->timeout_stated = job.timeout_stated;
-  dead->attempts_max = job.attempts_max;
-  dead->retain_ms = job.retain.ms();
-  dead->body_stored = job.body_stored;
   dead->estimate = {.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
   kept_.bury(result, std::move(dead));
   const std::size_t count_max = std::min(state_.options.dead_max, state_.options.jobs_max / 4);
