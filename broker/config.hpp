@@ -7,6 +7,7 @@
 #include "broker/core/base/options.hpp"
 #include "broker/io/options.hpp"
 #include "common/settings/asked.hpp"
+#include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
 
 namespace lanemq {
@@ -17,7 +18,8 @@ struct Config {
   io::ServerOptions server;
   std::string store;  ///< empty: io::default_store()
   std::size_t store_reserve = io::StoreOptions{}.reserve_bytes;
-  std::string log_level = "info", log_format = "text";
+  log::Level log_level = log::Level::info;
+  log::Format log_format = log::Format::text;
   bool insecure = false;
   /// Who says what; a lane is `lane.NAME`, a budget `budget.NAME`, a client `clients.NAME`.
   settings::Heard heard{};

@@ -19,6 +19,7 @@
 #include "broker/io/store_place.hpp"
 #include "common/log/log.hpp"
 #include "common/settings/blank_file.hpp"
+#include "common/settings/old_spellings.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace {
@@ -27,6 +28,7 @@ using lanemq::Config;
 using lanemq::ConfigError;
 using lanemq::io::StoreOptions;
 using lanemq::settings::check_endpoint;
+using lanemq::settings::process_environment;
 
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotBind = 3;
@@ -46,16 +48,6 @@ std::uint64_t entropy() {
   if (getrandom(&seed, sizeof seed, 0) != static_cast<ssize_t>(sizeof seed))
     throw std::runtime_error("the system gives no random bytes");
   return seed;
-}
-
-const char* environment(const std::string& name) {
-  return std::getenv(name.c_str());
-}
-
-void warn_of(const Config& config) {
-  for (const lanemq::settings::OldSpelling& old : config.heard.old)
-    lanemq::log::event(lanemq::log::Level::warning, "config.old_spelling",
-                       {{"place", old.place}, {"write", old.write}});
 }
 
 /// Endpoints that only this machine can reach.
@@ -248,10 +240,10 @@ int main(int argc, char** argv) {
   try {
     using For = lanemq::settings::Asked::For;
     Config config;
-    const lanemq::settings::Asked asked = lanemq::read_config(argc, argv, environment, config);
+    const lanemq::settings::Asked asked = lanemq::read_config(argc, argv, process_environment, config);
     lanemq::log::set_level(config.log_level);
     lanemq::log::set_format(config.log_format);
-    warn_of(config);
+    warn_of(config.heard.old);
     std::cout << asked.text;
     if (asked.what == For::check) check_start(config);
     if (asked.what != For::run) return 0;
@@ -259,8 +251,8 @@ int main(int argc, char** argv) {
     return serve(std::move(config), [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
       Config again;
-      lanemq::read_config(argc, argv, environment, again);
-      warn_of(again);
+      lanemq::read_config(argc, argv, process_environment, again);
+      warn_of(again.heard.old);
       return again;
     });
   } catch (const ConfigError& error) {

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -18,6 +17,7 @@
 #include <lanemq/worker.hpp>
 
 #include "common/log/log.hpp"
+#include "common/settings/old_spellings.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
@@ -31,34 +31,17 @@ namespace {
 constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
 constexpr int kExitSignal = 128;  ///< and the number of the signal
 
-const char* environment(const std::string& name) {
-  return std::getenv(name.c_str());
-}
+using lanemq::settings::process_environment;
 
-LogLevel log_level(const std::string& name) {
-  if (name == "debug") return LogLevel::debug;
-  if (name == "warning") return LogLevel::warning;
-  return name == "error" ? LogLevel::error : LogLevel::info;
-}
-
-Log make_log(const std::string& level, const std::string& format) {
-  if (level == "off") return {};
-  log::set_level("debug");  // the worker makes no lines below its own
-  log::set_format(format);
-  return {.json = log::format() == log::Format::json,
-          .level = log_level(level),
-          .write = [](LogLevel line, std::string_view text) {
-            switch (line) {
-              case LogLevel::debug:
-                return log::write(log::Level::debug, text);
-              case LogLevel::info:
-                return log::write(log::Level::info, text);
-              case LogLevel::warning:
-                return log::write(log::Level::warning, text);
-              case LogLevel::error:
-                return log::write(log::Level::error, text);
-            }
-          }};
+/// The library's lines, which know no log of ours, in ours.
+Log make_log(log::Level level) {
+  static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
+                static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
+  if (level == log::Level::off) return {};
+  return {
+      .json = log::format() == log::Format::json,
+      .level = static_cast<LogLevel>(level),
+      .write = [](LogLevel line, std::string_view text) { log::write(static_cast<log::Level>(line), text); }};
 }
 
 /// A service with an upstream, and the secrets that it uses.
@@ -82,12 +65,13 @@ std::vector<Service> make_services(const Settings& settings,
       continue;
     }
     std::string without_key;
-    const std::vector<std::string> headers = service_headers(settings, service, environment, without_key);
+    const std::vector<std::string> headers =
+        service_headers(settings, service, process_environment, without_key);
     if (!without_key.empty())
       LogLine(settings.worker.log, LogLevel::warning, "service.without_key")
           .field("service", service.name)
           .field("hint", "set " + without_key + " or give it a key, unless its upstream needs none");
-    ServiceSecrets secrets(service.name, headers, service.keys, environment);
+    ServiceSecrets secrets(service.name, headers, service.keys, process_environment);
     if (!secrets.empty() && goes_in_clear(service.argument))
       LogLine(settings.worker.log, LogLevel::warning, "service.key_in_clear")
           .field("service", service.name)
@@ -254,12 +238,11 @@ int run(Settings settings) {
 int main(int argc, char** argv) try {
   using namespace lanemq::worker;
   using For = lanemq::settings::Asked::For;
-  Request request = parse(argc, argv, environment);
-  request.settings.worker.log = make_log(request.settings.log_level, request.settings.log_format);
-  for (const lanemq::settings::OldSpelling& old : request.old)
-    LogLine(request.settings.worker.log, lanemq::LogLevel::warning, "config.old_spelling")
-        .field("place", old.place)
-        .field("write", old.write);
+  Request request = parse(argc, argv, process_environment);
+  lanemq::log::set_level(request.settings.log_level);
+  lanemq::log::set_format(request.settings.log_format);
+  request.settings.worker.log = make_log(request.settings.log_level);
+  warn_of(request.old);
   if (request.what == For::check) check_start(request.settings);
   if (request.what == For::run) return run(std::move(request.settings));
   std::fputs(request.text.c_str(), stdout);

@@ -10,8 +10,8 @@
 #include <lanemq/worker.hpp>
 
 #include "common/settings/asked.hpp"
+#include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
-#include "common/settings/usage_error.hpp"
 #include "worker/handlers/http/http_client.hpp"
 #include "worker/handlers/model/lane_times.hpp"
 #include "worker/handlers/model/model_api.hpp"
@@ -48,7 +48,8 @@ struct Settings {
   /// Of flags and variables, which may come before their service; parse() has given them to it.
   std::vector<std::pair<std::string, KeySettings>> keys;
   std::vector<std::string> lane_times_said;  ///< likewise
-  std::string log_level = "info", log_format = "text";
+  log::Level log_level = log::Level::info;
+  log::Format log_format = log::Format::text;
 };
 
 /// What parse() found to be asked for.

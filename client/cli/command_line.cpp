@@ -103,11 +103,7 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, millisecon
                           const std::string& sentence, std::function<void(milliseconds)> set) {
   const auto set_checked = [name, min, max, set = std::move(set)](const std::string& text) {
     try {
-      const auto time = std::chrono::duration_cast<milliseconds>(settings::parse_duration(text));
-      if (time < min || time > max)
-        throw settings::UsageError("must be " + settings::show(min) + ".." + settings::show(max) +
-                                   ", not \"" + printable(text) + '"');
-      set(time);
+      set(settings::duration_in<milliseconds>(text, {min, max}));
     } catch (const settings::UsageError& error) {
       throw CLI::ValidationError(name, error.what());
     }

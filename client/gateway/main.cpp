@@ -22,6 +22,7 @@
 #include "client/gateway/settings.hpp"
 #include "common/log/log.hpp"
 #include "common/settings/blank_file.hpp"
+#include "common/settings/old_spellings.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace lanemq::gateway {
@@ -34,10 +35,6 @@ constexpr std::chrono::milliseconds kDrainLookEvery{20};
 /// Requests to the broker that may have no answer yet: for each caller a job and its cancellation; beside
 /// them the lines of batches.
 constexpr std::size_t kPendingPerCaller = 2, kPendingBeside = 10'000;
-
-const char* environment(const std::string& name) {
-  return std::getenv(name.c_str());
-}
 
 std::string_view error_name(Refusal refusal) {
   switch (refusal) {
@@ -169,11 +166,6 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
   }
 }
 
-void warn_of(const std::vector<settings::OldSpelling>& spellings) {
-  for (const settings::OldSpelling& old : spellings)
-    log::event(log::Level::warning, "config.old_spelling", {{"place", old.place}, {"write", old.write}});
-}
-
 /// Refuses what run() would refuse, and leaves everything as it is.
 void check_start(const Settings& settings) {
   if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
@@ -273,7 +265,7 @@ int run(Settings settings, const Reload::Read& read) {
 
 int main(int argc, char** argv) try {
   using namespace lanemq::gateway;
-  const Request request = parse(argc, argv, environment);
+  const Request request = parse(argc, argv, lanemq::settings::process_environment);
   lanemq::log::set_level(request.settings.log_level);
   lanemq::log::set_format(request.settings.log_format);
   warn_of(request.old);
@@ -281,7 +273,7 @@ int main(int argc, char** argv) try {
   if (request.what == lanemq::settings::Asked::For::run)
     return run(request.settings, [&] {
       if (const auto why_not = lanemq::settings::why_not_read_again(request.file)) throw UsageError(*why_not);
-      Request again = parse(argc, argv, environment);
+      Request again = parse(argc, argv, lanemq::settings::process_environment);
       warn_of(again.old);
       return std::move(again.settings);
     });

@@ -100,10 +100,6 @@ void apply_auth(Settings& settings, const std::string& text) {
   settings.auth_said = !text.empty();
 }
 
-std::string as_it_is(const std::string& text) {
-  return text;
-}
-
 }  // namespace
 
 const Options<Settings>& option_table() {
@@ -139,7 +135,7 @@ const Options<Settings>& option_table() {
            .unit = "URL",
            .sentence = "How callers reach this gateway: what links to the results of batches begin with; "
                        "without it they are paths, which SDKs take, too."},
-          base_url, as_it_is, &Settings::public_url)
+          base_url, std::identity(), &Settings::public_url)
           .when_empty("none"),
       yes_or_no("forward_service_tier",
                 "Pass `service_tier` on to the upstream, which bills by it; a [[key]] may say otherwise.",
@@ -267,7 +263,7 @@ const Options<KeySettings>& key_options() {
        text("secret", "source", "Where it stands: env:VARIABLE, file:PATH or credential:NAME.",
             &KeySettings::secret),
        row({.key = "sha256", .unit = "digits", .sentence = "Of the secret, instead of it."}, parse_hash,
-           as_it_is, &KeySettings::sha256),
+           std::identity(), &KeySettings::sha256),
        text("client", "name", "Whose share it takes at the broker.", &KeySettings::client)
            .when_empty("its name"),
        text("lane", "lane", "Where a request names none.", &KeySettings::lanes, &LaneRules::fallback)

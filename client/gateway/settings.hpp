@@ -13,6 +13,7 @@
 #include "client/gateway/http/server.hpp"
 #include "client/gateway/models.hpp"
 #include "common/settings/asked.hpp"
+#include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
 
 namespace lanemq::gateway {
@@ -24,7 +25,8 @@ using settings::UsageError;
 struct Settings {
   std::string broker = "tcp://127.0.0.1:5570";
   ServerOptions server{.port = 8080};
-  std::string log_level = "info", log_format = "text";
+  log::Level log_level = log::Level::info;
+  log::Format log_format = log::Format::text;
   bool insecure = false;
   Auth auth = Auth::none;  ///< as said, else as it follows from the keys at the start
   bool auth_said = false;
@@ -86,10 +88,9 @@ struct NamedChange {
 /// In that order; what does not happen is left out.
 std::vector<NamedChange> named_changes(const Settings& before, const Settings& after);
 
-/// Puts what may change while the program runs into the settings that it runs with: keys, models, lanes, the
-/// services' names and the times of streams and answers. Returns the names of what is different, too, and
-/// counts after a restart alone. Throws UsageError, and changes nothing, where nobody would need a key any
-/// more.
+/// Puts what may change while the program runs, all but a few, into the settings that it runs with. Returns
+/// the names of what is different, too, and counts after a restart alone. Throws UsageError, and changes
+/// nothing, where nobody would need a key any more.
 std::vector<std::string> take_over(const Settings& wanted, Settings& running);
 
 }  // namespace lanemq::gateway

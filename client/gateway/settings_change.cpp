@@ -14,17 +14,19 @@ namespace {
 struct Fixed {
   std::string_view what;
   bool (*same)(const Settings& a, const Settings& b);
+  void (*keep)(const Settings& running, Settings& changed);
 };
-constexpr Fixed kFixed[] = {
-    {"broker", [](const Settings& a, const Settings& b) { return a.broker == b.broker; }},
-    {"listen and the bounds and timeouts of HTTP",
-     [](const Settings& a, const Settings& b) { return a.server == b.server; }},
-    {"job_body_bytes_max",
-     [](const Settings& a, const Settings& b) { return a.job_body_bytes_max == b.job_body_bytes_max; }},
-    {"state and the bounds of files and batches",
-     [](const Settings& a, const Settings& b) { return a.batches == b.batches; }},
-    {"log_level", [](const Settings& a, const Settings& b) { return a.log_level == b.log_level; }},
-    {"log_format", [](const Settings& a, const Settings& b) { return a.log_format == b.log_format; }}};
+template <auto Member>
+constexpr Fixed fixed(std::string_view what) {
+  return {what, [](const Settings& a, const Settings& b) { return a.*Member == b.*Member; },
+          [](const Settings& running, Settings& changed) { changed.*Member = running.*Member; }};
+}
+constexpr Fixed kFixed[] = {fixed<&Settings::broker>("broker"),
+                            fixed<&Settings::server>("listen and the bounds and timeouts of HTTP"),
+                            fixed<&Settings::job_body_bytes_max>("job_body_bytes_max"),
+                            fixed<&Settings::batches>("state and the bounds of files and batches"),
+                            fixed<&Settings::log_level>("log_level"),
+                            fixed<&Settings::log_format>("log_format")};
 
 /// The names of those of `some` that have none in `others` for which `counts` is true.
 template <class Item, class Counts>
@@ -73,25 +75,12 @@ std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
         "callers need a key since the start (auth), and the file has none; to open the gateway to "
         "everybody, restart it");
   std::vector<std::string> left;
-  for (const Fixed& fixed : kFixed)
-    if (!fixed.same(wanted, running)) left.emplace_back(fixed.what);
-  running.insecure = wanted.insecure;
-  running.openai_service = wanted.openai_service;
-  running.anthropic_service = wanted.anthropic_service;
-  running.lanes = wanted.lanes;
-  running.commit = wanted.commit;
-  running.keep_alive = wanted.keep_alive;
-  running.drain_delay = wanted.drain_delay;
-  running.drain_timeout = wanted.drain_timeout;
-  running.idempotency_retain = wanted.idempotency_retain;
-  running.detach = wanted.detach;
-  running.retry_grace = wanted.retry_grace;
-  running.public_url = wanted.public_url;
-  running.forward_service_tier = wanted.forward_service_tier;
-  running.auth = wanted.auth;
-  running.hosts = wanted.hosts;
-  running.keys = wanted.keys;
-  running.models = wanted.models;
+  Settings changed = wanted;
+  for (const Fixed& one : kFixed) {
+    if (!one.same(wanted, running)) left.emplace_back(one.what);
+    one.keep(running, changed);
+  }
+  running = std::move(changed);
   return left;
 }
 

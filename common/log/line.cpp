@@ -30,14 +30,14 @@ Line::Line(Format format, std::string_view event)
       text_(format == Format::json ? "{\"event\":" + json_text(event) : std::string(event)) {}
 
 Line& Line::field(std::string_view name, std::string_view value) {
-  if (format_ == Format::json) return number(name, json_text(value));
+  if (format_ == Format::json) return written(name, json_text(value));
   append_field(text_, name, value);
   return *this;
 }
 
-Line& Line::number(std::string_view name, std::string_view digits) {
+Line& Line::written(std::string_view name, std::string_view value) {
   const bool as_json = format_ == Format::json;
-  text_.append(as_json ? ",\"" : " ").append(name).append(as_json ? "\":" : "=").append(digits);
+  text_.append(as_json ? ",\"" : " ").append(name).append(as_json ? "\":" : "=").append(value);
   return *this;
 }
 

@@ -5,10 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace lanemq::log {
+#include "common/log/level.hpp"
 
-/// How a line reads: for people, `worker.lost name=w1 jobs=3`; for programs, an object of JSON.
-enum class Format : unsigned char { text, json };
+namespace lanemq::log {
 
 /// Appends ` name=value` to a line. A text that is more than one plain word stands in quotes; inside them a
 /// quote and a backslash have a backslash before them, and what a terminal would obey is `\xNN`. So no value,
@@ -24,10 +23,10 @@ class Line {
   Line& field(std::string_view name, std::string_view value);
   template <std::integral Number>
   Line& field(std::string_view name, Number value) {
-    return number(name, std::to_string(value));
+    return written(name, std::to_string(value));
   }
-  /// A number that is written out already.
-  Line& number(std::string_view name, std::string_view digits);
+  /// A value that is written out as the format has it: a number, or a text of JSON.
+  Line& written(std::string_view name, std::string_view value);
   /// The line, without an end of it: `worker.lost name=w1`, or `{"event":"worker.lost","name":"w1"}`.
   std::string take();
 

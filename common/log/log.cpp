@@ -2,7 +2,6 @@
 #include "common/log/log.hpp"
 
 #include <memory>
-#include <utility>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -35,29 +34,21 @@ spdlog::level::level_enum library_level(Level level) {
       return spdlog::level::warn;
     case Level::error:
       return spdlog::level::err;
+    case Level::off:
+      break;
   }
-  return spdlog::level::info;
+  return spdlog::level::off;
 }
 
 }  // namespace
 
-bool set_level(std::string_view name) {
-  static constexpr std::pair<std::string_view, spdlog::level::level_enum> kLevels[] = {
-      {"debug", spdlog::level::debug}, {"info", spdlog::level::info}, {"warning", spdlog::level::warn},
-      {"warn", spdlog::level::warn},   {"error", spdlog::level::err}, {"off", spdlog::level::off}};
-  for (const auto& [known, level] : kLevels) {
-    if (known != name) continue;
-    logger().set_level(level);
-    return true;
-  }
-  return false;
+void set_level(Level level) {
+  logger().set_level(library_level(level));
 }
 
-bool set_format(std::string_view name) {
-  if (name != "text" && name != "json") return false;
-  current_format = name == "json" ? Format::json : Format::text;
-  logger().set_pattern(current_format == Format::json ? kJsonPattern : kTextPattern);
-  return true;
+void set_format(Format format) {
+  current_format = format;
+  logger().set_pattern(format == Format::json ? kJsonPattern : kTextPattern);
 }
 
 Format format() {
@@ -74,7 +65,7 @@ void event(Level level, std::string_view name, std::initializer_list<Field> fiel
   Line line(current_format, name);
   for (const Field& field : fields)
     if (field.is_number)
-      line.number(field.name, field.value);
+      line.written(field.name, field.value);
     else
       line.field(field.name, field.value);
   write(level, line.take());

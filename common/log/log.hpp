@@ -10,8 +10,6 @@
 
 namespace lanemq::log {
 
-enum class Level : unsigned char { debug, info, warning, error };
-
 /// One field of a line.
 struct Field {
   Field(std::string_view field_name, std::string_view text) : name(field_name), value(text) {}
@@ -25,13 +23,11 @@ struct Field {
   bool is_number = false;
 };
 
-/// Sets the lowest level that is written: `debug`, `info`, `warning` (or `warn`), `error` or `off`; `info`
-/// until then. False for another name, which changes nothing.
-bool set_level(std::string_view name);
+/// Sets the lowest level that is written; Level::info until then.
+void set_level(Level level);
 
-/// Sets how lines read: `text` or `json`; `text` until then. False for another name, which changes nothing.
-/// Before there are threads that write.
-bool set_format(std::string_view name);
+/// Sets how lines read; Format::text until then. Before there are threads that write.
+void set_format(Format format);
 Format format();
 
 /// Writes a line as Line::take() gives it in format(), to stderr, with its time and level. Thread-safe.

@@ -103,25 +103,6 @@ void set_one(const Options<Thing>& options, Thing& thing, std::string_view what,
   unknown_key(what, key, besides);
 }
 
-/// From `min` to `max`, both allowed.
-template <class T>
-struct Range {
-  T min{};
-  T max{};
-};
-inline constexpr Range<Duration> kAnyDuration{Duration{}, Duration::max()};
-
-/// The value in the unit of the member; what it cannot hold is refused.
-template <class Held>
-Held duration_in(const std::string& text, Range<Duration> range) {
-  const Duration value = parse_duration(text);
-  const Held held = std::chrono::duration_cast<Held>(value);
-  if (held != value) throw UsageError("must be whole " + show(Duration(Held(1))) + ", not \"" + text + '"');
-  if (value < range.min || value > range.max)
-    throw UsageError("must be " + show(range.min) + ".." + show(range.max) + ", not \"" + text + '"');
-  return held;
-}
-
 }  // namespace lanemq::settings
 
 /// What makes rows. Each takes the way to its member: `&Settings::server, &ServerOptions::body_timeout`.
@@ -150,18 +131,16 @@ Option<Settings> row(OptionText text, Read read, Show show, T Settings::*first, 
 template <class Settings, class T, class... Path>
 Option<Settings> text(std::string_view key, std::string_view unit, std::string_view sentence,
                       T Settings::*first, Path... path) {
-  const auto same = [](const std::string& value) { return value; };
-  return row({.key = key, .kind = Kind::text, .unit = unit, .sentence = sentence}, same, same, first,
-             path...);
+  return row({.key = key, .kind = Kind::text, .unit = unit, .sentence = sentence}, std::identity(),
+             std::identity(), first, path...);
 }
 
 /// A name as the protocol has them.
 template <class Settings, class T, class... Path>
 Option<Settings> name(std::string_view key, std::string_view unit, std::string_view sentence,
                       T Settings::*first, Path... path) {
-  return row(
-      {.key = key, .kind = Kind::text, .unit = unit, .sentence = sentence}, parse_name,
-      [](const std::string& value) { return value; }, first, path...);
+  return row({.key = key, .kind = Kind::text, .unit = unit, .sentence = sentence}, parse_name,
+             std::identity(), first, path...);
 }
 
 template <class Settings, class T, class... Path>
@@ -217,22 +196,20 @@ Option<Settings> yes_or_no(std::string_view key, std::string_view sentence, T Se
 
 template <class Settings, class T, class... Path>
 Option<Settings> log_level(T Settings::*first, Path... path) {
-  return row(
-      {.key = "log_level",
-       .kind = Kind::level,
-       .unit = "level",
-       .sentence = "The lowest level that is logged: debug, info, warning, error or off."},
-      parse_level, [](const std::string& value) { return value; }, first, path...);
+  return row({.key = "log_level",
+              .kind = Kind::level,
+              .unit = "level",
+              .sentence = "The lowest level that is logged: debug, info, warning, error or off."},
+             parse_level, show_level, first, path...);
 }
 
 template <class Settings, class T, class... Path>
 Option<Settings> log_format(T Settings::*first, Path... path) {
-  return row(
-      {.key = "log_format",
-       .kind = Kind::text,
-       .unit = "text|json",
-       .sentence = "How a line of the log reads: text, or an object of JSON."},
-      parse_log_format, [](const std::string& value) { return value; }, first, path...);
+  return row({.key = "log_format",
+              .kind = Kind::text,
+              .unit = "text|json",
+              .sentence = "How a line of the log reads: text, or an object of JSON."},
+             parse_log_format, show_log_format, first, path...);
 }
 
 /// A list whose texts are taken as they stand.

@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "common/settings/asked.hpp"
+#include "common/settings/environment.hpp"
 #include "common/settings/option.hpp"
 #include "common/settings/usage_error.hpp"
 

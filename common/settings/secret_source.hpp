@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/settings/environment.hpp"
 #include "common/settings/usage_error.hpp"
 
 namespace lanemq::settings {

@@ -111,15 +111,24 @@ std::string show_switch(bool yes) {
   return yes ? "true" : "false";
 }
 
-std::string parse_level(std::string_view text) {
-  if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels))
-    return std::string(text);
-  refuse("debug, info, warning, error or off", text);
+log::Level parse_level(std::string_view text) {
+  const auto found = std::find(std::begin(log::kLevelNames), std::end(log::kLevelNames), text);
+  if (found == std::end(log::kLevelNames)) refuse("debug, info, warning, error or off", text);
+  return static_cast<log::Level>(found - std::begin(log::kLevelNames));
 }
 
-std::string parse_log_format(std::string_view text) {
-  if (text == "text" || text == "json") return std::string(text);
-  refuse("text or json", text);
+std::string_view show_level(log::Level level) {
+  return log::kLevelNames[static_cast<std::size_t>(level)];
+}
+
+log::Format parse_log_format(std::string_view text) {
+  const auto found = std::find(std::begin(log::kFormatNames), std::end(log::kFormatNames), text);
+  if (found == std::end(log::kFormatNames)) refuse("text or json", text);
+  return static_cast<log::Format>(found - std::begin(log::kFormatNames));
+}
+
+std::string_view show_log_format(log::Format format) {
+  return log::kFormatNames[static_cast<std::size_t>(format)];
 }
 
 std::string parse_name(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/log/level.hpp"
 #include "common/settings/usage_error.hpp"
 
 /// Values as people write them for an option. What reads throws UsageError, which says what the value must be
@@ -27,6 +28,25 @@ inline constexpr std::int64_t kCountMax = std::numeric_limits<std::int64_t>::max
 Duration parse_duration(std::string_view text);
 std::string show(Duration duration);
 
+/// From `min` to `max`, both allowed.
+template <class T>
+struct Range {
+  T min{};
+  T max{};
+};
+inline constexpr Range<Duration> kAnyDuration{Duration{}, Duration::max()};
+
+/// In another unit; what that cannot hold is refused.
+template <class Held>
+Held duration_in(const std::string& text, Range<Duration> range) {
+  const Duration value = parse_duration(text);
+  const Held held = std::chrono::duration_cast<Held>(value);
+  if (held != value) throw UsageError("must be whole " + show(Duration(Held(1))) + ", not \"" + text + '"');
+  if (value < range.min || value > range.max)
+    throw UsageError("must be " + show(range.min) + ".." + show(range.max) + ", not \"" + text + '"');
+  return held;
+}
+
 /// Bytes: `64MiB`, `4096B`.
 std::size_t parse_size(std::string_view text);
 std::string show_size(std::size_t size);
@@ -40,11 +60,10 @@ std::string show_share(int thousandths);
 bool parse_switch(std::string_view text);
 std::string show_switch(bool yes);
 
-/// One of kLogLevels.
-std::string parse_level(std::string_view text);
-/// How a line of the log reads.
-std::string parse_log_format(std::string_view text);
-inline constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error", "off"};
+log::Level parse_level(std::string_view text);
+std::string_view show_level(log::Level level);
+log::Format parse_log_format(std::string_view text);
+std::string_view show_log_format(log::Format format);
 
 /// A name as the protocol has them: not empty, UTF-8, bounded.
 std::string parse_name(std::string_view text);

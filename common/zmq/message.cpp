@@ -21,6 +21,15 @@ void end_loan(void*, void* hint) {
   if (loan->outstanding) loan->outstanding->fetch_sub(loan->bytes, std::memory_order_relaxed);
 }
 
+/// `bytes`, which lie in `frame`, for keeping. Small ones are copied, since a small frame may pin a whole
+/// receive buffer; larger ones keep the frame, whose bytes stay where they are.
+Blob adopt(zmq::message_t&& frame, std::string_view bytes) {
+  if (bytes.size() <= limits::inline_bytes_max) return Blob::copy(bytes);
+  // Moving a message moves its buffer only if it is not stored inside the message itself: never for a large
+  // one.
+  return Blob::own(std::make_shared<zmq::message_t>(std::move(frame)), bytes);
+}
+
 }  // namespace
 
 zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) {
@@ -29,13 +38,6 @@ zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) 
   auto loan = std::make_unique<Loan>(Loan{body.owner(), std::move(outstanding), bytes});
   // libzmq never writes to what it sends.
   return {const_cast<char*>(body.bytes().data()), body.size(), end_loan, loan.release()};
-}
-
-Blob adopt(zmq::message_t&& frame, std::string_view bytes) {
-  if (bytes.size() <= limits::inline_bytes_max) return Blob::copy(bytes);
-  // Moving a message moves its buffer only if it is not stored inside the message itself: never for a large
-  // one.
-  return Blob::own(std::make_shared<zmq::message_t>(std::move(frame)), bytes);
 }
 
 Blob Message::take_body(std::string_view inside, std::size_t borrow_max) {

@@ -40,10 +40,6 @@ using Outstanding = std::atomic<std::int64_t>;
 /// `outstanding`, where there is one, counts them until then. Requires: `body` owns its bytes.
 zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding = nullptr);
 
-/// `bytes`, which lie in `frame`, for keeping. Up to limits::inline_bytes_max are copied, since a small frame
-/// may pin a whole receive buffer; larger ones keep the frame, whose bytes stay where they are.
-Blob adopt(zmq::message_t&& frame, std::string_view bytes);
-
 /// One message as it came, without its envelope. Used again from message to message; views live until the
 /// next receive().
 class Message {

@@ -354,7 +354,7 @@ TEST(Config, an_old_level_is_read_and_the_new_one_named) {
   Config config;
   told({"--log-level", "warn"}, config);
 
-  EXPECT_EQ(config.log_level, "warning");
+  EXPECT_EQ(config.log_level, log::Level::warning);
   ASSERT_EQ(config.heard.old.size(), 1u);
   EXPECT_EQ(config.heard.old[0].write, "--log-level warning");
 }

@@ -18,7 +18,8 @@ struct Kitchen {
   std::chrono::milliseconds simmer{1500};
   std::size_t pot = 4096;
   bool open = false;
-  std::string log_level = "info", sign;
+  log::Level log_level = log::Level::info;
+  std::string sign;
   std::string room;
 };
 
@@ -167,7 +168,7 @@ TEST(OptionReader, old_spellings_are_read_and_the_new_ones_named) {
   const Told of_flags = told({"--simmer-ms", "3000", "--pot", "9", "--log-level", "warn"});
   EXPECT_EQ(of_flags.kitchen.simmer.count(), 3000);
   EXPECT_EQ(written(of_flags), "--simmer 3s;--pot 9B;--log-level warning;");
-  EXPECT_EQ(of_flags.kitchen.log_level, "warning");
+  EXPECT_EQ(of_flags.kitchen.log_level, log::Level::warning);
 
   EXPECT_EQ(written(told({}, {{"A_KITCHEN_SIMMER_MS", "5"}})), "A_KITCHEN_SIMMER=5ms;");
   EXPECT_EQ(told({"--simmer", "5"}).complaint,

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "common/settings/usage_error.hpp"
+#include "common/settings/environment.hpp"
 
 namespace lanemq::settings {
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+namespace lanemq::settings {
+
+/// A variable's value; nullptr: there is none.
+using Environment = std::function<const char*(const std::string& name)>;
+
+/// That of the process.
+inline const char* process_environment(const std::string& name) {
+  return std::getenv(name.c_str());
+}
+
+}  // namespace lanemq::settings
