@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages say: each link leads somewhere."""
+"""What the pages say: each link leads somewhere, and what README, the pages of docs/start/ and other console blocks
+have typed prints what they say, and what is written from the programs is as they are. typed.py says how blocks are marked."""
 
 import os
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 
-from pages import ROOT, anchors, links, pages
+import typed
+from pages import MARK, ROOT, anchors, divided, links, pages, text_of
+
+# A page that is longer than a screen says at its top what is in it.
+SCREEN_LINES = 70
+# Blocks that are not run, by the name in the mark before them, and why.
+NOT_RUN = {
+    "build": "it fetches and builds what is tested here",
+    "show": "scripts/run builds; test_programs.py has its programs together",
+    "key": "it needs a key of OpenAI's and the internet",
+    "python": "it needs openai from PyPI; the same calls in JavaScript are run",
+    "npm": "it fetches from npm; the test takes what `npm ci` put beside it",
+}
+NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
 
 
 class Links(unittest.TestCase):
@@ -30,6 +47,120 @@ class Links(unittest.TestCase):
         named = {os.path.normpath(os.path.join("docs", target.partition("#")[0])) for _, target in links("docs/README.md")}
         self.assertEqual([page for page in pages() if page.startswith("docs/") and page not in named],
                          ["docs/README.md"])
+
+    def test_a_long_page_has_a_list_of_its_contents(self):
+        without = []
+        for page in pages():
+            prose, _ = divided(page)
+            chapters = [line for _, line in prose if line.startswith("## ")]
+            named = [target for _, target in links(page) if target.startswith("#")]
+            if page.startswith("docs/") and len(text_of(page).splitlines()) > SCREEN_LINES and len(chapters) > 1:
+                first = next(number for number, line in prose if line.startswith("## "))
+                if sum(number < first for number, target in links(page) if target.startswith("#")) < 2:
+                    without.append(page)
+        self.assertEqual(without, [])
+
+    def test_what_machines_read_of_the_pages_is_there(self):
+        """llms.txt names pages by their paths from the project's root."""
+        with open(os.path.join(ROOT, "llms.txt"), encoding="utf-8") as file:
+            named = re.findall(r"\]\(([^)]+)\)", file.read())
+        self.assertGreater(len(named), 10)
+        self.assertEqual([path for path in named if not os.path.exists(os.path.join(ROOT, path))], [])
+
+
+class Reference(unittest.TestCase):
+    """What is written from the programs is as they are now, and what is written by hand leaves nothing out."""
+
+    def test_scripts_pages_would_change_nothing(self):
+        environment = os.environ | {"LANEMQ_BIN": os.path.abspath(typed.harness.PROGRAMS)}
+        asked = subprocess.run([sys.executable, os.path.join(ROOT, "scripts/pages"), "--check"], env=environment,
+                               stderr=subprocess.PIPE, text=True)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+
+    def test_each_error_has_a_chapter_with_its_status(self):
+        """The table of the protocol's page is compared with the code elsewhere."""
+        table = text_of("docs/protocol.md").split("\n## Error codes\n")[1].split("\n## ")[0]
+        rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (yes)? ?\|", table, re.MULTILINE)
+        page = text_of("docs/reference/errors.md").split("\n## From the gateway\n")[0]
+        chapters = re.findall(r"^### (\w+)\n\nHTTP (\d+)(, with `retry_after_ms`)?\.", page, re.MULTILINE)
+        self.assertEqual([(code, status, bool(retry)) for code, status, retry in chapters],
+                         [(code, status, bool(retry)) for code, status, retry in rows])
+        self.assertEqual(re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE), [row[0] for row in rows])
+
+    def test_each_event_of_the_log_is_listed_with_its_level(self):
+        """What the sources log, by the words in the calls; names that are put together are left to the page."""
+        said = set()
+        for folder in ("broker", "worker", "client/gateway", "common"):
+            for path, _, files in os.walk(os.path.join(ROOT, folder)):
+                for name in (name for name in files if name.endswith((".cpp", ".hpp"))):
+                    with open(os.path.join(path, name), encoding="utf-8") as file:
+                        source = file.read()
+                    for call in re.finditer(r"(?:log::event\(|\bLogLine(?: line)?\()(?:[^;{]|\{(?!\{))*", source):
+                        level = re.search(r"Level::(\w+)", call[0])
+                        events = re.findall(r'"([a-z]+\.[a-z_]+)"', call[0])
+                        said.update((event, level[1]) for event in events if level and " ? " not in call[0].split(event)[0])
+                        said.update((event, None) for event in events)
+        self.assertGreater(len(said), 60)
+        listed = {}
+        for events, level in re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([a-z ]+) \|", text_of("docs/reference/log-events.md"),
+                                        re.MULTILINE):
+            for event in re.findall(r"`([\w.]+)`", events):
+                listed.setdefault(event, set()).add(level)
+        missing = sorted(f"{event} {level or ''}" for event, level in said
+                         if event not in listed or level and not {level, "as above"} & listed[event])
+        self.assertEqual(missing, [])
+        put_together = {"admin.VERB"} | {f"config.{what}_{done}" for what in ("keys", "models")
+                                         for done in ("added", "changed", "removed")}
+        self.assertEqual(set(listed) - {event for event, _ in said} - put_together, set())
+
+
+class Commands(unittest.TestCase):
+    def follow(self, page):
+        """Does what a page says, from its first line to its last."""
+        prose, blocks = divided(page)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        desk = typed.Desk(self, folder.name)
+        interrupted = [(number, said[2]) for number, line in prose if (said := MARK.match(line)) and said[1] == "ctrl-c"]
+        for number, what in sorted([*interrupted, *((block.number, block) for block in blocks)], key=lambda step: step[0]):
+            if isinstance(what, str):
+                desk.interrupt(what)
+            elif what.mark == "not run":
+                self.assertIn(what.name, NOT_RUN, f"{what}: NOT_RUN does not say why")
+                self.not_run.add(what.name)
+            elif what.mark == "file":
+                with open(os.path.join(folder.name, what.name), "w") as file:
+                    file.write(desk.there(what.text))
+            elif what.language == "console":
+                self.type(desk, what)
+            else:
+                self.assertNotIn(what.language, ("sh", "bash", "shell"), f"{what}: write `console`, or mark it `not run`")
+        for name in reversed(list(desk.staying)):
+            desk.interrupt(name)
+
+    def type(self, desk, block):
+        for command, expected in typed.steps_of(block):
+            if "node " in command:
+                self.give_modules(desk)
+            if block.mark == "stays":
+                desk.start(block, block.name, command, expected)
+            else:
+                desk.run(block, command, expected)
+
+    def give_modules(self, desk):
+        if not os.path.isdir(NODE_MODULES):
+            self.fail(f"{NODE_MODULES} is missing: run `npm ci --ignore-scripts` in {os.path.dirname(NODE_MODULES)}")
+        if not os.path.exists(modules := os.path.join(desk.folder, "node_modules")):
+            os.symlink(NODE_MODULES, modules)
+
+    def test_they_print_what_the_pages_say(self):
+        self.not_run = set()
+        for page in pages():
+            typed_here = any(block.language == "console" for block in divided(page)[1])
+            if page == "README.md" or page.startswith("docs/start/") or typed_here:
+                with self.subTest(page):
+                    self.follow(page)
+        self.assertEqual(self.not_run, set(NOT_RUN), "NOT_RUN names what no page has")
 
 
 if __name__ == "__main__":
