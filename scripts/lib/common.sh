@@ -11,7 +11,7 @@ die() { say "$(basename "$0"): $*"; exit 1; }
 packages_build="cmake ninja-build g++ ccache pkg-config libzmq3-dev cppzmq-dev libmsgpack-cxx-dev libboost-dev
   libexpected-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libcurl4-openssl-dev libabsl-dev
   libxxhash-dev libjemalloc-dev libsqlite3-dev libssl-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev"
-packages_test="python3 python3-zmq python3-msgpack"
+packages_test="python3 python3-zmq python3-msgpack curl openssl"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"
 

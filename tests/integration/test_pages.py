@@ -116,7 +116,7 @@ class Reference(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def follow(self, page):
-        """Does what a page says, from its first line to its last."""
+        """Does what a page says, from its first line to its last, and returns the desk at which it did so."""
         prose, blocks = divided(page)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -137,6 +137,7 @@ class Commands(unittest.TestCase):
                 self.assertNotIn(what.language, ("sh", "bash", "shell"), f"{what}: write `console`, or mark it `not run`")
         for name in reversed(list(desk.staying)):
             desk.interrupt(name)
+        return desk
 
     def type(self, desk, block):
         for command, expected in typed.steps_of(block):

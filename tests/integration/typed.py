@@ -61,6 +61,7 @@ class Desk:
 
     def __init__(self, case, folder):
         self.case, self.folder, self.staying = case, folder, {}
+        self.transcript = []  # of each command: the name under which it stays or None, its words, and what it printed
         free = {}  # as many ports as there are names, none of them twice
         while len(free) < len(PORTS):
             free |= dict.fromkeys(endpoint.rsplit(":", 1)[1] for endpoint in harness.fixed_endpoints().values())
@@ -102,6 +103,7 @@ class Desk:
         clock.cancel()
         printed = self.back(printed[:printed.rindex("\n" + END)])
         printed += "\n" if printed and not printed.endswith("\n") else ""
+        self.transcript.append((None, command, printed))
         if not pattern_of(expected).fullmatch(printed):
             self.differs(block, command, expected, printed)
 
@@ -122,6 +124,7 @@ class Desk:
             harness.wait_until(lambda: pattern.match(printed()) or process.poll() is not None, f"{block}: `{command}`")
         except harness.Timeout:
             pass
+        self.transcript.append((name, command, printed()))
         if not pattern.match(printed()):
             self.differs(block, command, expected, printed())
 
