@@ -98,6 +98,7 @@ void TimerWheel::link(Timer& timer) {
   const std::uint64_t slot = slot_of(timer.tick, level);
   append(place.head(slot), timer);
   place.mark(slot);
+  quiet_until_ = std::min(quiet_until_, slot << (level * kLevelBits));
 }
 
 /// When the next slot begins that may hold timers.
@@ -153,13 +154,14 @@ Timer* TimerWheel::pop_due(TimePoint now) {
   const auto now_tick =
       static_cast<std::uint64_t>(std::max<std::int64_t>(now.time_since_epoch().count(), 0)) / 1000;
   while (is_empty(due_)) {
-    const auto tick = next_tick();
-    if (!tick || *tick > now_tick) {
+    // Most turns find nothing due, and no slot that begins: they need not look for the next one.
+    if (now_tick >= quiet_until_) quiet_until_ = next_tick().value_or(kNoTick);
+    if (now_tick < quiet_until_) {
       current_ = std::max(current_, now_tick);
       move_ahead();
       return nullptr;
     }
-    current_ = *tick;
+    current_ = quiet_until_;
     enter_slots();
     move_ahead();
   }

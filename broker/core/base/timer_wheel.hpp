@@ -71,6 +71,7 @@ class TimerWheel {
   static constexpr int kLevels = 5;
   static constexpr int kLevelBits = 8;          // a slot is 256 of the level below
   static constexpr std::uint64_t kSlots = 512;  // and two of it fit there
+  static constexpr std::uint64_t kNoTick = ~std::uint64_t{0};
 
   struct Level {
     std::array<Timer, kSlots> slots;                    // list heads, circular
@@ -90,8 +91,9 @@ class TimerWheel {
   void move_ahead();
 
   std::array<Level, kLevels> levels_;
-  std::uint64_t current_ = 0;  // every timer due before or at it has been taken out of its slot
-  Timer due_;                  // list head: due now, not yet popped
+  std::uint64_t current_ = 0;      // every timer due before or at it has been taken out of its slot
+  std::uint64_t quiet_until_ = 0;  // no slot that may hold timers begins before it
+  Timer due_;                      // list head: due now, not yet popped
   std::size_t size_ = 0;
 };
 

@@ -37,8 +37,9 @@ Caller Upstreams::caller_of(const Job& job) {
 
 void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
   Service& service = job.flow().service();
+  const bool was_sound = service.is_sound();
   // What was due since the last turn comes first: the timer is set anew below.
-  if (!service.is_sound()) look_after(service, now);
+  if (!was_sound) look_after(service, now);
   if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
     const std::size_t model = state_.budgets.model_of(job.flow().budgets());
     if (Service::FailedModel* const failed = service.failed_model(model)) {
@@ -50,7 +51,8 @@ void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
     forget_failed(service, now);
   }
   judge(job, service.breaker, kAllModels, verdict, now);
-  set_timer(service, now);
+  // A sound service waits for nothing, and has no timer.
+  if (!was_sound || !service.is_sound()) set_timer(service, now);
 }
 
 void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model, Verdict verdict,
