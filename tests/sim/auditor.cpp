@@ -53,7 +53,7 @@ void Auditor::running_given_up(TimePoint now) {
 }
 
 void Auditor::free_place(ModelJob& job) {
-  for_limits_of(job, [](ModelBudget& budget) { --budget.running; });
+  for_limits_of(job, [&](ModelBudget& budget) { budget.call_over(job); });
   job.place->held.erase(&job);
   job.place = nullptr;
   --clients_[job.client].running;

@@ -99,14 +99,12 @@ bool Auditor::unsatisfiable(const ModelJob& job) const {
 TimePoint Auditor::shut_until(const ModelJob& job) const {
   TimePoint until{};
   for (std::size_t i = 0; i < budgets_.size(); ++i)
-    if ((job.budgets >> i & 1) != 0)
-      until = std::max(until, std::min(budgets_[i].paused_until, budgets_[i].probe_at));
+    if ((job.budgets >> i & 1) != 0) until = std::max(until, budgets_[i].open_from(now_));
   const ModelBudget* const pool = pool_of(job.budgets);
   if (pool == nullptr) return until;
   TimePoint soonest = core::kNever;
   for (const ModelBudget::Key& key : pool->keys)
-    if (!key.draining)
-      soonest = std::min(soonest, std::min(key.account->paused_until, key.account->probe_at));
+    if (!key.draining) soonest = std::min(soonest, key.account->open_from(now_));
   return soonest == core::kNever ? until : std::max(until, soonest);
 }
 

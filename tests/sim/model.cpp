@@ -84,6 +84,7 @@ void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
   if (probes) {
     probe_after *= 2;
     probe_at = now + probe_after;
+    probe = &job;
   }
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::int64_t amount = job.expected.of(rates[i].resource());
@@ -92,6 +93,11 @@ void ModelBudget::take(const ModelJob& job, int hold, TimePoint now) {
     else
       rates[i].take(job.serial, amount, hold, options.name, now);
   }
+}
+
+void ModelBudget::call_over(const ModelJob& job) {
+  --running;
+  if (probe == &job) probe = nullptr;
 }
 
 void ModelBudget::answered(TimePoint called_at, TimePoint now) {
@@ -153,6 +159,7 @@ void ModelBudget::limited(bool cuts, TimePoint until, TimePoint now) {
   if (now >= paused_until) probe_after = kProbedAfter;
   paused_until = until;
   paused_at = now;
+  probe = nullptr;  // who was let through before says nothing of this one
   probe_at = until - now > probe_after ? now + probe_after : core::kNever;
   for (std::size_t i = 0; i < rates.size(); ++i)
     if (is_paused_by_refusals(i)) rates[i].pause(until, now);

@@ -55,6 +55,7 @@ struct ModelBudget {
   /// another.
   TimePoint probe_at = core::kNever;
   Duration probe_after{};
+  const ModelJob* probe = nullptr;  ///< in this pause, the last job that finds out and is not over
 
   struct Key {
     std::string name;
@@ -80,6 +81,13 @@ struct ModelBudget {
   bool counts_longer() const;
   /// A job goes; what the rates say counts only outside of a pause.
   void take(const ModelJob& job, int hold, TimePoint now);
+  void call_over(const ModelJob& job);
+  /// Whether its pause may be over any moment: a job finds out.
+  bool is_probed(TimePoint now) const { return now < paused_until && probe != nullptr; }
+  /// When it is over, or a job may find out whether it is, as far as that is known.
+  TimePoint open_from(TimePoint now) const {
+    return is_probed(now) ? TimePoint{} : std::min(paused_until, probe_at);
+  }
   /// A call that was made at `called_at` was answered, or found the upstream overloaded.
   void answered(TimePoint called_at, TimePoint now);
   void overloaded(TimePoint called_at, TimePoint now);

@@ -219,21 +219,15 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
   }
 }
 
-/// Of the budgets themselves, their keys left out.
-Obstacle Budgets::own_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
+  if (const UpstreamPause pause = model_pause(set, now); pause.budget != nullptr)
+    return {.budget = pause.budget, .paused = true, .model = pause.model};
   Obstacle obstacle;
   for (const std::size_t i : sets_[set].budgets) {
     if (!budgets_[i].quota.blocks(claim, now, obstacle)) continue;
     obstacle.budget = &budgets_[i];
-    break;
+    return obstacle;
   }
-  return obstacle;
-}
-
-Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
-  if (const UpstreamPause pause = model_pause(set, now); pause.budget != nullptr)
-    return {.budget = pause.budget, .paused = true, .model = pause.model};
-  if (const Obstacle own = own_obstacle(set, claim, now)) return own;
   return pool_of(set) == nullptr ? Obstacle{} : key_obstacle(set, claim, now);
 }
 
@@ -379,7 +373,9 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
     if (budgets_[part.budget].options.output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
     if (counted != expected) note_change(part.budget, part.account);
+    const bool tried = quota.is_tried(now);
     if (quota.settle(expected, used ? &counted : nullptr, reservation.taken_at, now)) ease(part.budget);
+    tried_ = tried_ || (tried && !quota.is_tried(now));
   });
   if (reservation.key == Reservation::kNoKey) return;
   Key& key = key_at(reservation);
@@ -546,19 +542,26 @@ void Budgets::pause_model(std::size_t model, const ModelApart::Pause& pause) {
 
 Budgets::UpstreamPause Budgets::upstream_pause(BudgetSet set, TimePoint now) const {
   UpstreamPause longest;
-  const auto look_at = [&](const Budget& budget, TimePoint until) {
-    if (until > longest.until) longest = {&budget, until};
+  const auto look_at = [&](const UpstreamPause& pause) {
+    if (pause.until <= now) return;
+    const bool other = longest.budget != nullptr && pause.tried != longest.tried;
+    if (other ? !pause.tried : pause.until > longest.until) longest = pause;
   };
-  for (const std::size_t i : sets_[set].budgets)
-    look_at(budgets_[i], budgets_[i].quota.open_from());
-  if (const Budget* const pool = pool_of(set)) {
-    TimePoint soonest = kNever;
-    for (const Key& key : pool->keys)
-      if (key.open_from() != kNever)
-        soonest = std::min(soonest, std::max(key.open_from(), pool->accounts[key.account].quota.open_from()));
-    if (soonest != kNever && keys_rest(set, now).budget == nullptr) look_at(*pool, soonest);
+  for (const std::size_t i : sets_[set].budgets) {
+    const Quota& quota = budgets_[i].quota;
+    look_at({.budget = &budgets_[i], .until = quota.open_from(), .tried = quota.is_tried(now)});
   }
-  if (const UpstreamPause pause = model_pause(set, now); pause.until > longest.until) longest = pause;
+  if (const Budget* const pool = pool_of(set)) {
+    UpstreamPause of_keys{.budget = pool, .until = kNever};
+    for (const Key& key : pool->keys) {
+      if (key.open_from() == kNever) continue;
+      const Quota& account = pool->accounts[key.account].quota;
+      of_keys.until = std::min(of_keys.until, std::max(key.open_from(), account.open_from()));
+      of_keys.tried = of_keys.tried || account.is_tried(now);
+    }
+    if (of_keys.until != kNever && keys_rest(set, now).budget == nullptr) look_at(of_keys);
+  }
+  look_at(model_pause(set, now));
   return longest;
 }
 

@@ -145,7 +145,7 @@ class Budgets {
     TimePoint until{};
     std::string_view model{};  ///< it is about that one alone; empty: about all
     bool no_key = false;       ///< all keys of the budget rest
-    bool tried = false;        ///< and a job finds out at present whether one of them is taken again
+    bool tried = false;        ///< a job finds out at present whether it holds: it may be over any moment
     std::string name() const {
       return Obstacle{.budget = budget, .paused = !no_key, .no_key = no_key, .model = model}.name();
     }
@@ -179,6 +179,8 @@ class Budgets {
   /// The attempt is over and was sent: its place is free again, and what it used, where that is known, takes
   /// the place of what it was expected to. Unknown, it is taken to have used all of that.
   void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
+  /// Whether a job that was to find out if a pause still holds was settled since this was asked last.
+  bool take_tried() { return std::exchange(tried_, false); }
   /// The job was handed back untouched: its place is free and all of it is given back.
   void release(Reservation& reservation, TimePoint now);
   /// When a job will have what it claims if until then nothing is taken, given or learnt: for people. kNever
@@ -205,7 +207,7 @@ class Budgets {
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
   /// Until when the upstreams of a set's budgets asked to be left alone, or may be asked whether that still
   /// holds; of a budget with keys those of all keys, unless all rest; null where none did. The one that asked
-  /// for longest.
+  /// for longest, of those that are not tried at present where there are such.
   UpstreamPause upstream_pause(BudgetSet set, TimePoint now) const;
   /// Until when every key that the set's jobs could get rests; no budget where one is active, or all are
   /// draining.
@@ -329,7 +331,6 @@ class Budgets {
     return pool == nullptr ? nullptr : &budgets_[sets_[set].pool];
   }
   void describe(Set& set) const;
-  Obstacle own_obstacle(BudgetSet set, const Claim& claim, TimePoint now);
   BudgetSet intern(Set set);
   Key* best_key(BudgetSet set, const Claim& claim, TimePoint now);
   Account* first_account(BudgetSet set, const Claim& claim, TimePoint now);
@@ -368,6 +369,7 @@ class Budgets {
   std::vector<std::size_t> eased_;
   std::vector<Part> unsaved_;
   bool must_save_ = false;
+  bool tried_ = false;
   SaveMarks marks_;
   std::vector<Set> sets_;
   std::map<std::pair<std::vector<std::size_t>, std::size_t>, BudgetSet> interned_;  // budgets, and the model

@@ -148,7 +148,7 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
                                    : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
     paused_until_ = std::min(until, now + paused_for_);
     paused_at_ = now;
-    if (paused_until_ - now > kPauseProbedAfter) probe_at_ = now + kPauseProbedAfter;
+    if (paused_until_ - now > kPauseProbedAfter) probe_.at = now + kPauseProbedAfter;
   }
   for (RateLimit& rate : rates_)
     if (const StoredEntry* entry = entry_named(entries, name + kOf + rate.name()))

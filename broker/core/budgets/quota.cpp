@@ -19,7 +19,7 @@ Quota::Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, Wi
 
 bool Quota::blocks(const Claim& claim, TimePoint now, Obstacle& obstacle) {
   const bool paused = now < paused_until_;
-  if (paused && now < probe_at_) {
+  if (paused && now < probe_.at) {
     obstacle.paused = true;
     return true;
   }
@@ -35,7 +35,7 @@ bool Quota::blocks(const Claim& claim, TimePoint now, Obstacle& obstacle) {
 
 TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
   if (concurrency_.full()) return kNever;
-  if (now < paused_until_ && probe_at_ < paused_until_) return std::max(now, probe_at_);
+  if (now < paused_until_ && probe_.at < paused_until_) return std::max(now, probe_.at);
   TimePoint latest = std::max(now, paused_until_);
   for (RateLimit& rate : rates_) {
     const std::int64_t amount = claim.amounts.of(rate.resource());
@@ -47,7 +47,7 @@ TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
 
 TimePoint Quota::foreseen(const Claim& claim, TimePoint now) const {
   if (concurrency_.full()) return kNever;
-  if (now < paused_until_ && probe_at_ < paused_until_) return std::max(now, probe_at_);
+  if (now < paused_until_ && probe_.at < paused_until_) return std::max(now, probe_.at);
   // Nobody asks during a pause.
   const TimePoint from = std::max(now, paused_until_);
   TimePoint latest = from;
@@ -72,8 +72,9 @@ bool Quota::leaves_hold(const Claim& claim) const {
 void Quota::take(const Claim& claim, TimePoint now) {
   concurrency_.take();
   if (now < paused_until_) {
-    probe_after_ *= 2;
-    probe_at_ = now + probe_after_;
+    probe_.after *= 2;
+    probe_.at = now + probe_.after;
+    probe_.tried_since = now;
   }
   for (RateLimit& rate : rates_)
     rate.take(claim.amounts.of(rate.resource()), now, claim.hold);
@@ -81,6 +82,7 @@ void Quota::take(const Claim& claim, TimePoint now) {
 
 bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now) {
   concurrency_.free();
+  if (taken_at == probe_.tried_since) probe_.tried_since = kNever;
   bool room = concurrency_.configured() > 0;
   if (used == nullptr) return room;
   for (RateLimit& rate : rates_) {
@@ -94,11 +96,12 @@ bool Quota::settle(const Amounts& expected, const Amounts* used, TimePoint taken
 
 bool Quota::pause(TimePoint until, TimePoint now) {
   if (until <= paused_until_) return false;
-  if (now >= paused_until_) probe_after_ = kPauseProbedAfter;
+  if (now >= paused_until_) probe_.after = kPauseProbedAfter;
   paused_until_ = until;
   paused_for_ = until - now;
   paused_at_ = now;
-  probe_at_ = paused_for_ > probe_after_ ? now + probe_after_ : kNever;
+  probe_.tried_since = kNever;  // what went before says nothing of this one
+  probe_.at = paused_for_ > probe_.after ? now + probe_.after : kNever;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
   return true;
@@ -114,7 +117,7 @@ bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
 /// All of it counts again, as configured.
 void Quota::end_pause(TimePoint now) {
   paused_until_ = TimePoint{};
-  probe_at_ = kNever;
+  probe_.at = kNever;
   for (RateLimit& rate : rates_)
     rate.lift(now);
 }
@@ -158,7 +161,7 @@ bool Quota::lift(TimePoint now) {
   bool any = concurrency_.lift();
   if (now < paused_until_) any = true;
   paused_until_ = TimePoint{};
-  probe_at_ = kNever;
+  probe_.at = kNever;
   for (RateLimit& rate : rates_)
     any = rate.lift(now) || any;
   return any;

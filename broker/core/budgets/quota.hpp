@@ -78,7 +78,9 @@ class Quota {
   const ConcurrencyLimit& concurrency() const { return concurrency_; }
   TimePoint paused_until() const { return paused_until_; }
   /// When its pause is over, or a job may find out whether it is; before `now` where there is none.
-  TimePoint open_from() const { return std::min(paused_until_, probe_at_); }
+  TimePoint open_from() const { return std::min(paused_until_, probe_.at); }
+  /// Whether a job is under way that finds out whether its pause still holds: that may be over any moment.
+  bool is_tried(TimePoint now) const { return now < paused_until_ && probe_.tried_since != kNever; }
   /// Whether it counts something over time.
   bool has_rates() const { return !rates_.empty(); }
 
@@ -161,8 +163,14 @@ class Quota {
   ConcurrencyLimit concurrency_;
   TimePoint paused_until_{};
   Duration paused_for_{};  // when it was last lengthened
-  TimePoint paused_at_{}, probe_at_ = kNever;
-  Duration probe_after_ = kPauseProbedAfter;
+  TimePoint paused_at_{};
+  /// Finding out whether a pause still holds: when the next job does, how long after the last one, and when
+  /// the one went that does at present.
+  struct Probe {
+    TimePoint at = kNever;
+    Duration after = kPauseProbedAfter;
+    TimePoint tried_since = kNever;
+  } probe_;
   LastTwo answered_, refused_;  // models
 
   /// What went out before it was saved: between the mark before the one at which it was last counted and that

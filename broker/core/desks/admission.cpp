@@ -23,6 +23,8 @@ constexpr std::size_t kOfferRoom = 1024;
 /// Bounds of the time a full lane asks its clients to stay away.
 constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
 constexpr Duration kRetryAfterMax = std::chrono::seconds(30);
+/// When to ask again about a pause of which a job finds out at present whether it holds.
+constexpr Duration kTriedRetryAfter = std::chrono::seconds(1);
 
 std::optional<ReplyMode> reply_mode(std::string_view name) {
   if (name.empty() || name == "result") return ReplyMode::result;
@@ -182,7 +184,7 @@ std::optional<Refusal> Admission::shut_out(const wire::Submit& fields, const Adm
                  elsewhere.when_limited
                      ? "the upstream asked for a pause, and the job is not to wait for that (limited: end)"
                      : "the upstream asked for a pause that is longer than the job's time",
-                 shut.until - now, limiter};
+                 shut.tried ? std::min(shut.until - now, kTriedRetryAfter) : shut.until - now, limiter};
 }
 
 std::optional<Refusal> Admission::too_large_for(BudgetSet budgets, const Estimate& estimate) const {

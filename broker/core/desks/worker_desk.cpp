@@ -669,9 +669,9 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
       // Another key may have room; what has none, and no budget, waits itself.
       const BudgetSet budgets =
           state_.budgets.apart(job.at_away().reservation.set, job.text.get(JobText::model));
-      const TimePoint until =
-          refused.paused ? state_.budgets.upstream_pause(budgets, now).until : refused.until;
-      if (until > now && (job.ends_limited || until >= job.deadline))
+      const Budgets::UpstreamPause pause = refused.paused ? state_.budgets.upstream_pause(budgets, now)
+                                                          : Budgets::UpstreamPause{.until = refused.until};
+      if (pause.until > now && (job.ends_limited || (!pause.tried && pause.until >= job.deadline)))
         return fail(job, ErrorCode::limited, event, now);
       return life_.requeue(job, JobLife::Requeue::free, refused.paused ? now : refused.until, now);
     }

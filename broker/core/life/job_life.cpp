@@ -215,6 +215,8 @@ void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 
 void JobLife::leave_place(Job& job, Verdict verdict, TimePoint now) {
   handover_.leave(job, verdict, now);
+  // A pause that holds after all is the time again by which jobs wait in vain.
+  if (state_.budgets.take_tried()) sweep_soon();
   if (job.ended()) erase(job, job.bytes());
 }
 

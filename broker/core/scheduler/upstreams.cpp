@@ -299,7 +299,8 @@ std::vector<ShownBreaker> Upstreams::breakers_of(const Service& service) const {
 Budgets::UpstreamPause Upstreams::shut_until(BudgetSet set, TimePoint deadline, Elsewhere elsewhere,
                                              TimePoint now) const {
   const Budgets::UpstreamPause pause = state_.budgets.upstream_pause(set, now);
-  if (pause.until > now && (elsewhere.when_limited || pause.until >= deadline)) return pause;
+  if (pause.until > now && (elsewhere.when_limited || (!pause.tried && pause.until >= deadline)))
+    return pause;
   const Budgets::UpstreamPause rest = state_.budgets.keys_rest(set, now);
   if (rest.budget == nullptr) return {};
   if (elsewhere.when_spent && (rest.tried || rest.until > now)) return rest;
