@@ -85,14 +85,17 @@ void Auditor::for_limits_of(const ModelJob& job, const std::function<void(ModelB
   if (job.account != nullptr) tell(*job.account);
 }
 
-/// More than a limit grants in a whole window, of whichever key.
+/// More than a limit grants in a whole window, of whichever key that is given to jobs.
 bool Auditor::unsatisfiable(const ModelJob& job) const {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job.budgets >> i & 1) != 0 && budgets_[i].never_has(job.expected)) return true;
   const ModelBudget* const pool = pool_of(job.budgets);
-  return pool != nullptr &&
-         std::all_of(pool->accounts.begin(), pool->accounts.end(),
-                     [&](const ModelBudget& account) { return account.never_has(job.expected); });
+  if (pool == nullptr) return false;
+  const auto given = [](const ModelBudget::Key& key) { return !key.draining; };
+  return std::any_of(pool->keys.begin(), pool->keys.end(), given) &&
+         std::all_of(pool->keys.begin(), pool->keys.end(), [&](const ModelBudget::Key& key) {
+           return key.draining || key.account->never_has(job.expected);
+         });
 }
 
 /// Until when its upstream asked to be left alone.

@@ -200,7 +200,10 @@ Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
   const Budget* const pool = pool_of(set);
   if (pool == nullptr) return {};
   Obstacle obstacle;
-  for (const Account& account : pool->accounts) {
+  for (const Key& key : pool->keys) {
+    // What only its account could grant, nobody grants any more.
+    if (key.state == Key::State::draining) continue;
+    const Account& account = pool->accounts[key.account];
     const RateLimit* const rate = too_small(account.quota, amounts);
     if (rate == nullptr) return {};
     obstacle = {.budget = pool, .account = &account, .rate = rate};

@@ -113,7 +113,8 @@ class Budgets {
   bool counts_tokens(BudgetSet set) const { return sets_[set].counts_tokens; }
   /// Whether some budget of the set counts what a request allows its answer, not what the answer has.
   bool counts_bound(BudgetSet set) const { return sets_[set].counts_bound; }
-  /// The limit of the set that `amounts` is more than, even of an empty window; null when there is none.
+  /// The limit of the set that `amounts` is more than, even of an empty window; null when there is none. Of a
+  /// pool, where that is so of each key that is given to jobs.
   Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
   /// As much of an estimate of the output as the limits of the set could ever grant.
   void cut_output(BudgetSet set, Amounts& amounts) const;

@@ -284,6 +284,39 @@ TEST(Broker, a_reload_asks_again_whoever_waits_for_a_budget) {
   EXPECT_EQ(bench.handed_over(), "c");
 }
 
+TEST(Broker, what_only_a_key_that_is_gone_could_grant_ends_with_the_reload) {
+  Options options = small_options();
+  BudgetOptions& budget = options.budgets.emplace_back();
+  budget.name = "up";
+  const auto key_of = [](const char* name, std::int64_t tokens) {
+    return KeyOptions{.name = name,
+                      .rates = {{.name = "tokens_per_minute",
+                                 .limit = tokens,
+                                 .period = minutes(1),
+                                 .resource = Resource::tokens}},
+                      .concurrency = 1};
+  };
+  budget.keys = {key_of("small", 10), key_of("large", 100'000)};
+  Bench bench(options);
+  bench.worker(10);
+  const std::string body(4000, 'x');
+  for (const char* id : {"a", "b"})
+    bench.submit(id, body);
+  ASSERT_EQ(bench.broker_.running(), 1u);
+
+  options.budgets[0].keys = {key_of("small", 10)};
+  bench.configure(options);
+  EXPECT_THAT(bench.last(), AllOf(HasSubstr("unsatisfiable"), HasSubstr("\"b\""), HasSubstr("key small")));
+  bench.submit("c", body);
+  EXPECT_THAT(bench.last(), HasSubstr("unsatisfiable"));
+  bench.result("a");
+  EXPECT_THAT(bench.last(), HasSubstr("\"a\"")) << "what runs goes on";
+  options.budgets[0].keys = {key_of("small", 10), key_of("large", 100'000)};
+  bench.configure(options);
+  bench.submit("d", body);
+  EXPECT_EQ(bench.handed_over(), "d");
+}
+
 TEST(Broker, a_reload_that_boosts_a_lane_counts_for_what_waits_there) {
   Options options = small_options();
   options.lanes = {{.name = "top", .depth_max = 100},
