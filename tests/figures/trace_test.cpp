@@ -104,6 +104,27 @@ TEST(Figures, an_hour_of_chat_at_twice_the_limits_sees_no_429_and_critical_waits
   EXPECT_LE(critical.wait_p99, seconds(1));
 }
 
+/// With the reserves of the lanes above kept. What leaves a window in lumps as large as the jobs is used
+/// again.
+TEST(Figures, of_a_limit_in_tokens_97_percent_are_used_while_jobs_of_a_chat_wait) {
+  const Trace trace(0);
+  core::Options options = half_of(trace.requests());
+  core::BudgetOptions& budget = options.budgets[0];
+  budget.rates.erase(budget.rates.begin());
+  budget.rates[0].limit = budget.rates[0].limit * 4 / 3;
+
+  const whatif::Report report = whatif::simulate(options, trace.requests(), {.places = 1000});
+
+  const whatif::LimitReport& tokens = report.limits[0];
+  say("chat trace at 1.5 x, none critical: %.2f %% of %ld tokens used while jobs wait, in %ld minutes, peak "
+      "%ld",
+      tokens.waited_percent(), static_cast<long>(tokens.limit), static_cast<long>(tokens.waited_periods),
+      static_cast<long>(tokens.peak));
+  EXPECT_GE(tokens.waited_periods, 60);
+  EXPECT_LE(tokens.peak, tokens.limit);
+  EXPECT_GE(tokens.waited_percent(), 97);
+}
+
 /// Nine of ten requests are in the second lane, called critical here, so that these alone are more than the
 /// upstream allows: in every five minutes in which batch jobs wait they get their share_min of the tokens all
 /// the same. The top lane, from which nothing is taken for a share_min, is silent.

@@ -44,6 +44,17 @@ constexpr std::int64_t kHeldInWindow = 100;
 /// Changes that are foreseen at most: a window that empties, the steps after a pause, and a limit that rises.
 constexpr int kForeseenSteps = 2 * static_cast<int>(SlidingWindow::kSlices);
 
+/// Tokens leave a strict window in lumps, as large as the jobs were. At an even pace each is sent again
+/// within a whole period, and a hundredth of the limit is free at all times. So where no more than a 26th is,
+/// and the window as good as full, that is sent within a twentieth of a period; nobody stands still for
+/// longer than a 26th of one. Faster is worse for urgent jobs that are larger than their reserve: they find
+/// less free.
+constexpr std::int64_t kNearlyFull = 26, kLumpsInPeriod = 20;
+
+std::int64_t lump_pace(std::int64_t headroom, std::int64_t limit) {
+  return headroom > 0 && headroom * kNearlyFull <= limit ? headroom * kLumpsInPeriod : 0;
+}
+
 std::int64_t floor_divide(std::int64_t value, std::int64_t by) {
   return value >= 0 ? value / by : -((-value + by - 1) / by);
 }
@@ -91,7 +102,7 @@ void RateLimit::recover(TimePoint now) {
 }
 
 std::int64_t RateLimit::effective() const {
-  return std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
+  return share_ == 1000 ? ceiling_ : std::max<std::int64_t>(ceiling_ * share_ / 1000, 1);
 }
 
 void RateLimit::apply_limit() {
@@ -101,7 +112,9 @@ void RateLimit::apply_limit() {
 }
 
 void RateLimit::apply_pace() {
-  const std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
+  if (window_ && ramp_ == kRampFull && resource_ != Resource::requests)
+    pace += lump_pace(window_->headroom(), effective()) * scale_;
   // In a pause a debt is still paid back.
   const int share = ramp_ == 0 ? kRampFull : ramp_;
   bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));

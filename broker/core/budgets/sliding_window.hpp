@@ -13,7 +13,8 @@ namespace lanemq::core {
 /// A bucket alone either wastes quota (refilled at (limit - capacity) / period) or breaks the limit (refilled
 /// at limit / period, it lets limit + capacity through). This ledger bounds the bucket exactly and says how
 /// fast it may refill: the fastest even pace at which the window never fills up, so that nobody stands still
-/// while an earlier burst leaves the window.
+/// while an earlier burst leaves the window. What leaves it in lumps is so sent again over a whole period, at
+/// the cost of the rate: who knows of lumps may refill faster.
 ///
 /// Errs on the side of the limit: what was sent counts to the end of its slice plus `slack`, the time by
 /// which two calls may swap or drift apart between here and the upstream's counter.
