@@ -125,11 +125,24 @@ void CrashingHost::send_all() {
     release(outbox, true, now);
   } else if (std::any_of(outbox.sends.begin(), outbox.sends.end(),
                          [](const core::Send& send) { return send.waits; })) {
+    note_waiting_offers(outbox);
     waiting_.push_back({store_.submitted(), now, std::make_unique<core::Outbox>()});
     outbox.move_sends(*waiting_.back().outbox);
   }
   outbox.clear();
   begin_commit();
+}
+
+void CrashingHost::note_waiting_offers(const core::Outbox& outbox) {
+  for (const core::Send& send : outbox.sends) {
+    if (!send.waits || send.peer != core::Peer::worker) continue;
+    Items<wire::WorkerCommand> commands;
+    if (const DecodeError* error = waiting_decoder_.decode(outbox.header(send), {}, commands))
+      violated("unreadable: " + error->message);
+    for (std::size_t item = 0; item < commands.size(); ++item)
+      if (const auto* offer = std::get_if<wire::JobOffer>(&commands[item]))
+        witness_.offer_waits(*offer, scheduler_.now());
+  }
 }
 
 /// Some bodies are at hand, since they were read ahead; others have to be read.

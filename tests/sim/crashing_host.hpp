@@ -50,12 +50,14 @@ class CrashingHost final : public BrokerHost {
   void read_bodies();
   void release(const core::Outbox& outbox, bool waiting, core::TimePoint decided_at);
   void release_committed();
+  void note_waiting_offers(const core::Outbox& outbox);
   void begin_commit();
   void commit_at(core::TimePoint when, std::uint64_t number);
   void commit(std::uint64_t number);
 
   const Crashes& crashes_;
   Witness witness_;
+  Decoder waiting_decoder_;
   CrashingStore store_;
   core::Duration clock_set_{};  // of the wall clock, by which the store's does not go
   /// The sends of a turn that wait for its writes.

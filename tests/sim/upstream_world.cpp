@@ -511,6 +511,7 @@ void UpstreamWorld::broker_died(TimePoint noted_at, TimePoint now) {
   for (auto& [lease, offer] : offers_)
     if (!offer.durable && offer.decided_at > noted_at) offer.excused = true;
   key_told_.clear();
+  refused_clients_.clear();  // of late: that is in no store
 }
 
 void UpstreamWorld::memory_is_void() {

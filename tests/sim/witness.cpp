@@ -53,7 +53,7 @@ bool Witness::may_have_made_way(const Followed& job) const {
 /// which perhaps nobody heard of, for those who asked before a crash are not known any more.
 bool Witness::may_have_been_refused(const Followed& job, Duration ago) const {
   return std::any_of(pauses_.begin(), pauses_.end(), [&](const Pause& pause) {
-    const TimePoint ended_at = std::max(pause.said_at, job.promised_at);
+    const TimePoint ended_at = std::max(pause.said_at, job.submitted_at);
     return pause.until > job.deadline && decided_at_ >= ended_at + ago;
   });
 }
@@ -92,6 +92,7 @@ void Witness::crashed(TimePoint noted_at) {
   holders_.clear();
   listed_by_.clear();
   cancels_due_.clear();
+  cancels_told_.clear();
 }
 
 void Witness::started(TimePoint now) {
@@ -242,11 +243,12 @@ void Witness::heard(const wire::Accepted& accepted) {
     job.chunks.clear();
     job.chunk_at = core::kNever;
     job.marked = true;
-    job.offers = 0;
+    job.offers = job.hand_overs = 0;
     job.stream = asked.stream;
     job.in_order = accepted.durable && asked.in_order && !job.moved;
     job.promised = accepted.durable;
     job.promised_at = now_;
+    job.submitted_at = asked.at;
     if (job.in_order) first_in_line_[job.stream].insert(id);
   } else if (accepted.durable && !job.promised) {
     job.promised = true;
@@ -297,6 +299,7 @@ void Witness::heard_end(wire::Raw ref, std::string_view code, std::string_view b
   if (!job.promised && !job.always_durable) return;
   job.promised = true;
   job.answer = answer;
+  job.answered_at = decided_at_;
   if (const auto number = number_of_.find(asked.id);
       number != number_of_.end() && (code == "deadline" || code == "cancelled"))
     over_at_.try_emplace(number->second, decided_at_);
@@ -344,8 +347,10 @@ void Witness::sent_to_worker(const std::string& address, const wire::WorkerComma
   if (const auto* offer = std::get_if<wire::JobOffer>(&command)) heard(*offer, address, body);
   if (const auto* welcome = std::get_if<wire::Welcome>(&command))
     sessions_[std::string(welcome->session)] = address;
-  if (const auto* cancel = std::get_if<wire::CancelJob>(&command))
+  if (const auto* cancel = std::get_if<wire::CancelJob>(&command)) {
     cancels_due_.erase({address, {cancel->job, cancel->attempt}});
+    cancels_told_.insert({address, {cancel->job, cancel->attempt}});
+  }
   if (const auto* acked = std::get_if<wire::Acked>(&command))
     for (const wire::Lease& lease : acked->jobs)
       if (failed_[lease.job].contains(lease.attempt)) paid_[lease.job].insert(lease.attempt);
@@ -365,7 +370,9 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
     job.bodies.insert(std::string(body));  // the broker made its id
   else if (!job.bodies.contains(std::string(body)))
     violated(quoted(id) + " is handed over with the body of another");
-  if (job.answer && is_known(job)) violated(quoted(id) + " is handed over, but was answered");
+  // An offer that waited for the disk was decided on earlier, and its worker may have been lost since.
+  if (job.answer && decided_at_ >= job.answered_at && is_known(job))
+    violated(quoted(id) + " is handed over, but was answered");
 
   if (job.promised && job.chunk_at != core::kNever && job.marked && decided_at_ > job.chunk_at &&
       decided_at_ < job.over_at)
@@ -390,11 +397,18 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
   ++job.offers;
   number_of_[id] = offer.job;
   last_[offer.job] = {.attempt = offer.attempt, .at = now_};
-  // Its worker may be lost with it.
-  const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
-  if (job.offers >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, decided_at_);
+  count_hand_over(offer, decided_at_);
   // A worker of one service is not told which it is.
   take_from_budgets(offer, offer.service.empty() ? service_of_[address] : std::string(offer.service), lease);
+}
+
+/// Its worker may be lost with it.
+void Witness::count_hand_over(const wire::JobOffer& offer, TimePoint at) {
+  if (!hand_overs_.insert({offer.job, offer.attempt}).second) return;
+  Followed& job = followed(std::string(offer.id));
+  ++job.hand_overs;
+  const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
+  if (job.hand_overs >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, at);
 }
 
 /// Nobody of its client was promised to run before it was first submitted, and still waits.
@@ -526,6 +540,7 @@ void Witness::move_worker(const std::string& from, const std::string& to) {
   for (auto& [number, by] : listed_by_)
     if (by == from) by = to;
   std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == from; });
+  std::erase_if(cancels_told_, [&](const auto& told) { return told.first == from; });
   if (const auto since = here_since_.extract(from); !since.empty()) here_since_[to] = since.mapped();
 }
 
@@ -542,6 +557,7 @@ void Witness::forget_worker(const std::string& address) {
   workers_.erase(address);
   here_since_.erase(address);
   std::erase_if(cancels_due_, [&](const auto& due) { return due.first.first == address; });
+  std::erase_if(cancels_told_, [&](const auto& told) { return told.first == address; });
   std::erase_if(holders_, [&](const auto& holder) { return holder.second.address == address; });
 }
 
@@ -553,10 +569,12 @@ void Witness::check_inventory(const std::string& address, const wire::Heartbeat&
   for (const wire::Lease& lease : inventory.jobs) {
     const auto last = last_.find(lease.job);
     const bool runs = !outcomes_said_.contains({lease.job, lease.attempt});
-    // What ended before the worker was here it has not heard of.
+    // What ended before the worker was here it has not heard of, until it is told by this connection: once
+    // is enough, however long it takes to stop.
     const auto over = over_at_.find(lease.job);
     const auto since = here_since_.find(address);
-    const bool ended = over != over_at_.end() && since != here_since_.end() && over->second < since->second;
+    const bool ended = over != over_at_.end() && since != here_since_.end() && over->second < since->second &&
+                       !cancels_told_.contains({address, Lease(lease.job, lease.attempt)});
     if (runs && (ended || (last != last_.end() && last->second.attempt > lease.attempt)))
       cancels_due_.try_emplace({address, Lease(lease.job, lease.attempt)}, now);
   }

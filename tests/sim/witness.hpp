@@ -35,6 +35,8 @@ class Witness final : public Watcher {
   void releasing(TimePoint decided_at, TimePoint now, bool waited);
   /// The job was handed over now, and its worker hears of it when its body has been read.
   void awaits_body(std::uint64_t job, TimePoint now) { handed_over_at_[job] = now; }
+  /// So it was, and its worker hears of it when that is on disk.
+  void offer_waits(const wire::JobOffer& offer, TimePoint now) { count_hand_over(offer, now); }
   void sent_to_client(const std::string& address, const wire::ClientReply& reply,
                       std::string_view body) override;
   void sent_to_worker(const std::string& address, const wire::WorkerCommand& command,
@@ -76,16 +78,20 @@ class Witness final : public Watcher {
     bool promised = false;  ///< somebody heard that it is durable, or its end
     bool always_durable = true;
     TimePoint first_asked_at = core::kNever, promised_at{};
+    TimePoint submitted_at{};           ///< what was promised
     TimePoint ends_at = core::kNever;   ///< when it may have ended at the earliest
     TimePoint deadline = core::kNever;  ///< at the earliest
     Duration retain = Duration::max();
     std::int64_t attempts_max = 0;  ///< the least of all submits of its id
     std::int64_t attempts_top = 0;  ///< the most
     std::vector<TimePoint> causes;  ///< that may end it
-    std::int64_t offers = 0;
+    std::int64_t offers = 0;        ///< that left
+    std::int64_t hand_overs =
+        0;  ///< and those besides that waited for the disk: its worker may be lost before
     bool in_order = false, moved = false;
     StreamKey stream;
     std::optional<std::string> answer;
+    TimePoint answered_at{};             ///< when the broker decided on it
     TimePoint result_at = core::kNever;  ///< somebody heard its result; never: or it was submitted since
     std::map<std::int64_t, std::string> chunks;  ///< that anybody heard of its answer
     TimePoint chunk_at = core::kNever;           ///< when the first of them was decided
@@ -108,6 +114,7 @@ class Witness final : public Watcher {
            !may_have_been_refused(job, crashes_.keeps ? job.retain : Duration(0));
   }
   void limits_change(TimePoint now);
+  void count_hand_over(const wire::JobOffer& offer, TimePoint at);
   void may_end(Followed& job, TimePoint at);
   void may_end(std::uint64_t number, TimePoint at);
   void on(const wire::Submit& submit, std::string_view body, TimePoint now);
@@ -161,12 +168,14 @@ class Witness final : public Watcher {
     std::int64_t attempt = 0;
     TimePoint at{};
   };
+  std::set<Lease> hand_overs_;
   std::map<std::uint64_t, Attempt> last_;                     // of a job
   std::map<StreamKey, std::set<std::string>> first_in_line_;  // ids that were promised and never handed over
   std::map<std::string, TimePoint> workers_;                  // that said ready in this life: heard when last
   std::map<std::string, std::string> sessions_;               // of those: by name, the address
   std::map<std::uint64_t, Holder> holders_;
   std::map<std::pair<std::string, Lease>, TimePoint> cancels_due_;  // of overtaken attempts: listed when
+  std::set<std::pair<std::string, Lease>> cancels_told_;            // by this connection
   std::set<Lease> outcomes_said_;
   std::map<std::uint64_t, std::set<std::int64_t>> failed_;  // attempts of a job that failed, as said
   std::map<std::uint64_t, std::set<std::int64_t>> paid_;    // those of which that was acknowledged
