@@ -13,7 +13,7 @@ import typed
 from pages import MARK, ROOT, anchors, divided, links, pages, text_of
 
 # A page that is longer than a screen says at its top what is in it.
-SCREEN_LINES = 70
+SCREEN_LINES = 50
 # Blocks that are not run, by the name in the mark before them, and why.
 NOT_RUN = {
     "build": "it fetches and builds what is tested here",

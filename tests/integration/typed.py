@@ -66,8 +66,9 @@ class Desk:
         while len(free) < len(PORTS):
             free |= dict.fromkeys(endpoint.rsplit(":", 1)[1] for endpoint in harness.fixed_endpoints().values())
         self.ports = dict(zip(PORTS, free))
+        # A reader's environment says nothing of LaneMQ, of keys or of proxies.
         environment = {name: value for name, value in os.environ.items()
-                       if not name.endswith("_API_KEY") and name not in ("XDG_STATE_HOME", "STATE_DIRECTORY")}
+                       if not re.match(r"LANEMQ_(?!CONNECT_TIMEOUT)|XDG_|STATE_DIRECTORY|RUNTIME_DIRECTORY|.*_API_KEY|(?i:.*_proxy)", name)}
         environment |= {name: f"tcp://127.0.0.1:{self.ports[port]}" for name, port in VARIABLES.items()}
         environment |= {"HOME": folder, "LANEMQ_GATEWAY_LISTEN": f"127.0.0.1:{self.ports['8080']}",
                         "PATH": f"{os.path.abspath(harness.PROGRAMS)}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
