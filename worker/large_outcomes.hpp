@@ -4,38 +4,35 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <map>
 #include <optional>
 
 #include <lanemq/worker.hpp>
 
 namespace lanemq::worker {
 
-/// Which large outcomes are on their way to the broker, and which wait until those have arrived.
+/// When large outcomes go to the broker.
 ///
 /// All of a worker's messages share one connection, in order: behind eight answers of 8 MB a small one waits
-/// for 64 MB. So large ones go one at a time, and what is small goes between them. What is known of a lease
-/// here is forgotten with its outcome. Pure; not thread-safe.
+/// for 64 MB. So large ones go at a pace that a connection within a machine keeps up with, and what is small
+/// goes between them. An acknowledgement would tell when one has arrived, but the broker collects those.
+/// Pure; not thread-safe.
 class LargeOutcomes {
  public:
   static constexpr std::size_t kFrom = std::size_t{256} * 1024;  ///< smaller ones never wait
-  /// On their way at once; one that is larger goes alone.
-  static constexpr std::size_t kBytesAhead = std::size_t{1024} * 1024;
-  /// A broker acknowledges what is durable when its disk has it: after so long the next one goes even so.
-  static constexpr std::chrono::milliseconds kPatience{1000};
+  static constexpr std::size_t kBytesPerMillisecond = std::size_t{256} * 1024;
 
   /// An outcome with a body of so many bytes is to be said. True: now; false: it waits for next().
   bool may_go(wire::Lease lease, std::size_t bytes, TimePoint now);
-  /// The broker has answered it, or nobody wants it any more.
+  /// Nobody wants it any more.
   void forget(wire::Lease lease);
   bool waits(wire::Lease lease) const;
   bool any_wait() const { return !waiting_.empty(); }
-  /// The next one that may go, which is on its way then. Requires: any_wait().
+  /// The next one, if it may go by now. Requires: any_wait().
   std::optional<wire::Lease> next(TimePoint now);
-  /// The next one, whatever is on its way. Requires: any_wait().
+  /// The next one, whatever went before it. Requires: any_wait().
   wire::Lease next_at_once(TimePoint now);
-  /// When next() is to be asked though nothing was forgotten.
-  TimePoint due() const { return any_wait() ? next_by_ : TimePoint::max(); }
+  /// When next() has one.
+  TimePoint due() const { return any_wait() ? free_at_ : TimePoint::max(); }
   void clear() { *this = LargeOutcomes(); }
 
  private:
@@ -43,18 +40,11 @@ class LargeOutcomes {
     wire::Lease lease;
     std::size_t bytes = 0;
   };
-  struct ByJob {
-    bool operator()(const wire::Lease& a, const wire::Lease& b) const {
-      return a.job != b.job ? a.job < b.job : a.attempt < b.attempt;
-    }
-  };
 
-  void set_off(wire::Lease lease, std::size_t bytes, TimePoint now);
+  void set_off(std::size_t bytes, TimePoint now);
 
   std::deque<Waiting> waiting_;
-  std::map<wire::Lease, std::size_t, ByJob> on_the_way_;
-  std::size_t bytes_ = 0;  ///< of those on their way
-  TimePoint next_by_{};
+  TimePoint free_at_{};  ///< what went has arrived by then
 };
 
 }  // namespace lanemq::worker
