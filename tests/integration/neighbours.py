@@ -33,6 +33,7 @@ QUIET_EVERY_S = 0.01
 GIVE_UP_S = 60  # of the quiet key's requests: a service whose breaker is open makes them wait
 THREADS = 8
 FORK = multiprocessing.get_context("fork")
+OF_THREAD = threading.local()  # of the noisy process
 BIG_TOKENS = 2_000_000  # 8 MB
 ELSEWHERE = "127.0.0.2"  # the address of a noisy one that is on another machine
 STRANGERS = "127.0.0.4"
@@ -54,14 +55,16 @@ class Neighbours(GatewayCase):
 
     def leaves_alone(self, name):
         self.keeps = name.endswith("_beside")
+        self.acts = FORK.Value("i", 0)  # that came to their end: a noisy one that only fails makes no noise
         # The double makes one answer after the other, and a large one takes it long: that is no doing of ours.
         self.quiet_model = "gpt-apart" if name == "large_answers" else "gpt-quiet"
         before = self.quiet_while(None, SETTINGS.seconds / 2)
         during = self.quiet_while(getattr(self, "do_" + name), SETTINGS.seconds)
         turn = self.metric("lanemq_gateway_loop_longest_turn_ms", source=OPERATOR)
-        print(f"{name:14} {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms; "
+        print(f"{name:23} {self.acts.value:6} acts, {len(during.times):6} requests, p99 {during.p99():7.1f} ms; alone {before.p99():7.1f} ms; "
               f"longest turn {turn:5.1f} ms", file=sys.stderr)
         self.assertEqual((before.failures, during.failures), ([], []))
+        self.assertGreater(self.acts.value, 0)
 
     # ---- the quiet one
 
@@ -107,9 +110,25 @@ class Neighbours(GatewayCase):
         while not self.stopping.is_set():
             with contextlib.suppress(OSError, http.client.HTTPException):
                 act()
+                with self.acts:
+                    self.acts.value += 1
+        if hasattr(OF_THREAD, "connection"):
+            OF_THREAD.connection.close()
 
     def noisy(self, model, **fields):
-        self.ask("POST", CHAT, chat(model, **fields), {**bearer("noisy"), "x-lanemq-timeout-ms": "2000"})
+        self.ask_on("POST", CHAT, chat(model, **fields), {**bearer("noisy"), "x-lanemq-timeout-ms": "2000"})
+
+    def ask_on(self, *request, source=""):
+        """On this thread's own connection, as SDKs do: thousands of new ones would use up the ports on which the programs of the
+        next act listen."""
+        if not hasattr(OF_THREAD, "connection"):
+            OF_THREAD.connection = http.client.HTTPConnection(*self.address(), timeout=harness.PATIENCE, source_address=(source, 0))
+        try:
+            OF_THREAD.connection.request(*request)
+            return Answer(OF_THREAD.connection.getresponse())
+        except (OSError, http.client.HTTPException):
+            OF_THREAD.connection.close()
+            raise
 
     def begun(self, body, times=1, source=ELSEWHERE):
         """Requests whose answers nobody has read."""
@@ -165,11 +184,11 @@ class Neighbours(GatewayCase):
 
     def do_upload(self):
         form = f'--X\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n{UPLOAD}\r\n--X--\r\n'
-        self.ask("POST", "/v1/files", form, {**bearer("noisy"), "content-type": "multipart/form-data; boundary=X"})
+        self.ask_on("POST", "/v1/files", form, {**bearer("noisy"), "content-type": "multipart/form-data; boundary=X"})
 
     def do_fill_lanes(self):
         job = {"service": "openai", "delay_ms": 3_600_000, "lane": "normal", "body": {"model": "noisy"}}
-        self.ask("POST", "/v1/jobs", json.dumps(job), bearer("noisy"))
+        self.ask_on("POST", "/v1/jobs", json.dumps(job), bearer("noisy"))
 
     def do_read_nothing(self):
         with self.begun(chat("noisy+tokens=100000+gap=0", stream=True, max_tokens=100000)):
@@ -191,7 +210,7 @@ class Neighbours(GatewayCase):
 
     def do_strangers_guess(self):
         """Wrong keys, each another one, and the refusals are waited for: after some these are held back."""
-        self.ask("POST", CHAT, chat(), bearer("guess-" + os.urandom(8).hex()), source=STRANGERS)
+        self.ask_on("POST", CHAT, chat(), bearer("guess-" + os.urandom(8).hex()), source=STRANGERS)
 
     def do_strangers_guess_on(self):
         """The same without waiting: many guesses on each connection, one behind the other."""
@@ -199,7 +218,7 @@ class Neighbours(GatewayCase):
         self.strangers(guess, pause=0.2)
 
     def do_strangers_without_key(self):
-        self.ask("POST", CHAT, chat(), {"authorization": ""}, source=STRANGERS)
+        self.ask_on("POST", CHAT, chat(), {}, source=STRANGERS)
 
     def do_strangers_half_heads(self):
         """Heads that never end, as long as they may be."""
