@@ -61,6 +61,21 @@ class Links(unittest.TestCase):
                     without.append(page)
         self.assertEqual(without, [])
 
+    def test_each_row_of_a_table_has_the_cells_of_its_head(self):
+        broken = []
+        for page in pages():
+            head, before = None, None
+            for number, line in divided(page)[0]:
+                if not line.strip().startswith("|"):
+                    continue
+                cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+                if before != number - 1:
+                    head = cells
+                elif cells != head:
+                    broken.append(f"{page}:{number}: {cells} cells, its head has {head}")
+                before = number
+        self.assertEqual(broken, [])
+
     def test_what_machines_read_of_the_pages_is_there(self):
         """llms.txt names pages by their paths from the project's root."""
         with open(os.path.join(ROOT, "llms.txt"), encoding="utf-8") as file:
