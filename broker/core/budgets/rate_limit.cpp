@@ -199,6 +199,7 @@ void RateLimit::advance(TimePoint now) {
   advanced_at_ = now;
   recover(now);
   const std::int64_t rate_before = bucket_.rate();
+  std::int64_t rate_now = 0;
   if (window_) {
     // Up to then the window had no more room, whether somebody asked meanwhile or not.
     if (const TimePoint changes = window_->next_change(); changes <= now) {
@@ -218,13 +219,17 @@ void RateLimit::advance(TimePoint now) {
     // The pace of when it was last asked may be that of a full window, long ago. Where it is more now, that
     // counts: the window bounds it in any case.
     apply_pace();
-    bucket_.set_rate(std::max(rate_before, bucket_.rate()));
+    rate_now = bucket_.rate();
+    bucket_.set_rate(std::max(rate_before, rate_now));
   }
   if (window_ && bucket_.level() < 0) forget_debt(now);
   bucket_.refill(now);
   if (ramp_ == 0) bucket_.lower_to(kPausedLevelMax * scale_);
   if (!window_) return;
-  apply_pace();
+  if (rate_now > 0)
+    bucket_.set_rate(rate_now);
+  else
+    apply_pace();
   // What the window cannot take must not pile up as a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);
 }
