@@ -26,6 +26,7 @@ namespace {
 
 using lanemq::Config;
 using lanemq::ConfigError;
+using lanemq::io::BindError;
 using lanemq::io::StoreOptions;
 using lanemq::settings::check_endpoint;
 using lanemq::settings::process_environment;
@@ -36,12 +37,6 @@ constexpr int kExitStoreUnusable = 4;
 
 /// Descriptors that a broker with thousands of connections needs; fewer are worth a warning.
 constexpr rlim_t kDescriptorsWanted = 65536;
-
-/// An endpoint that cannot be bound, and why.
-class CannotBind : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 std::uint64_t entropy() {
   std::uint64_t seed = 0;
@@ -162,9 +157,9 @@ void settle_endpoints(Config& config) {
 
 /// Refuses where nobody could bind, whether or not somebody has done so.
 void check_bind(const std::string& endpoint) {
-  constexpr std::string_view kIpc = "ipc://", kTcp = "tcp://";
+  using lanemq::settings::kIpc, lanemq::settings::kTcp;
   const auto refuse_for = [&](const std::optional<std::string>& reason) {
-    if (reason) throw CannotBind(endpoint + ": " + *reason);
+    if (reason) throw BindError(endpoint, *reason);
   };
   if (endpoint.starts_with(kIpc)) {
     const std::filesystem::path folder = std::filesystem::path(endpoint.substr(kIpc.size())).parent_path();
@@ -181,7 +176,7 @@ void check_bind(const std::string& endpoint) {
     probe.bind(endpoint.substr(0, colon) + ":*");
     bound = probe.get(zmq::sockopt::last_endpoint);
   } catch (const zmq::error_t& error) {
-    throw CannotBind(endpoint + ": " + error.what());
+    throw BindError(endpoint, error.num());
   }
   const std::string port = endpoint.substr(colon + 1);
   std::string address = bound.substr(kTcp.size(), bound.rfind(':') - kTcp.size());
@@ -261,13 +256,9 @@ int main(int argc, char** argv) {
   } catch (const lanemq::io::StoreError& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";
     return kExitStoreUnusable;
-  } catch (const CannotBind& error) {
+  } catch (const lanemq::io::BindError& error) {
     std::cerr << "lanemq-broker: cannot bind " << error.what()
               << "; choose other endpoints with --clients, --workers and --admin\n";
-    return kExitCannotBind;
-  } catch (const zmq::error_t& error) {
-    std::cerr << "lanemq-broker: cannot bind: " << error.what()
-              << "; choose free endpoints with --clients, --workers and --admin\n";
     return kExitCannotBind;
   } catch (const std::exception& error) {
     std::cerr << "lanemq-broker: " << error.what() << "\n";

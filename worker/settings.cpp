@@ -33,6 +33,10 @@ void apply_services(Settings& settings, const Values& values) {
   std::vector<ServiceSettings> given;
   for (const std::string& text : values)
     given.push_back(parse_service(text));
+  for (auto service = given.begin(); service != given.end(); ++service)
+    if (std::any_of(given.begin(), service, [&](const auto& other) { return other.name == service->name; }))
+      throw UsageError("has the service \"" + printable(service->name) +
+                       "\" twice; give each a name of its own");
   for (ServiceSettings& service : given) {
     const auto same = std::find_if(settings.services.begin(), settings.services.end(),
                                    [&](const ServiceSettings& other) { return other.name == service.name; });

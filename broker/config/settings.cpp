@@ -157,6 +157,14 @@ ClientOptions& client_of(Config& config, const std::string& name) {
 
 namespace {
 
+/// Keys besides those of the table, for a complaint.
+std::vector<std::string> with_limits(std::vector<std::string> keys) {
+  keys.emplace_back("concurrency");
+  for (const core::RateKind& kind : core::rate_kinds())
+    keys.emplace_back(kind.name);
+  return keys;
+}
+
 /// `limits.NAME`, `capacity.NAME`, or a bare limit's name. False: it is none of them.
 template <class Limited>
 bool set_amount(Limited& limited, const std::string& key, const std::string& text) {
@@ -177,12 +185,14 @@ bool set_amount(Limited& limited, const std::string& key, const std::string& tex
 void set_budget_key(BudgetOptions& budget, const std::string& key, const std::string& text) {
   if (key == "keys") return set_keys(budget, text);
   if (!set_amount(budget, key, text))
-    set_one(budget_table(), budget, "key of a budget", key, text, {"name", "limits", "capacity", "keys"});
+    set_one(budget_table(), budget, "key of a budget", key, text,
+            with_limits({"name", "limits", "capacity", "keys"}));
 }
 
 void set_key_key(KeyOptions& key, const std::string& name, const std::string& text) {
   if (!set_amount(key, name, text))
-    set_one(key_table(), key, "key of an upstream's key", name, text, {"name", "limits", "capacity"});
+    set_one(key_table(), key, "key of an upstream's key", name, text,
+            with_limits({"name", "limits", "capacity"}));
 }
 
 }  // namespace lanemq::config

@@ -39,6 +39,11 @@ const char* Incoming::keep_envelope_frame(std::string_view frame) {
   return envelope_.size() > limits::envelope_bytes_max ? kEnvelopeTooLarge : nullptr;
 }
 
+BindError::BindError(const std::string& endpoint, int error)
+    : BindError(endpoint, error == EADDRINUSE ? "another program has that port, a broker perhaps"
+                          : error == ENODEV   ? "give a numeric address of this machine, such as 127.0.0.1"
+                                              : zmq_strerror(error)) {}
+
 Router::Router(zmq::context_t& context, const RouterOptions& options)
     : socket_(context, zmq::socket_type::router), large_bytes_max_(options.large_bytes_max) {
   socket_.set(zmq::sockopt::router_mandatory, true);
@@ -65,7 +70,7 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   const mode_t before = options.private_file ? ::umask(0117) : mode_t{};
   const int bound = zmq_bind(socket_.handle(), options.endpoint.c_str());
   if (options.private_file) ::umask(before);
-  if (bound != 0) throw zmq::error_t();
+  if (bound != 0) throw BindError(options.endpoint, zmq_errno());
 }
 
 std::string Router::endpoint() const {

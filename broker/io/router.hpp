@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,11 +52,25 @@ enum class SendStatus : std::uint8_t {
   slow,  ///< the peer's bound is reached
 };
 
+/// An endpoint that cannot be bound: which one, and why.
+class BindError : public std::runtime_error {
+ public:
+  /// `error` as libzmq numbers it.
+  BindError(const std::string& endpoint, int error);
+  BindError(const std::string& endpoint, const std::string& reason)
+      : std::runtime_error(endpoint + ": " + reason), reason_(reason) {}
+
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
 /// A bound ROUTER socket under the rules that keep one: MANDATORY, never blocking, and one function that
 /// sends. Not thread-safe; belongs to the loop.
 class Router {
  public:
-  /// Throws zmq::error_t when the endpoint cannot be bound.
+  /// Throws BindError.
   Router(zmq::context_t& context, const RouterOptions& options);
 
   /// The endpoint with the port that was picked.

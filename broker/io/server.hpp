@@ -41,7 +41,7 @@ class Server {
  public:
   /// Binds the sockets and brings back what the store has. `signals` is a descriptor that becomes readable
   /// when a signal asks to stop, or with SIGHUP for a `reload` (signalfd); the caller keeps it. Throws
-  /// zmq::error_t when an endpoint cannot be bound, StoreError when the store cannot be read.
+  /// BindError when an endpoint cannot be bound, StoreError when the store cannot be read.
   Server(const ServerOptions& options, const core::Options& core_options, std::unique_ptr<Store> store,
          int signals, Reload reload, core::OptionEditor edit, std::uint64_t seed);
 

@@ -54,11 +54,11 @@ zmq::context_t make_context(int io_threads) {
 std::optional<Router> make_admin(zmq::context_t& context, const ServerOptions& options) try {
   if (options.admin.empty()) return std::nullopt;
   return std::optional<Router>(std::in_place, context, admin_router(options));
-} catch (const zmq::error_t& error) {
+} catch (const BindError& error) {
   if (options.admin_required) throw;
   log::event(log::Level::warning, "admin.unavailable",
              {{"endpoint", options.admin},
-              {"reason", error.what()},
+              {"reason", error.reason()},
               {"do", "name a free endpoint with --admin; until then operators have none"}});
   return std::nullopt;
 }

@@ -16,7 +16,7 @@ namespace lanemq::io {
 
 /// The broker's ROUTER sockets, and what tells that a peer has gone. Not thread-safe; belongs to the loop.
 struct Sockets {
-  /// Binds them. Throws zmq::error_t when an endpoint cannot be bound; the operators' only where
+  /// Binds them. Throws BindError; the operators' only where
   /// `admin_required`, else its lack is logged.
   Sockets(const ServerOptions& options, const core::Options& core);
 

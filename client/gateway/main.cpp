@@ -151,6 +151,8 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
                                            std::string& why_not) {
   if (settings.batches.folder.empty()) {
     why_not = "no folder is known to keep them in";
+    log::event(log::Level::warning, "batches.unavailable",
+               {{"reason", why_not}, {"do", "name one with --state, or set HOME"}});
     return nullptr;
   }
   try {

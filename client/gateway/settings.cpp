@@ -28,7 +28,7 @@ constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
 
 void apply_listen(Settings& settings, const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0)
+  if (colon == std::string::npos || colon == 0 || text.find("://") != std::string::npos)
     throw UsageError("must be ADDRESS:PORT, like 127.0.0.1:8080 or [::1]:8080, not \"" + printable(text, 64) +
                      '"');
   std::string address = text.substr(0, colon);

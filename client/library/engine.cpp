@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kReceivedPerTurn = 1'000;
 /// Handlers that ask for more each time do not keep whoever drives this from everything else.
 constexpr int kTurnsPerCall = 16;
+/// Connections in a row that were lost without a word, until that is said.
+constexpr int kLostByStrangers = 3;
 
 }  // namespace
 
@@ -93,29 +95,37 @@ std::size_t Engine::receive() {
     ++count;
     hear(received_, now);
   }
-  if (count > 0) tell_if_heard_again();
+  if (heard_) tell_if_heard_again();
   return count;
 }
 
 void Engine::hear(Received& received, TimePoint now) {
   const auto frame = received.body ? std::optional(received.body->bytes()) : std::nullopt;
   if (received.malformed || received.header.empty() || (received.body && has_inline_body(received.header))) {
-    session_.heard_nonsense(now);
+    hear_nonsense("it is no LMQ1 message");
     return;
   }
-  const auto nonsense = [&](const DecodeError& error) {
-    log("a message of the broker cannot be read: " + error.message);
-    session_.heard_nonsense(now);
-  };
+  const auto nonsense = [&](const DecodeError& error) { hear_nonsense(error.message); };
   if (const DecodeError* error = decoder_.decode(received.header, frame, replies_)) return nonsense(*error);
   for (std::size_t i = 0; i < replies_.size(); ++i) {
-    if (const DecodeError* error = replies_.error(i))
+    if (const DecodeError* error = replies_.error(i)) {
       nonsense(*error);
-    else if (received.body && !replies_.is_batch())
+      continue;
+    }
+    heard_ = true;
+    if (received.body && !replies_.is_batch())
       session_.heard(replies_[i], *received.body, now);
     else
       session_.heard(replies_[i], Blob::borrow(replies_.body(i)), now);
   }
+}
+
+void Engine::hear_nonsense(const std::string& why) {
+  session_.heard_nonsense();
+  if (heard_)
+    log("a message of the broker cannot be read: " + why);
+  else
+    tell_stranger("a message of it cannot be read: " + why);
 }
 
 void Engine::watch_link() {
@@ -126,6 +136,15 @@ void Engine::watch_link() {
     else
       session_.disconnected(Clock::now());
   }
+  if (session_.lost() >= kLostByStrangers)
+    tell_stranger("it ends connections without a word that can be read");
+}
+
+/// Once, until a broker is heard.
+void Engine::tell_stranger(const std::string& why) {
+  if (!std::exchange(told_stranger_, true))
+    log("what listens at " + printable(options_.endpoint) +
+        " is no broker's endpoint for clients, perhaps: " + why);
 }
 
 void Engine::reopen(TimePoint now) {
@@ -138,6 +157,7 @@ void Engine::reopen(TimePoint now) {
   try {
     link_.reopen();
     new_link_ = true;
+    heard_ = false;
   } catch (const std::exception& error) {
     log(error.what());
     session_.reopen_failed(now);
@@ -178,6 +198,7 @@ void Engine::call_back(Call call) {
 }
 
 void Engine::tell_if_heard_again() {
+  told_stranger_ = false;
   if (std::exchange(told_silence_, false))
     log("the broker at " + printable(options_.endpoint) + " answers again");
 }

@@ -54,6 +54,8 @@ class Engine {
   Sent send(TimePoint now);
   std::size_t receive();
   void hear(Received& received, TimePoint now);
+  void hear_nonsense(const std::string& why);
+  void tell_stranger(const std::string& why);
   void watch_link();
   void reopen(TimePoint now);
   void tell();
@@ -75,7 +77,8 @@ class Engine {
   bool asked_ = false;    ///< something was asked for since it was sent last
   bool more_ = false;     ///< the last process() stopped at its bound
   bool new_link_ = true;  ///< its descriptor tells events only once they were asked for
-  bool told_silence_ = false;
+  bool heard_ = false;    ///< a broker, on this link
+  bool told_silence_ = false, told_stranger_ = false;
 };
 
 }  // namespace lanemq::client

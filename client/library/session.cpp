@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 // The session's own questions. Requests count from 1 and do not come so far.
 constexpr std::uint64_t kOwnRef = 0;
 constexpr std::uint64_t kProbeRef = std::numeric_limits<std::uint64_t>::max();
-constexpr milliseconds kReopenPause{100};
+constexpr milliseconds kReopenPause{100}, kReopenPauseMax{3'200};
 constexpr milliseconds kReopenFailedPause{1'000};
 
 bool takes_a_result(RequestKind kind) {
@@ -97,15 +97,14 @@ void Session::heard(const wire::ClientReply& reply, const Blob& body, TimePoint 
   std::visit([&](const auto& message) { on(message, body, now); }, reply);
 }
 
-void Session::heard_nonsense(TimePoint now) {
-  note_life(now);
+void Session::heard_nonsense() {
   ++counters_.undecodable;
 }
 
 void Session::note_life(TimePoint now) {
   quiet_since_ = now;
   counters_.heard = now;
-  fruitless_ = 0;
+  fruitless_ = lost_ = 0;
 }
 
 Session::Table::iterator Session::find(wire::Raw ref, std::string_view id) {
@@ -299,22 +298,25 @@ void Session::connected() {
 void Session::disconnected(TimePoint now) {
   if (reopen_at_) return;  // known already
   if (std::exchange(connected_, false)) ++fruitless_;
+  ++lost_;
   if (fruitless_ >= kFruitlessMax) {
-    blame_largest_body();
+    if (blame_largest_body()) lost_ = 0;
     fruitless_ = 0;
   }
   // The first word resets the count, so a broker that merely restarts is joined again at once.
-  reopen_at_ = fruitless_ <= 1 ? now : now + kReopenPause * (1 << (fruitless_ - 2));
+  reopen_at_ =
+      lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax);
 }
 
-void Session::blame_largest_body() {
+/// False: there is none.
+bool Session::blame_largest_body() {
   auto largest = pending_.end();
   for (auto at = pending_.begin(); at != pending_.end(); ++at) {
     if (at->second.request.body.empty()) continue;
     if (largest == pending_.end() || at->second.request.body.size() > largest->second.request.body.size())
       largest = at;
   }
-  if (largest == pending_.end()) return;
+  if (largest == pending_.end()) return false;
   const Request& request = largest->second.request;
   ClientError error =
       local_error(ErrorCode::too_large,
@@ -323,6 +325,7 @@ void Session::blame_largest_body() {
                       " bytes is probably over its body_bytes_max: send less or raise it",
                   request.id);
   finish(largest, tl::unexpected(std::move(error)));
+  return true;
 }
 
 bool Session::take_reopen(TimePoint now) {

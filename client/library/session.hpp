@@ -112,8 +112,8 @@ class Session {
 
   /// A message from the broker with its body, which is copied if it is kept and does not own its bytes.
   void heard(const wire::ClientReply& reply, const Blob& body, TimePoint now);
-  /// A message that could not be read: a sign of life all the same.
-  void heard_nonsense(TimePoint now);
+  /// A message that could not be read: no sign of life, as whoever listens there may be no broker.
+  void heard_nonsense();
 
   void connected();
   /// The connection is gone; a new one is due at once, or after a pause when the last ones came to nothing.
@@ -150,6 +150,8 @@ class Session {
   void take_finished(std::vector<Finished>& out);
 
   std::size_t pending() const { return pending_.size(); }
+  /// Connections in a row that were lost without a word.
+  int lost() const { return lost_; }
   const ClientCounters& counters() const { return counters_; }
 
  private:
@@ -182,7 +184,7 @@ class Session {
   void answer(Table::iterator at, Outcome outcome);
   static std::string take_id(Table::iterator at);
   void expire(TimePoint now);
-  void blame_largest_body();
+  bool blame_largest_body();
   void probe(TimePoint now);
   void probed(const wire::StatusReply& reply, TimePoint now);
   bool seen(Table::iterator at, std::int64_t seq, TimePoint now);
@@ -232,7 +234,8 @@ class Session {
   TimePoint pinged_;
   std::optional<TimePoint> reopen_at_;
   bool connected_ = false;
-  int fruitless_ = 0;
+  int fruitless_ = 0;  ///< connections in a row that were made and lost without a word
+  int lost_ = 0;       ///< the same, and those that came to no connection
   ClientCounters counters_;
 };
 

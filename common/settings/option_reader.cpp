@@ -2,6 +2,9 @@
 #include "common/settings/option_reader.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -288,6 +291,10 @@ void set_key(const std::vector<BoundOption>& options, const std::string& place, 
 }
 
 toml::table parse_file(const std::string& path) try {
+  if (std::FILE* const file = std::fopen(path.c_str(), "re"))
+    std::fclose(file);
+  else
+    throw UsageError(printable(path) + " cannot be read: " + std::strerror(errno));
   return toml::parse_file(path);
 } catch (const toml::parse_error& error) {
   throw UsageError(place_of(path, error.source()) + ": " + std::string(error.description()));
@@ -310,8 +317,22 @@ std::string toml_value(Kind kind, const Values& values) {
 }
 
 void OptionReader::read_file(const std::string& path, const ReadFileNode& besides, Heard& heard) const {
+  toml::table table;
+  try {
+    table = parse_file(path);
+  } catch (const UsageError& error) {
+    // A brief name may be a table's, too: `clients = ENDPOINT` beside [clients.NAME].
+    const std::string why = error.what();
+    for (const BoundOption& option : options_)
+      if (!option.brief.empty() &&
+          why.find("redefine existing string '" + std::string(option.brief)) != std::string::npos)
+        throw UsageError(why.substr(0, why.find(": ")) + ": " + std::string(option.brief) +
+                         " is a key and a table there; write " + std::string(option.key) +
+                         " = ... for the key");
+    throw;
+  }
   read_table(
-      path, parse_file(path), "", options_, program_.blocks,
+      path, table, "", options_, program_.blocks,
       [&](std::string_view key, const toml::node& node) { return besides(path, key, node, heard); }, heard);
 }
 

@@ -19,11 +19,10 @@
 namespace lanemq::settings {
 namespace {
 
-constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
 constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
 constexpr std::int64_t kPortMax = 65535;
 
-[[noreturn]] void refuse(const std::string& endpoint, const std::string& why) {
+[[noreturn]] void refuse_endpoint(const std::string& endpoint, const std::string& why) {
   throw UsageError("endpoint " + printable(endpoint) + " " + why);
 }
 
@@ -34,21 +33,21 @@ void check_endpoint(const std::string& endpoint, Port port) {
   if (text.starts_with(kIpc)) {
     const std::size_t bytes = text.size() - kIpc.size();
     if (bytes == 0 || bytes > kSocketPathMax)
-      refuse(endpoint, "has a path of " + std::to_string(bytes) + " bytes; it must have 1.." +
-                           std::to_string(kSocketPathMax));
+      refuse_endpoint(endpoint, "has a path of " + std::to_string(bytes) + " bytes; it must have 1.." +
+                                    std::to_string(kSocketPathMax));
     return;
   }
   const std::size_t colon = text.rfind(':');
   if (!text.starts_with(kTcp) || text.find_first_of(" \t\n") != std::string_view::npos)
-    refuse(endpoint, "is not known; write tcp://HOST:PORT or ipc://PATH");
-  if (colon <= kTcp.size()) refuse(endpoint, "names no host or no port; write tcp://HOST:PORT");
+    refuse_endpoint(endpoint, "is not known; write tcp://HOST:PORT or ipc://PATH");
+  if (colon <= kTcp.size()) refuse_endpoint(endpoint, "names no host or no port; write tcp://HOST:PORT");
   const std::string_view said = text.substr(colon + 1);
   if (port == Port::any && (said == "*" || said == "0")) return;
   try {
     static_cast<void>(parse_count(said, 1, kPortMax));
   } catch (const UsageError&) {
-    refuse(endpoint, "names no port; it ends in :PORT, 1 to " + std::to_string(kPortMax) +
-                         (port == Port::any ? ", or in :* for a free one" : ""));
+    refuse_endpoint(endpoint, "names no port; it ends in :PORT, 1 to " + std::to_string(kPortMax) +
+                                  (port == Port::any ? ", or in :* for a free one" : ""));
   }
 }
 

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// What a start needs of the system, looked at without changing anything there.
 namespace lanemq::settings {
+
+inline constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
 
 /// Whether a port may be left to the system.
 enum class Port : unsigned char { named, any };

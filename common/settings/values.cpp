@@ -150,8 +150,21 @@ std::vector<std::string> parse_words(const Values& values) {
   return parts;
 }
 
+namespace {
+
+std::string initials(std::string_view name) {
+  std::string letters;
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (i == 0 || name[i - 1] == '_') letters += name[i];
+  return letters;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view key, const std::vector<std::string>& known) {
   const std::string_view read = key.substr(0, limits::name_bytes_max);
+  for (const std::string& other : known)
+    if (read.size() > 1 && initials(other) == read) return other;
   const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return edit_distance(a, read) < edit_distance(b, read);
   });

@@ -70,7 +70,8 @@ std::string parse_name(std::string_view text);
 /// Words; `a,b` counts as two.
 std::vector<std::string> parse_words(const Values& values);
 
-/// The one of `known` that was perhaps meant; empty: none is near.
+/// The one of `known` that was perhaps meant, by its letters or by those that its words begin with (rpm for
+/// requests_per_minute); empty: none is near.
 std::string nearest(std::string_view key, const std::vector<std::string>& known);
 /// Refuses `key`, and says which of `known` was perhaps meant, else all there are.
 [[noreturn]] void unknown_key(std::string_view what, std::string_view key,

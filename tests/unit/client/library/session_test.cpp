@@ -593,15 +593,30 @@ TEST_F(SessionTest, an_answer_to_nobody_is_dropped_and_counted) {
   EXPECT_EQ(session_.counters().dropped_answers, 3u);
 }
 
-TEST_F(SessionTest, nonsense_is_a_sign_of_life_and_counted) {
+TEST_F(SessionTest, nonsense_is_counted_and_no_sign_of_life) {
   submit(1);
   drain();
   for (int i = 0; i < 20; ++i) {
     pass(milliseconds(500));
-    session_.heard_nonsense(now_);
+    session_.heard_nonsense();
   }
-  EXPECT_EQ(session_.counters().reconnected, 0u);
+  EXPECT_EQ(session_.counters().reconnected, 3u) << "every 3 s";
   EXPECT_EQ(session_.counters().undecodable, 20u);
+}
+
+TEST_F(SessionTest, who_answers_with_nonsense_is_connected_to_more_and_more_slowly) {
+  submit(1);
+  std::vector<int> pauses;
+  for (int round = 0; round < 10; ++round) {
+    if (round % 2 == 0) session_.connected();  // some are lost before they are made
+    session_.heard_nonsense();
+    session_.disconnected(now_);
+    const TimePoint lost = now_;
+    while (!session_.take_reopen(now_))
+      now_ += milliseconds(10);
+    pauses.push_back(static_cast<int>(std::chrono::duration_cast<milliseconds>(now_ - lost).count()));
+  }
+  EXPECT_THAT(pauses, ElementsAre(0, 100, 200, 400, 800, 1600, 3200, 3200, 3200, 3200));
 }
 
 TEST_F(SessionTest, closing_ends_everything_that_is_pending) {

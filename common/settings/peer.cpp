@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/peer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/settings/start_check.hpp"
+
+namespace lanemq::settings {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kQuestion = "GET / HTTP/1.0\r\n\r\n", kHttpAnswer = "HTTP/";
+constexpr char kZmtpFirst = '\xFF';  // of the greeting: rfc.zeromq.org/spec/23
+
+class Connection {
+ public:
+  explicit Connection(int family) : fd_(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {}
+  ~Connection() { ::close(fd_); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Zero, or what was wrong.
+  int connect(const sockaddr* address, socklen_t size, Clock::time_point end) const {
+    if (::connect(fd_, address, size) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    if (!wait_for(POLLOUT, end)) return ETIMEDOUT;
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
+    return error;
+  }
+  /// The first bytes that come.
+  std::string ask(Clock::time_point end) const {
+    if (::send(fd_, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0) return {};
+    std::string heard;
+    while (heard.size() < kHttpAnswer.size() && wait_for(POLLIN, end)) {
+      char bytes[64];
+      const ssize_t count = ::recv(fd_, bytes, sizeof bytes, 0);
+      if (count <= 0) break;
+      heard.append(bytes, static_cast<std::size_t>(count));
+      if (heard.front() == kZmtpFirst) break;
+    }
+    return heard;
+  }
+
+ private:
+  bool wait_for(short events, Clock::time_point end) const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd polled{.fd = fd_, .events = events, .revents = 0};
+    return ::poll(&polled, 1, static_cast<int>(std::max<std::int64_t>(left, 0))) > 0;
+  }
+
+  int fd_;
+};
+
+Peer look_at(const sockaddr* address, socklen_t size, Clock::time_point end) {
+  const Connection connection(address->sa_family);
+  const int error = connection.connect(address, size, end);
+  if (error == ECONNREFUSED || error == ENOENT) return Peer::nobody;
+  if (error != 0) return Peer::unknown;
+  const std::string heard = connection.ask(end);
+  if (heard.empty()) return Peer::unknown;
+  if (heard.front() == kZmtpFirst) return Peer::zeromq;
+  return heard.starts_with(kHttpAnswer) ? Peer::http : Peer::other;
+}
+
+}  // namespace
+
+std::string host_of(const std::string& endpoint) {
+  if (!endpoint.starts_with(kTcp)) return {};
+  std::string host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience) {
+  if (endpoint.starts_with(kIpc)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = endpoint.substr(kIpc.size());
+    if (path.size() >= sizeof address.sun_path) return Peer::unknown;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return look_at(reinterpret_cast<const sockaddr*>(&address), sizeof address, Clock::now() + patience);
+  }
+  const std::string host = host_of(endpoint);
+  if (host.empty()) return Peer::unknown;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = endpoint.substr(endpoint.rfind(':') + 1);
+  if (const int code = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); code != 0)
+    return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_FAIL ? Peer::no_host : Peer::unknown;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  const auto end = Clock::now() + patience;
+  Peer peer = Peer::unknown;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+    if (peer = look_at(one->ai_addr, one->ai_addrlen, end); peer != Peer::nobody) break;
+  return peer;
+}
+
+}  // namespace lanemq::settings
