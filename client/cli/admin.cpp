@@ -15,6 +15,11 @@
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {
+namespace {
+
+std::string in_own_words(std::string message);
+
+}  // namespace
 
 std::optional<std::string> ask_operator(Client& client, const Common& common, AdminRequest request,
                                         std::size_t rows_max, bool json, int& code) {
@@ -24,7 +29,13 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
     std::future<Reply<AdminDocument>> pending = client.admin(request);
     const std::optional<Reply<AdminDocument>> reply = wait_for(pending, client, common);
     if (!reply || !*reply) {
-      code = reply ? end_refused(reply->error(), json) : end_unreached(common, json);
+      if (!reply) {
+        code = end_unreached(common, json);
+        return std::nullopt;
+      }
+      ClientError error = reply->error();
+      error.message = in_own_words(std::move(error.message));
+      code = end_refused(error, json);
       return std::nullopt;
     }
     if (rows_max == kNoList) return (*reply)->json;
@@ -163,8 +174,31 @@ const std::vector<CommandRow>& command_rows() {
        nullptr,
        {{"worker", &AdminRequest::name, "WORKER", "Its name or session"}}},
       {AdminVerb::move, nullptr, nullptr, nullptr, {{"lane", &AdminRequest::lane, "LANE", "The lane"}}},
+      {AdminVerb::budgets, nullptr, "limits", nullptr},
   };
   return kRows;
+}
+
+const CommandRow* command_row(AdminVerb verb) {
+  const std::vector<CommandRow>& rows = command_rows();
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const CommandRow& row) { return row.verb == verb; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+/// A message of the broker, which names verbs, with the commands that ask for them: `lanemq limits` for
+/// `do "budgets"`.
+std::string in_own_words(std::string message) {
+  for (const AdminInfo& info : admin_table()) {
+    const std::string verb = "do \"" + std::string(info.name) + '"';
+    const CommandRow* const row = command_row(info.verb);
+    std::string command = "lanemq ";
+    if (row != nullptr && row->parent != nullptr) command.append(row->parent).append(" ");
+    command += row != nullptr && row->command != nullptr ? row->command : std::string(info.name);
+    for (std::size_t at = message.find(verb); at != std::string::npos; at = message.find(verb, at))
+      message.replace(at, verb.size(), command);
+  }
+  return message;
 }
 
 const FieldRow* field_row(const CommandRow* row, std::string_view name) {
@@ -243,9 +277,7 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
 
 /// The command for a verb. A verb that is new in the table is a command by that.
 void add_verb(CommandLine& line, const AdminInfo& info) {
-  const auto found = std::find_if(command_rows().begin(), command_rows().end(),
-                                  [&](const CommandRow& row) { return row.verb == info.verb; });
-  const CommandRow* const row = found == command_rows().end() ? nullptr : &*found;
+  const CommandRow* const row = command_row(info.verb);
   const std::string name = row != nullptr && row->command != nullptr ? row->command : std::string(info.name);
   CLI::App& parent =
       row != nullptr && row->parent != nullptr ? *line.app().get_subcommand(row->parent) : line.app();

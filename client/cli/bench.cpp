@@ -53,6 +53,7 @@ class Bench {
 
   std::string report();
   std::string json();
+  std::size_t in_flight() const { return std::min<std::size_t>(started_.load(), options_.count) - landed_; }
   int exit_code() const {
     if (interrupted() != 0) return kExitSignal + interrupted();
     return errors_.empty() ? kExitDone : kExitFailed;
@@ -62,8 +63,9 @@ class Bench {
   void send_next() {
     if (started_.fetch_add(1) >= options_.count) return;
     const auto now = Clock::now();
-    client_.submit(request_of(options_.job), body_,
-                   [this, now](const Answer& answer) { landed(now, answer); });
+    JobRequest request = request_of(options_.job);
+    request.cancel_when_gone = true;  // nobody else waits for them
+    client_.submit(std::move(request), body_, [this, now](const Answer& answer) { landed(now, answer); });
   }
 
   void landed(Clock::time_point sent, const Answer& answer) {
@@ -155,6 +157,9 @@ int bench(const Common& common, const BenchOptions& options) {
   if (!reaches(client, common)) return end_unreached(common, options.json);
   auto bench = std::make_shared<Bench>(client, options);
   bench->run();
+  if (interrupted() != 0 && bench->in_flight() > 0)
+    say("interrupted: " + std::to_string(bench->in_flight()) +
+        " jobs are cancelled, as nobody waits for them");
   if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;
   return bench->exit_code();
 }

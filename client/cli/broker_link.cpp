@@ -6,14 +6,44 @@
 #include <lanemq/text.hpp>
 
 #include "client/cli/explanation.hpp"
+#include "common/settings/peer.hpp"
+#include "common/settings/values.hpp"
 
 namespace lanemq::cli {
 namespace {
 
-std::string why_unreachable(const Common& common) {
-  return "no broker answers at " + printable(common.broker) + " within " +
-         std::to_string(common.connect_timeout.count()) +
-         " ms (--connect-timeout); start lanemq-broker, or name another with " + common.named_by;
+constexpr std::chrono::milliseconds kLookPatience{1'000};
+
+/// What is there instead, and what to do.
+std::string what_is_there(const Common& common) {
+  using settings::Peer;
+  const std::string other = "; name the broker's endpoint for clients with " + std::string(common.named_by);
+  switch (settings::look_at(common.broker, kLookPatience)) {
+    case Peer::no_host:
+      return ": the host \"" + printable(settings::host_of(common.broker)) + "\" is not known" + other;
+    case Peer::nobody:
+      return ": nothing listens there; start lanemq-broker, or name another with " +
+             std::string(common.named_by);
+    case Peer::http:
+      return ": an HTTP server answers there" + other;
+    case Peer::zeromq:
+      return ": a ZeroMQ socket is there that does not answer clients, such as a broker's endpoint for "
+             "workers" +
+             other;
+    case Peer::other:
+      return ": what answers there is no broker" + other;
+    case Peer::unknown:
+      break;
+  }
+  return "; see whether lanemq-broker runs there, or name another with " + std::string(common.named_by);
+}
+
+/// Looked at once: a program that asked for JSON is told the same.
+const std::string& why_unreachable(const Common& common) {
+  static const std::string kWhy = "no broker answers at " + printable(common.broker) + " within " +
+                                  settings::show(common.connect_timeout) + " (--connect-timeout)" +
+                                  what_is_there(common);
+  return kWhy;
 }
 
 }  // namespace
@@ -64,8 +94,12 @@ void say_error(const ClientError& error) {
 }
 
 JobRequest request_of(const JobOptions& options) {
-  JobRequest request{
-      .service = options.service, .id = options.id, .lane = options.lane, .model = options.model};
+  JobRequest request{.service = options.service,
+                     .id = options.id,
+                     .lane = options.lane,
+                     .model = options.model,
+                     .client = options.client,
+                     .attempts_max = options.attempts_max};
   if (options.timeout_ms) request.timeout = std::chrono::milliseconds(*options.timeout_ms);
   return request;
 }

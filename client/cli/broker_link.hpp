@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -56,13 +57,17 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
 JobRequest request_of(const JobOptions& options);
 
 /// The reply to a request that was just made, or empty when no broker can be reached (which is said then), or
-/// interrupted(). A broker that was reached once is waited for.
+/// interrupted(). A broker that was reached once is waited for; `waits_on` is called where that takes longer
+/// than kMoment.
+inline constexpr std::chrono::seconds kMoment{2};
 template <class T>
-std::optional<T> wait_for(std::future<T>& reply, Client& client, const Common& common) {
+std::optional<T> wait_for(std::future<T>& reply, Client& client, const Common& common,
+                          const std::function<void()>& waits_on = {}) {
   // An answer that is there already needs no proof that somebody is there to give it.
   if (reply.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready &&
       !reaches(client, common) && reply.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready)
     return std::nullopt;
+  if (waits_on && !ready_within(reply, kMoment) && interrupted() == 0) waits_on();
   while (!ready_within(reply, common.connect_timeout))
     if (interrupted() != 0) return std::nullopt;
   return reply.get();

@@ -58,6 +58,21 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
       ->envname("LANEMQ_CONNECT_TIMEOUT");
 }
 
+/// What stands there that nobody reads: a command perhaps, with a slip of the pen.
+void CommandLine::say_unexpected(const CLI::ExtrasError& error) const {
+  const std::vector<std::string> left = app_.remaining(true);
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app_.get_subcommands({}))
+    commands.push_back(command->get_name());
+  const bool command_missing = app_.get_subcommands().empty() && !left.empty();
+  const std::string meant = command_missing ? settings::nearest(left.front(), commands) : "";
+  if (!command_missing || left.front().starts_with('-'))
+    say(std::string(error.what()) + "; see lanemq --help, lanemq COMMAND --help");
+  else
+    say("there is no command \"" + printable(left.front()) + '"' +
+        (meant.empty() ? "; lanemq --help lists them" : "; did you mean \"" + meant + "\"?"));
+}
+
 void CommandLine::on_chosen(CLI::App& command, Asks asks, Run run) {
   command.callback([this, &command, asks, run = std::move(run)] {
     if (command.get_subcommands().empty()) choose(asks, run);  // one below it takes its place
@@ -74,6 +89,9 @@ int CommandLine::run(int argc, char** argv) {
   app_.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
   try {
     app_.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    say_unexpected(error);
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     // Help and version are no errors; everything else is wrong usage, whatever its kind.
     return app_.exit(error) == 0 ? kExitDone : kExitUsage;
@@ -130,6 +148,11 @@ void add_job_options(CLI::App& command, JobOptions& job, bool service_required) 
   add_duration(command, "--timeout", milliseconds(1), milliseconds(limits::duration_ms_max),
                "Until the job must have ended, queueing included, such as 30s",
                [&job](milliseconds time) { job.timeout_ms = time.count(); });
+  command.add_option("--client", job.client, "Whose job it is: clients of a lane share it fairly")
+      ->type_name("NAME");
+  command.add_option("--attempts-max", job.attempts_max, "How often it may be handed to a worker")
+      ->check(CLI::Range(1, static_cast<int>(limits::attempts_max)))
+      ->type_name("N");
 }
 
 }  // namespace lanemq::cli

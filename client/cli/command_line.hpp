@@ -42,6 +42,8 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
+  void say_unexpected(const CLI::ExtrasError& error) const;
+
   CLI::App app_;
   Common common_;
   std::string admin_endpoint_;

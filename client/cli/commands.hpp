@@ -24,8 +24,9 @@ struct Common {
 
 /// What jobs are made of.
 struct JobOptions {
-  std::string service, lane, model, id;
+  std::string service, lane, model, id, client;
   std::optional<std::int64_t> timeout_ms;
+  std::optional<int> attempts_max;
 };
 
 class CommandLine;

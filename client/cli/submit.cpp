@@ -17,6 +17,7 @@
 #include "client/cli/meta.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/ids/ulid.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -28,6 +29,7 @@ struct SubmitOptions {
   std::string body;  ///< as it was given: text, @FILE or -
   std::optional<std::int64_t> delay_ms, retain_ms;
   bool leave = false;   ///< do not wait for the answer
+  bool keep = false;    ///< the job goes on where this program does not
   bool stream = false;  ///< piece by piece
   bool json = false;    ///< the answer with what is known of its job; not piece by piece
   std::string meta{};   ///< JSON
@@ -103,6 +105,16 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
+/// Says of a job that waits whether it waits for a worker that nobody has started.
+void say_if_nobody_serves(Client& client, const Common& common, const std::string& id) {
+  std::future<Reply<JobStatus>> asked = client.status(id);
+  if (!ready_within(asked, common.connect_timeout)) return;
+  const Reply<JobStatus> status = asked.get();
+  if (!status || !status->blocked_by.starts_with("no worker ")) return;
+  const Explanation explanation = explain_status(*status);
+  say("the job " + explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
+}
+
 /// Prints an answer piece by piece. The pieces wait for the caller's thread, so that a slow reader of ours
 /// stops no heartbeat: it gets a window of them, and then its upstream pauses.
 class Printing {
@@ -114,10 +126,11 @@ class Printing {
   }
 
   /// Prints what comes until the end; the exit code.
-  int print_all(Client& client, const Common& common) {
+  int print_all(Client& client, const Common& common, const std::string& id) {
     if (!comes_within(std::chrono::milliseconds(50)) && !reaches(client, common) &&
         !comes_within(std::chrono::milliseconds(0)))
       return kExitUnreachable;
+    if (!comes_within(kMoment)) say_if_nobody_serves(client, common, id);
     for (bool ended = false; !ended;) {
       std::deque<JobChunk> pieces;
       {
@@ -190,13 +203,17 @@ int submit(const Common& common, const SubmitOptions& options) {
     }
   }
   request.stream = options.stream;
+  if (request.id.empty()) request.id = new_ulid();
+  const std::string id = request.id;
+  request.cancel_when_gone = !options.leave && !options.keep;
   if (options.leave) return leave(common, client, std::move(request), std::move(*body), options.json);
   if (options.stream) {
     client.stream(std::move(request), Blob::borrow(*body), printing.reader());
-    return printing.print_all(client, common);
+    return printing.print_all(client, common, id);
   }
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
-  const std::optional<Answer> answer = wait_for(pending, client, common);
+  const std::optional<Answer> answer =
+      wait_for(pending, client, common, [&] { say_if_nobody_serves(client, common, id); });
   if (!answer) return end_unreached(common, options.json);
   if (!*answer) return end_refused(answer->error(), options.json);
   return put_done(**answer, options.json);
@@ -217,7 +234,7 @@ int fetch(const Common& common, const JobQuery& query) {
   Client client(client_options(common));
   if (query.from_seq) {
     client.follow(query.id, *query.from_seq, printing.reader());
-    return printing.print_all(client, common);
+    return printing.print_all(client, common, query.id);
   }
   std::future<FetchAnswer> pending = client.fetch(query.id, std::chrono::milliseconds(query.wait_ms));
   const std::optional<FetchAnswer> answer = wait_for(pending, client, common);
@@ -252,6 +269,9 @@ void add_submit(CommandLine& line) {
       ->type_name("ID");
   command.add_flag("--no-wait", options->leave,
                    "Leave the job with the broker and print its id, for status, fetch and cancel");
+  command.add_flag(
+      "--leave", options->keep,
+      "Leave the job with the broker when this command is interrupted; it is cancelled without it");
   CLI::Option* const json = command.add_flag(
       "--json", options->json, "The answer as JSON, in one line, with what is known of its job");
   command
