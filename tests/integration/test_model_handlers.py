@@ -4,6 +4,7 @@
 import collections
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 
@@ -210,6 +211,18 @@ class ModelHandlers(harness.Case):
         self.assertIn("has_more", json.loads(models.body))
         message = self.ask("openai", path="/../admin/keys/openai", method="DELETE").message
         self.assert_error(message, "upstream_rejected", "segment")
+
+    def test_lines_of_a_batch_file_go_where_their_urls_say(self):
+        self.start_worker()
+        lines = [{"custom_id": "chat", "method": "POST", "url": "/v1/chat/completions",
+                  "body": {"model": "m", "messages": MESSAGES, "max_tokens": 4}},
+                 {"custom_id": "embed", "method": "POST", "url": "/v1/embeddings", "body": {"model": "m", "input": "a"}}]
+        run = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "run", "-", "--service", "openai",
+                              "--out", "-"], input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True,
+                             text=True, timeout=harness.PATIENCE, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        answered = {line["custom_id"]: line["response"]["body"]["object"] for line in map(json.loads, run.stdout.splitlines())}
+        self.assertEqual(answered, {"chat": "chat.completion", "embed": "list"})
 
     def test_without_a_key_the_upstream_is_asked_without_one(self):
         self.start_worker(OPENAI_API_KEY="")

@@ -95,7 +95,7 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   job.state = JobState::running;
   ++lane.running;
   Away& away = job.at_away();
-  away.queued_ms = to_ms32(now - job.accepted_at);
+  away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);  // in the life before, not since
   away.reservation =
       state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(),
                            job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);

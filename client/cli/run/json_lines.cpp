@@ -12,9 +12,16 @@ std::string usable_model(const std::string& model) {
   return model.size() <= limits::name_bytes_max ? model : std::string();
 }
 
+// Of OpenAI's batches. A service's base URL ends in what theirs begin with.
+constexpr std::string_view kUrlBase = "/v1", kUsualUrl = "/v1/chat/completions";
+
+bool is_url(const JsonMember& url) {
+  return url.kind == JsonMember::Kind::text && url.text.starts_with(std::string(kUrlBase) + "/");
+}
+
 InputLine read_batch(std::string_view line) {
-  JsonMember picked[] = {{.key = "custom_id"}, {.key = "body"}};
-  const auto& [custom_id, body] = picked;
+  JsonMember picked[] = {{.key = "custom_id"}, {.key = "body"}, {.key = "url"}};
+  const auto& [custom_id, body, url] = picked;
   const JsonLook look = look_into_json(line, picked, "body");
   InputLine read;
   if (custom_id.kind == JsonMember::Kind::text) read.custom_id = custom_id.text;
@@ -30,7 +37,10 @@ InputLine read_batch(std::string_view line) {
     read.problem = "has no `custom_id`, which must be a text that is not empty";
   } else if (!body.present()) {
     read.problem = "has no `body`";
+  } else if (url.twice || (url.present() && !is_url(url))) {
+    read.problem = "has a `url` that does not begin with /v1/, such as /v1/embeddings";
   } else {
+    if (url.present() && url.text != kUsualUrl) read.path = url.text.substr(kUrlBase.size());
     read.body = member_bytes(line, "body");
     read.model = usable_model(look.model);
   }

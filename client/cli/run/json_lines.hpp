@@ -17,7 +17,8 @@ namespace lanemq::cli {
 
 /// How the lines of a file are to be read.
 enum class LineFormat : unsigned char {
-  batch,  ///< OpenAI's batch format: {"custom_id", "method", "url", "body"}; the body is the job's
+  batch,  ///< OpenAI's batch format: {"custom_id", "method", "url", "body"}; the body is the job's,
+          ///< and the url says where the service sends it
   plain   ///< one JSON value a line, which is the job's body
 };
 
@@ -30,7 +31,8 @@ struct InputLine {
   std::optional<std::string> custom_id{};
   std::string_view body{};  ///< inside the line, byte for byte
   std::string model{};      ///< the body's `model` where that is a usable text, else empty
-  std::string problem{};    ///< why the line cannot be a job; empty: it can
+  std::string path{};  ///< batch: `/embeddings` of the url `/v1/embeddings`; empty: the service's usual one
+  std::string problem{};  ///< why the line cannot be a job; empty: it can
 };
 
 /// Reads a line without its line end. The line must outlive the result.

@@ -11,6 +11,7 @@
 
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
+#include "client/cli/meta.hpp"
 #include "client/cli/run/input_file.hpp"
 #include "client/cli/run/output_file.hpp"
 #include "client/cli/run/progress.hpp"
@@ -190,7 +191,9 @@ void Runner::send(const Flight& flight) {
   const std::size_t body_bytes = line.body.size();
   ++in_flight_;
   in_flight_bytes_ += body_bytes;
-  client_.submit(request_of(job), Blob::copy(line.body),
+  JobRequest request = request_of(job);
+  if (!line.path.empty()) request.meta = meta_of_json("{\"http\":{\"path\":" + json_text(line.path) + "}}");
+  client_.submit(std::move(request), Blob::copy(line.body),
                  [strip = &strip_, flight, name = input_.name_of(entry, line), body_bytes](Answer answer) {
                    strip->put({flight, name, body_bytes, std::move(answer)});
                  });
@@ -204,6 +207,7 @@ std::string Runner::job_id(const Flight& flight, const InputLine& line) const {
                      .model = model,
                      .key = input_.entries()[flight.place].key,
                      .body = line.body,
+                     .path = line.path,
                      .attempt = flight.attempt});
 }
 

@@ -71,6 +71,7 @@ std::string run_job_id(const RunJob& job) {
   for (const std::string_view part : {job.salt, job.service, job.lane, job.model, job.body})
     hash.add(part);
   hash.add(to_text(job.key));
+  if (!job.path.empty()) hash.add(job.path);
   return "run-" + to_text(hash.digest()) + "-" + std::to_string(job.attempt);
 }
 

@@ -36,6 +36,7 @@ struct RunJob {
   std::string_view service, lane, model;
   RunKey key;
   std::string_view body;
+  std::string_view path{};  ///< InputLine::path
   std::uint32_t attempt = 1;
 };
 

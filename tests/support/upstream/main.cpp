@@ -206,7 +206,8 @@ int serve(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app(
       "A strict stand-in for OpenAI and Anthropic: limits, latency, streams, faults, and a log of what it "
-      "saw.");
+      "saw.",
+      "lanemq-upstream");
   Options options;
   add_options(app, options);
   try {

@@ -28,7 +28,8 @@ Answer failed(std::string code, std::string message, std::string_view body = {})
 }
 
 TEST(InputLine, body_is_cut_out_byte_for_byte) {
-  EXPECT_EQ(body_of(R"({"custom_id":"a","method":"POST","url":"/v1","body":{"x":1}})"), R"({"x":1})");
+  EXPECT_EQ(body_of(R"({"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"x":1}})"),
+            R"({"x":1})");
   EXPECT_EQ(body_of(R"({"body":  { "x" :  1.0e+2 , "y":[ ] }  ,"custom_id":"a"})"),
             R"({ "x" :  1.0e+2 , "y":[ ] })");
   EXPECT_EQ(body_of("{\"custom_id\":\"a\",\"body\":{\"t\":\"\\u00e9 \xC3\xA9 \\\" } ] \\\\\"}}"),
@@ -60,6 +61,16 @@ TEST(InputLine, model_is_the_one_of_the_body) {
   EXPECT_EQ(model(R"({"custom_id":"a","body":{"model":")" + std::string(129, 'm') + "\"}}"), "");
   EXPECT_EQ(read_input(LineFormat::plain, R"({"model":"gpt","x":{"model":"no"}})").model, "gpt");
   EXPECT_EQ(read_input(LineFormat::plain, R"(["model","no"])").model, "");
+}
+
+TEST(InputLine, url_is_where_the_service_sends_it_unless_that_is_the_usual_place) {
+  const auto line = [](std::string_view url) {
+    return read_input(LineFormat::batch, R"({"custom_id":"a","url":)" + std::string(url) + R"(,"body":1})");
+  };
+  EXPECT_EQ(line(R"("/v1/embeddings")").path, "/embeddings");
+  EXPECT_EQ(line(R"("/v1/chat/completions")").path, "");
+  for (const std::string_view wrong : {R"("/embeddings")", R"("http://x/v1/embeddings")", "7", R"("/v1")"})
+    EXPECT_THAT(line(wrong).problem, HasSubstr("begin with /v1/")) << wrong;
 }
 
 TEST(InputLine, problems_are_named) {

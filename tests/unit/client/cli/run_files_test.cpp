@@ -34,7 +34,7 @@ std::string error_of(const std::function<void()>& doing) {
 }
 
 std::string batch_line(const std::string& id, const std::string& body = "{}") {
-  return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1","body":)" + body + "}\n";
+  return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/embeddings","body":)" + body + "}\n";
 }
 std::string good(const std::string& id, const std::string& body = "{}") {
   return write_output({.custom_id = id}, "run-x-1", JobDone{.body = Blob::copy(body)});
