@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -28,8 +29,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kTick{200};
 
-/// Keeps a window of jobs in flight and measures each: whoever is answered sends the next.
-class Bench {
+/// Keeps a window of jobs in flight and measures each: whoever is answered sends the next. Lives until its
+/// last job is answered, which an interrupted client does in its end.
+class Bench : public std::enable_shared_from_this<Bench> {
  public:
   Bench(Client& client, const BenchOptions& options)
       : client_(client), options_(options), body_(Blob::copy(std::string(options.body_bytes, 'x'))) {
@@ -65,7 +67,8 @@ class Bench {
     const auto now = Clock::now();
     JobRequest request = request_of(options_.job);
     request.cancel_when_gone = true;  // nobody else waits for them
-    client_.submit(std::move(request), body_, [this, now](const Answer& answer) { landed(now, answer); });
+    client_.submit(std::move(request), body_,
+                   [self = shared_from_this(), now](const Answer& answer) { self->landed(now, answer); });
   }
 
   void landed(Clock::time_point sent, const Answer& answer) {
