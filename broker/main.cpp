@@ -20,6 +20,7 @@
 #include "common/log/log.hpp"
 #include "common/settings/blank_file.hpp"
 #include "common/settings/old_spellings.hpp"
+#include "common/settings/peer.hpp"
 #include "common/settings/start_check.hpp"
 
 namespace {
@@ -157,7 +158,7 @@ void settle_endpoints(Config& config) {
 
 /// Refuses where nobody could bind, whether or not somebody has done so.
 void check_bind(const std::string& endpoint) {
-  using lanemq::settings::kIpc, lanemq::settings::kTcp;
+  using lanemq::settings::kIpc;
   const auto refuse_for = [&](const std::optional<std::string>& reason) {
     if (reason) throw BindError(endpoint, *reason);
   };
@@ -179,10 +180,9 @@ void check_bind(const std::string& endpoint) {
     throw BindError(endpoint, error.num());
   }
   const std::string port = endpoint.substr(colon + 1);
-  std::string address = bound.substr(kTcp.size(), bound.rfind(':') - kTcp.size());
-  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
   if (port != "*")
-    refuse_for(lanemq::settings::why_not_listen(address, static_cast<std::uint16_t>(std::stoi(port))));
+    refuse_for(lanemq::settings::why_not_listen(lanemq::settings::host_of(bound),
+                                                static_cast<std::uint16_t>(std::stoi(port))));
 }
 
 /// Refuses what serve() would refuse, and leaves everything as it is.

@@ -17,13 +17,12 @@ constexpr std::chrono::milliseconds kLookPatience{1'000};
 /// What is there instead, and what to do.
 std::string what_is_there(const Common& common) {
   using settings::Peer;
-  const std::string other = "; name the broker's endpoint for clients with " + std::string(common.named_by);
+  const std::string other = "; name the broker's endpoint for clients with " + common.named_by;
   switch (settings::look_at(common.broker, kLookPatience)) {
     case Peer::no_host:
       return ": the host \"" + printable(settings::host_of(common.broker)) + "\" is not known" + other;
     case Peer::nobody:
-      return ": nothing listens there; start lanemq-broker, or name another with " +
-             std::string(common.named_by);
+      return ": nothing listens there; start lanemq-broker, or name another with " + common.named_by;
     case Peer::http:
       return ": an HTTP server answers there" + other;
     case Peer::zeromq:
@@ -35,7 +34,7 @@ std::string what_is_there(const Common& common) {
     case Peer::unknown:
       break;
   }
-  return "; see whether lanemq-broker runs there, or name another with " + std::string(common.named_by);
+  return "; see whether lanemq-broker runs there, or name another with " + common.named_by;
 }
 
 /// Looked at once: a program that asked for JSON is told the same.

@@ -59,7 +59,7 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
 }
 
 /// What stands there that nobody reads: a command perhaps, with a slip of the pen.
-void CommandLine::say_unexpected(const CLI::ExtrasError& error) const {
+void CommandLine::say_unexpected(const CLI::ExtrasError& error) {
   const std::vector<std::string> left = app_.remaining(true);
   std::vector<std::string> commands;
   for (const CLI::App* command : app_.get_subcommands({}))
@@ -67,7 +67,7 @@ void CommandLine::say_unexpected(const CLI::ExtrasError& error) const {
   const bool command_missing = app_.get_subcommands().empty() && !left.empty();
   const std::string meant = command_missing ? settings::nearest(left.front(), commands) : "";
   if (!command_missing || left.front().starts_with('-'))
-    say(std::string(error.what()) + "; see lanemq --help, lanemq COMMAND --help");
+    app_.exit(error);
   else
     say("there is no command \"" + printable(left.front()) + '"' +
         (meant.empty() ? "; lanemq --help lists them" : "; did you mean \"" + meant + "\"?"));

@@ -42,7 +42,7 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
-  void say_unexpected(const CLI::ExtrasError& error) const;
+  void say_unexpected(const CLI::ExtrasError& error);
 
   CLI::App app_;
   Common common_;

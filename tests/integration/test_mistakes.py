@@ -77,10 +77,11 @@ class HttpServer:
         self.thread.join()
 
 
-class Mistakes(unittest.TestCase):
+class Mistakes(harness.Case):
+    arguments = None
+
     def setUp(self):
-        self.room = harness.Room()
-        self.addCleanup(self.room.close)
+        super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
