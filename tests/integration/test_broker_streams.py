@@ -121,9 +121,8 @@ class StreamsOnDisk(DurableCase):
 
     def test_a_stream_whose_worker_died_with_the_broker_is_not_run_again(self):
         client, worker, _ = self.streaming("a", 3)
-        worker.close()
 
-        self.kill_and_start()
+        self.kill_and_start(worker)
         fresh = self.worker()
 
         answer = client.ask("fetch", {"id": "a", "wait_ms": 60_000}, expect="error")
