@@ -21,7 +21,8 @@ struct Config {
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
   bool insecure = false;
-  /// Who says what; a lane is `lane.NAME`, a budget `budget.NAME`, a client `clients.NAME`.
+  /// Where each option was set, for messages. A lane is `lane.NAME`, a budget `budget.NAME`, a client
+  /// `clients.NAME`.
   settings::Heard heard{};
 };
 
@@ -40,13 +41,13 @@ void load_config_file(const std::string& path, Config& config);
 /// Takes one `key=value` of the command line: an option, `lane.NAME.KEY`, `budget.NAME.KEY` or
 /// `clients.NAME.KEY`.
 void set_config(const std::string& assignment, Config& config);
-/// Checks what only the whole can tell. Throws ConfigError.
+/// Checks the rules that span several options. Throws ConfigError.
 void check_config(const Config& config);
-/// What of `wanted` can count without a restart, put over `running`: the log level, the bounds and guards of
-/// lanes, the limits and keys of budgets, the clients. `cold` gets what cannot: it keeps its value.
+/// `running` with those options of `wanted` that need no restart: log level, bounds and guards of lanes,
+/// limits and keys of budgets, clients. `cold` gets the names of changed options that keep their value.
 Config reloaded(const Config& running, const Config& wanted, std::vector<std::string>& cold);
-/// What a running broker's operator may change: the options with one setting changed, by the rules of the
-/// file; what needs a restart is refused.
+/// The options with one setting changed by an operator, by the file's rules. Refuses settings that need a
+/// restart.
 Result<core::Options> edited(const core::Options& running, const core::OptionEdit& edit);
 /// The configuration as a commented TOML file.
 std::string print_config(const Config& config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only the whole configuration can tell.
+// Rules that span several options.
 #include <algorithm>
 #include <span>
 
@@ -12,7 +12,7 @@ namespace lanemq {
 namespace config {
 namespace {
 
-/// Of a budget: what its windows can count.
+/// The largest limit of a budget: its window's sums stay in 64 bits.
 constexpr std::int64_t kLimitMax = 1'000'000'000'000;
 
 using core::BudgetOptions;
@@ -30,7 +30,7 @@ void check_names(const std::vector<T>& entries, const std::string& what) {
   }
 }
 
-/// What stands for names is as long as a name at most.
+/// Names and patterns have at most limits::name_bytes_max bytes.
 void check_length(const std::string& text, const std::string& what) {
   if (text.size() > limits::name_bytes_max)
     throw ConfigError(what + " has " + std::to_string(text.size()) + " bytes; at most " +
@@ -58,7 +58,7 @@ using namespace config;
 
 void check_config(const Config& config) {
   const auto& lanes = config.core.lanes;
-  // Where the file says it, if it does.
+  // The line of the file that set the key, for a message; empty where the file did not.
   const auto place = [&](const std::string& key) {
     const auto known = config.heard.places.find(key);
     return known == config.heard.places.end() ? std::string() : known->second + ": ";

@@ -50,8 +50,8 @@ void read_lanes(const std::string& path, const toml::node& node, Config& config,
   });
 }
 
-/// The keys of a budget, or of one of its keys, with those of tables inside as `limits.NAME`. `what` names
-/// it; `set` takes what is no table.
+/// Calls `set` with each key of a budget, or of one of its keys; those of nested tables are `limits.NAME`.
+/// `what` names the table in messages.
 void read_limited(const std::string& path, const toml::table& table, const std::string& what,
                   const std::string& prefix,
                   const std::function<void(const std::string& key, const toml::node& node)>& set) {
@@ -74,7 +74,7 @@ bool same_limits(const KeyOptions& a, const KeyOptions& b) {
                     });
 }
 
-/// The limits of a group are said with one of its keys, and are those of all.
+/// Keys of one quota_group share limits: those that one key states go to all.
 void share_limits_of_groups(std::vector<KeyOptions>& keys) {
   for (KeyOptions& key : keys) {
     if (key.quota_group.empty() || (key.rates.empty() && key.concurrency == 0)) continue;
@@ -144,7 +144,7 @@ void read_clients(const std::string& path, const toml::node& node, Config& confi
   });
 }
 
-/// [store], other words for `store = "sqlite:PATH"`.
+/// [store] is another spelling of `store = "sqlite:PATH"`.
 struct StoreTable {
   std::string kind{}, path{};
 };
@@ -177,7 +177,7 @@ void read_store(const std::string& path, const toml::table& table, Config& confi
   if (!kind.empty()) config.store = kind == "memory" ? kind : "sqlite:" + said.path;
 }
 
-/// What the file has besides options.
+/// Reads a lane, a budget, a client or [store]; false for any other key.
 bool read_node(const std::string& path, std::string_view key, const toml::node& node, Config& config,
                Heard& heard) {
   if (key == "lane")

@@ -15,7 +15,7 @@ using core::RateOptions;
 using settings::print_table;
 using settings::toml_text;
 
-/// `limits = { ... }` and `capacity = { ... }`, as far as there are any.
+/// `limits = { ... }` and `capacity = { ... }`; nothing where there are none.
 std::vector<std::string> show_limits(const std::vector<RateOptions>& rates, std::int64_t concurrency) {
   std::string limit, capacity;
   const auto add = [](std::string& list, const std::string& name, std::int64_t value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may change without a restart: by a file that is read again, and by an operator.
+// What may change without a restart: when the file is read again, and by an operator.
 #include <algorithm>
 #include <tuple>
 
@@ -20,7 +20,8 @@ void edit_lane(LaneOptions& lane, const std::string& setting, const std::string&
     throw ConfigError("needs a restart; change it in the file");
 }
 
-/// `requests_per_minute`, `concurrency` or `capacity.requests_per_minute`, of a budget or one of its keys.
+/// Sets `requests_per_minute`, `concurrency` or `capacity.requests_per_minute` of a budget or one of its
+/// keys.
 template <class Limited>
 void edit_limit(Limited& limited, const std::string& setting, const std::string& text) {
   constexpr std::string_view kCapacity = "capacity.";
@@ -28,7 +29,7 @@ void edit_limit(Limited& limited, const std::string& setting, const std::string&
   set_limit(limited, setting, text);
 }
 
-/// The limits of a key are those of its whole group.
+/// All keys of a group share its limits, so a change goes to each.
 void edit_key(BudgetOptions& budget, const std::string& name, const std::string& setting,
               const std::string& text) {
   const auto key = std::find_if(budget.keys.begin(), budget.keys.end(),

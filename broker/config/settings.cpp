@@ -74,7 +74,7 @@ RateOptions& rate_of(std::vector<RateOptions>& rates, const core::RateKind& kind
   return rates.emplace_back(RateOptions{std::string(kind.name), 0, kind.period, 0, kind.resource});
 }
 
-/// Names, separated by commas.
+/// Sets the pool's keys from names separated by commas.
 void set_keys(BudgetOptions& budget, const std::string& text) {
   budget.keys.clear();
   for (const std::string& name : settings::parse_words({text}))
@@ -157,7 +157,7 @@ ClientOptions& client_of(Config& config, const std::string& name) {
 
 namespace {
 
-/// Keys besides those of the table, for a complaint.
+/// Adds the names of limits to the table's keys, so that a message can suggest them.
 std::vector<std::string> with_limits(std::vector<std::string> keys) {
   keys.emplace_back("concurrency");
   for (const core::RateKind& kind : core::rate_kinds())
@@ -165,7 +165,7 @@ std::vector<std::string> with_limits(std::vector<std::string> keys) {
   return keys;
 }
 
-/// `limits.NAME`, `capacity.NAME`, or a bare limit's name. False: it is none of them.
+/// Sets `limits.NAME`, `capacity.NAME` or a bare limit's name; false for any other key.
 template <class Limited>
 bool set_amount(Limited& limited, const std::string& key, const std::string& text) {
   constexpr std::string_view kLimits = "limits.", kCapacity = "capacity.";

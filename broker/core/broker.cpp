@@ -10,8 +10,8 @@
 namespace lanemq::core {
 namespace {
 
-/// How much that has come due one turn takes: some 2 ms of work. The rest is for the next turns, which come
-/// at once, so that whoever else wants something is served in between.
+/// Due timers that one turn handles: some 2 ms of work. The next turns, which come at once, take the rest, so
+/// that messages are read in between.
 constexpr std::size_t kDueInATurn = 1000;
 
 template <class... Handlers>
@@ -112,7 +112,7 @@ void Broker::fire(Timer& timer, TimePoint now) {
       return parts_->workers.tick(*static_cast<Worker*>(timer.object()), now);
     case TimerOwner::rest:
       return state_.workers.update(*static_cast<Worker*>(timer.object()));
-    case TimerOwner::service:  // who may call now is for the dispatcher to find
+    case TimerOwner::service:  // the dispatcher finds out which calls may be made now
       return parts_->upstreams.look_after(*static_cast<Service*>(timer.object()), now);
     case TimerOwner::connection:
       return parts_->life.leave_owned(*static_cast<Connection*>(timer.object()), now);

@@ -33,10 +33,10 @@ class Broker {
   /// broker has to outlive it.
   Restorer restorer();
 
-  /// Something happened. Never hands out a job: that is advance()'s.
+  /// Takes note of what happened. Hands out no job: only advance() does.
   void handle(const Event& event, TimePoint now);
-  /// Brings everything up to `now`: expires, wakes, then hands out what can run. The only place that does.
-  /// Of very much that comes due at once it does a part: next_wakeup() is then over already.
+  /// Brings everything up to `now`: expires, wakes, then hands out what can run. Where very much is due at
+  /// once it does a part of it; next_wakeup() is then not after `now`.
   void advance(TimePoint now);
   /// When advance() wants to be called even if nothing happens.
   std::optional<TimePoint> next_wakeup() const;
@@ -48,14 +48,14 @@ class Broker {
   /// Ends what still runs with `draining`; for when the time to finish is over.
   void give_up_running(TimePoint now);
 
-  /// Adds to the outbox's writes what has changed besides jobs and results: once for each commit. True if
-  /// notes_saved() is to be called when that is on disk.
+  /// Adds what has changed besides jobs and results to the outbox's writes: once for each commit. True if
+  /// notes_saved() is to be called when they are on disk.
   bool write_notes();
   bool has_notes() const;
-  /// Something that is to be sent waits for the notes: they are written in this turn.
+  /// Whether a message in the outbox waits for the notes, so that this turn must write them.
   bool needs_notes() const { return state_.options.store_durable && state_.budgets.must_save(); }
   void notes_saved() { state_.budgets.saved(); }
-  /// Nothing is handed over any more: the notes that are written next are the last ones.
+  /// No job is handed over any more: the next notes are the last ones, and debit nothing ahead.
   void end_notes() { state_.budgets.end_leases(); }
 
   const Options& options() const { return state_.options; }
@@ -73,17 +73,18 @@ class Broker {
   std::size_t kept_bytes() const { return kept().bytes(); }
   std::size_t dead_jobs() const { return kept().dead_size(); }
   std::size_t dead_bytes() const { return kept().dead_bytes(); }
-  /// Of kept results: what they take in the store, about.
+  /// Bytes of kept results in the store, about.
   std::size_t kept_stored_bytes() const { return kept().stored_bytes(); }
-  /// For how long an id means its job, as it looks at present: less than was promised while bounds bite.
+  /// How long after its job ended an id is known at present: retain, or less while a bound forgets results
+  /// early.
   Duration ids_good_for(TimePoint now) const;
   /// Bytes of all jobs, of who waits for them and of kept results, as the bounds count them.
   std::size_t memory_bytes() const;
-  /// Bytes of bodies that were read back from the store for workers that have not said that they have them.
+  /// Bytes of bodies that were read back from the store and whose workers have not confirmed them.
   std::size_t lent_bytes() const { return state_.lent_bytes; }
-  /// What those may be, and one body more.
+  /// The bound of lent_bytes(); one body may go beyond it.
   std::size_t lent_bytes_max() const;
-  /// What keeps jobs from a service's upstream: for reports, views of what is there.
+  /// The breakers that keep jobs from a service's upstream, for reports. Views: good until the next event.
   std::vector<ShownBreaker> breakers_of(const Service& service) const;
   /// By lane: the age of the job that has been queued longest.
   std::vector<Duration> oldest(TimePoint now) const;

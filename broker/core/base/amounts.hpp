@@ -35,7 +35,7 @@ inline Amounts sum_of(const Amounts& a, const Amounts& b) {
           .output_tokens = a.output_tokens + b.output_tokens};
 }
 
-/// What counts where jobs share: tokens, or one where they are not counted.
+/// By this cost lanes, flows and clients share: the tokens, or 1 where tokens are not counted.
 inline std::int64_t cost_of(const Amounts& amounts) {
   return std::max<std::int64_t>(amounts.input_tokens + amounts.output_tokens, 1);
 }
@@ -43,10 +43,10 @@ inline std::int64_t cost_of(const Amounts& amounts) {
 /// What a job wants of its budgets, and how it stands among others.
 struct Claim {
   Amounts amounts;
-  int hold = 0;              ///< thousandths of each burst that are left to the lanes above
-  std::uint64_t number = 0;  ///< by which accounts are told that others save them; 0: it does not count
-  bool key_refused = false;  ///< an upstream refused a key of the job: it tries no other that rests
-  std::uint16_t refused_key = kNoKey;  ///< nor this one, in the set's pool
+  int hold = 0;              ///< thousandths of each burst that the claim leaves to the lanes above
+  std::uint64_t number = 0;  ///< accounts that are earmarked away from this claim note it; 0: none is
+  bool key_refused = false;  ///< an upstream refused a key of the job: it is not used to try a resting key
+  std::uint16_t refused_key = kNoKey;  ///< that key's place in the set's pool: the job does not get it again
   static constexpr std::uint16_t kNoKey = 0xFFFF;
 };
 

@@ -14,8 +14,8 @@
 
 namespace lanemq::core {
 
-// What can happen to the broker. All views and pointers are good for the call of handle() alone; the core
-// copies what it keeps. A body that owns its bytes is adopted, a borrowed one is copied.
+// What can happen to the broker. Views and pointers are valid during handle() alone; the core copies what it
+// keeps. It adopts a body that owns its bytes, and copies a borrowed one.
 
 /// Where a request came from: the connection's address and the frames in front of the header.
 struct Origin {
@@ -23,7 +23,7 @@ struct Origin {
   std::string_view envelope;     ///< packed; the answer carries it back
   bool one_answer = false;       ///< a REQ: exactly one answer, ever
   Grouping* grouping = nullptr;  ///< of the connection, where it is at hand
-  Peer peer = Peer::client;      ///< by which socket it came, and its answers go
+  Peer peer = Peer::client;      ///< the socket that the request came by, and its answers leave by
 };
 
 struct Submitted {
@@ -48,7 +48,7 @@ struct FetchAsked {
 struct AdminAsked {
   Origin from;
   const wire::AdminQuery* fields;
-  const OptionEditor* edit = nullptr;  ///< what changes settings; null: nothing does
+  const OptionEditor* edit = nullptr;  ///< applies a changed setting; null: settings cannot be changed
 };
 
 /// A client has taken chunks of a stream.
@@ -83,11 +83,11 @@ struct HeartbeatHeard {
 struct WorkerLeaving {
   std::string_view address;
 };
-/// A message that was not understood, or one of no consequence: it counts as life.
+/// A worker sent a message that was not understood or needs no answer. It proves that the worker lives.
 struct WorkerHeard {
   std::string_view address;
 };
-/// A worker does not read what it is sent: it is as good as gone.
+/// A worker does not read what it is sent: treated as if it were gone.
 struct WorkerUnreachable {
   std::string_view address;
 };
@@ -105,13 +105,13 @@ struct ClientUnreachable {
 /// No more work: what is queued is refused, what runs may finish.
 struct DrainAsked {};
 
-/// The body of a job has been read back from the store; none: it is not there, and should be.
+/// The store has read back the body of a job; none: the store does not have it, and should.
 struct BodyRead {
   std::uint64_t number;
   std::optional<Blob> body;
 };
 
-/// A result has been read back from the store; no record: it is not there any more.
+/// The store has read back a result; no record: the store does not have it any more.
 struct ResultRead {
   std::uint64_t number;
   std::optional<std::string_view> record;
@@ -123,18 +123,20 @@ struct StoreFull {
   bool full;
 };
 
-/// More waits for the store's disk than may, or again less: what would have to wait as well is refused.
+/// More writes wait for the store's disk than may, or few enough again. Meanwhile what would add to them is
+/// refused.
 struct StoreBehind {
   bool behind;
 };
 
 /// The store's disk has stood still for a while, or goes on. Meanwhile durable jobs are not handed over:
-/// their offers would wait for it, and hold places that others can use.
+/// their offers would wait for the disk and hold places that other jobs can use.
 struct StoreStalled {
   bool stalled;
 };
 
-/// The broker stood still for so long, stopped or starved: nobody's silence in that time counts.
+/// The broker's process stood still for so long, stopped or starved: silence of peers in that time does not
+/// count.
 struct StoodStill {
   Duration how_long;
 };

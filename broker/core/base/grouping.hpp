@@ -8,8 +8,8 @@
 
 namespace lanemq::core {
 
-/// How many messages one peer takes in one, and the outbox's note of the one that may still grow. Lives with
-/// what is known of the peer; the outbox keeps no pointer to it.
+/// How many messages one peer accepts in a batch, and where the outbox holds its batch that may still grow.
+/// Belongs to the record of the peer; the outbox keeps no pointer to it.
 struct Grouping {
   std::size_t max = 0;  ///< as the peer said, within limits::batch_items_max; 0 and 1: each goes alone
 

@@ -8,8 +8,8 @@
 
 namespace lanemq::core {
 
-/// What tells names apart where they are not kept: two may share one, which costs no more than that they are
-/// taken for each other. That of no name is kNoMark.
+/// A hash that tells names apart where the names are not kept. Two names with one mark are taken for the same
+/// name; nothing worse follows. kNoMark is the mark of no name.
 inline constexpr std::uint64_t kNoMark = 0;
 inline std::uint64_t mark_of(std::string_view name) {
   return name.empty() ? kNoMark : XXH3_64bits(name.data(), name.size());

@@ -26,8 +26,8 @@ struct LaneOptions {
   bool is_default = false;         ///< takes jobs that name no lane
   int reserve = 0;                 ///< thousandths of each budget's burst that lower lanes leave
   int share_min = 0;               ///< thousandths of what a service hands over that this lane gets at least
-  Duration boost_after{};          ///< a job that waited so long competes a lane higher; 0: never
-  bool durable = true;             ///< its jobs outlive the broker, where the store does
+  Duration boost_after{};  ///< a job that waited so long is treated as one of the next higher lane; 0: never
+  bool durable = true;     ///< its jobs outlive the broker, where the store does
 
   bool operator==(const LaneOptions&) const = default;
 };
@@ -84,7 +84,7 @@ struct KeyOptions {
 struct BudgetOptions {
   std::string name;
   std::string service, model, client, lane;
-  std::string tenant{};  ///< of jobs' clients; one that no tenant has is matched by an empty pattern alone
+  std::string tenant{};  ///< of a job's client; a client without tenant matches the empty pattern alone
   std::vector<RateOptions> rates;
   std::int64_t concurrency = 0;  ///< jobs at once; 0: no limit
   WindowKind window = WindowKind::sliding;
@@ -113,9 +113,9 @@ struct Options {
   std::vector<BudgetOptions> budgets;
   std::vector<ClientOptions> clients;
 
-  /// In thousandths: the last part of a lane's depth and bytes, and of memory_max, is for clients that hold
-  /// less than that themselves, or have a depth_max of their own. Of results_max and results_bytes_max: who
-  /// holds as much makes way among its own. 0: there is no such part.
+  /// Thousandths of a lane's depth and bytes, and of memory_max, that only clients may fill that hold less
+  /// than that themselves or have a depth_max. Of results_max and results_bytes_max: a client that holds as
+  /// much makes room among its own results. 0: nothing is set apart.
   int client_share = 0;
 
   std::size_t services_max = 1024;       ///< distinct services with jobs or workers
@@ -131,13 +131,13 @@ struct Options {
   Duration retain = std::chrono::hours(24);           ///< how long a result stays fetchable
   std::size_t gone_max = 1'000'000;                   ///< ids remembered whose results are no longer kept
   Duration dead_retain = std::chrono::hours(24 * 7);  ///< how long a dead job is kept
-  /// Dead jobs and their bytes, which make no way for new work: in any case no more than a quarter of
-  /// jobs_max and of memory_max. With dead_max 0 none are kept.
+  /// Bounds of dead jobs, which make no way for new work: so they are also bounded by a quarter of jobs_max
+  /// and of memory_max. With dead_max 0 none are kept.
   std::size_t dead_max = 10000, dead_bytes_max = std::size_t{64} << 20;
   std::size_t body_bytes_max = limits::body_bytes_max;
 
   Duration heartbeat = std::chrono::seconds(1);
-  Duration worker_grace = std::chrono::milliseconds(500);  ///< for one to come back that may only be cut off
+  Duration worker_grace = std::chrono::milliseconds(500);  ///< for a worker to reconnect in
   int attempts_max = 3;
   int crash_max = 2;
   Duration backoff_base = std::chrono::milliseconds(500);
@@ -169,9 +169,9 @@ using OptionEditor = std::function<Result<Options>(const Options&, const OptionE
 std::vector<LaneOptions> default_lanes();
 Options default_options();
 
-/// A last part of fewer jobs, or bytes, is not kept for those who have less.
+/// client_share sets no part apart that is smaller than this.
 inline constexpr std::size_t kSharedJobsMin = 16, kSharedBytesMin = std::size_t{16} << 20;
-/// How much of a bound client_share leaves to those who have less; 0 where that would be less than `least`.
+/// How much of a bound client_share sets apart; 0 where that would be less than `least`.
 std::size_t last_part(std::size_t bound, const Options& options, std::size_t least);
 
 }  // namespace lanemq::core

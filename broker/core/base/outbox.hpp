@@ -52,14 +52,14 @@ struct Notice {
   std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};
-  std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: of `what`, and what counts
+  std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
 
-/// The body of a job that is wanted from the store, or a result.
+/// A body, or a result, that the loop is to read from the store.
 struct BodyWanted {
   std::uint64_t number = 0;
-  bool awaited = false;    ///< it was handed over, or somebody asks for the result; else it soon will be
-  bool of_result = false;  ///< its record, too
+  bool awaited = false;    ///< a worker or a reader waits for it; else it is read ahead
+  bool of_result = false;  ///< a result: its record is read, too
 };
 
 /// What a turn wants done. Messages to one peer keep their order, and are batched where it takes batches.
@@ -93,30 +93,30 @@ class Outbox {
   }
   std::string_view address(const Send& send) const { return part(send.address_begin, send.envelope_begin); }
   std::string_view envelope(const Send& send) const { return part(send.envelope_begin, send.header_begin); }
-  /// Lives until it is asked for another one's.
+  /// The view is valid until the next call.
   std::string_view header(const Send& send) const {
     if (send.batch == Send::kAlone) return part(send.header_begin, send.end);
     assembled_.clear();
     batches_[send.batch].write(bytes, assembled_);
     return assembled_.view();
   }
-  /// What its sends hold in memory, but for large bodies, which they share with a result that is kept or
-  /// written.
+  /// Bytes in memory, without large bodies: the sends share those with a kept result or with a write.
   std::size_t held_bytes() const { return bytes.size() + sends.size() * sizeof(Send); }
-  /// How many messages it is: more than one in a batch.
+  /// How many messages the send carries: more than one in a batch.
   std::size_t items(const Send& send) const {
     return send.batch == Send::kAlone ? 1 : batches_[send.batch].items();
   }
 
-  /// A number for each of its messages that rises with the order in which all were added, whoever they are
-  /// for.
+  /// A number for each of the send's messages. The numbers rise in the order in which messages were added,
+  /// over all peers.
   std::vector<std::size_t> order(const Send& send) const {
     if (send.batch == Send::kAlone) return {send.address_begin};
     return batches_[send.batch].places(bytes);
   }
 
   /// Appends a message with its body: inside the header when it is small, else as a frame that shares it.
-  /// `grouping` is the peer's, null where it is not at hand: then nobody's next message joins an earlier one.
+  /// `grouping` is the peer's; null where it is not at hand: later messages of this socket then join no
+  /// earlier batch, so that the order holds.
   template <class Message>
   void add(Peer peer, std::string_view address, std::string_view envelope, const Message& message,
            const Blob& body = {}, Grouping* grouping = nullptr) {
@@ -140,7 +140,7 @@ class Outbox {
     sends.push_back(std::move(send));
   }
 
-  /// While it lives, what is added waits for the disk, or does not.
+  /// While it lives, messages that are added wait for the commit, or do not.
   class Waiting {
    public:
     Waiting(Outbox& outbox, bool waits) : outbox_(outbox), before_(outbox.waits_) { outbox.waits_ = waits; }

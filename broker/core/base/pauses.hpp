@@ -19,7 +19,7 @@ std::string_view name_of(PauseKind kind);
 /// None for a name that is no kind's.
 std::optional<PauseKind> pause_kind(std::string_view name);
 
-/// That no job of something is handed over, until an operator resumes it.
+/// An operator's order that no job of a lane, service, client or budget is handed over.
 struct Pause {
   PauseKind kind;
   std::string name;    ///< of the lane, service, client or budget
@@ -27,8 +27,8 @@ struct Pause {
   TimePoint since{};
 };
 
-/// All pauses, by kind and name. Whether something is paused stands at the thing itself, for dispatch; here
-/// is why.
+/// All pauses, by kind and name, with their reasons. Dispatch asks the lane, service, client or budget
+/// itself, which has a flag.
 class Pauses {
  public:
   static constexpr std::size_t kMax = 1024;
@@ -42,7 +42,7 @@ class Pauses {
     const auto place = all_.find({kind, name});
     return place == all_.end() ? nullptr : &place->second;
   }
-  /// Takes the place of the one that is there. Requires: there is one, or !full().
+  /// Adds the pause, or replaces that of the same kind and name. Requires: it replaces one, or !full().
   void set(Pause pause) { all_.insert_or_assign({pause.kind, pause.name}, pause); }
   void remove(PauseKind kind, const std::string& name) { all_.erase({kind, name}); }
   const std::map<Key, Pause>& all() const { return all_; }

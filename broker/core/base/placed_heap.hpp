@@ -41,7 +41,7 @@ class PlacedHeap {
     element.*At = kNowhere;
     if (last.element != &element) move(last, at);
   }
-  /// The element has another key. Requires: it is in this heap.
+  /// Gives the element another key and moves it. Requires: it is in this heap.
   void update(T& element, const Key& key) { move({key, &element}, element.*At); }
 
  private:
@@ -54,7 +54,7 @@ class PlacedHeap {
     all_[at] = entry;
     entry.element->*At = at;
   }
-  /// Finds the place of an entry for which there is room at `at`.
+  /// Puts an entry where its key belongs. Requires: the place `at` is free.
   void move(const Entry& entry, std::size_t at) {
     if (at > 0 && entry.key < all_[(at - 1) / 2].key)
       rise(entry, at);

@@ -11,7 +11,7 @@
 
 namespace lanemq::core {
 
-/// Why a request is not taken, and when to come again.
+/// Why a request is not taken, and when the client may ask again.
 struct Refusal {
   ErrorCode code;
   std::string message;

@@ -5,9 +5,8 @@
 
 namespace lanemq::core {
 
-// The one table of what the core counts besides its lanes, since the start: X(name, meaning). Nothing is
-// dropped without a count here. The counters, the document of `stats` and the page docs/protocol.md follow
-// from it.
+// The table of what the core counts besides its lanes, since the start: X(name, meaning). Whatever the broker
+// drops is counted here. The counters, the document of `stats` and docs/protocol.md are made from it.
 // clang-format off
 #define LANEMQ_CORE_COUNTERS(X)                                                                                    \
   X(jobs_requeued_worker_lost, "jobs that were queued again since their worker was lost")                          \

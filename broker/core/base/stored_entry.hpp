@@ -13,9 +13,9 @@
 
 namespace lanemq::core {
 
-// What of the core's state outlives it besides jobs and results: notes, each of some entries.
+// Notes: what outlives the core besides jobs and results. A note is a list of entries.
 
-/// Integers of any meaning, in order; what budgets say of themselves.
+/// Integers in order, as a budget saves and restores its state.
 class StoredNumbers {
  public:
   explicit StoredNumbers(std::vector<std::int64_t> numbers = {}) : numbers_(std::move(numbers)) {}

@@ -28,7 +28,7 @@ inline std::int64_t to_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
-/// In 32 bits: what lasted longer than 49 days is said to have lasted so long.
+/// Milliseconds in 32 bits; more than 49 days are said to be 49 days.
 inline std::uint32_t to_ms32(Duration duration) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(to_ms(duration), 0, UINT32_MAX));
 }

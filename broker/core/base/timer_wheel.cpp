@@ -75,7 +75,7 @@ void TimerWheel::set(Timer& timer, TimePoint when) {
   clear(timer);
   const std::int64_t us = std::max<std::int64_t>(when.time_since_epoch().count(), 0);
   const auto tick = (static_cast<std::uint64_t>(us) + 999) / 1000;  // rounded up: never early
-  // What lies beyond the highest level waits in its last slot: there is none behind it to wrap around to.
+  // A time beyond the highest level waits in its last slot: no slot stands behind that to wrap around to.
   timer.tick = std::min(std::max(tick, current_ + 1), kSpan) & kSpan;
   link(timer);
   ++size_;
@@ -83,14 +83,14 @@ void TimerWheel::set(Timer& timer, TimePoint when) {
 
 void TimerWheel::clear(Timer& timer) {
   if (!timer.is_set()) return;
-  // The slot keeps its mark even if it is empty now: a wake-up too many is cheaper than finding the slot.
+  // The slot keeps its bit even if it is empty now: a wake-up too many is cheaper than finding the slot.
   detach(timer);
   --size_;
 }
 
 void TimerWheel::link(Timer& timer) {
-  // The lowest level whose ring reaches so far. Above the lowest that is never the slot that passes, nor the
-  // next one: these are being emptied.
+  // The lowest level whose ring reaches the time. Above level 0 the slot is never the present one nor the
+  // next: those are being emptied.
   int level = 0;
   while (level < kLevels - 1 && slot_of(timer.tick, level) - slot_of(current_, level) >= kSlots)
     ++level;
@@ -113,7 +113,7 @@ std::optional<std::uint64_t> TimerWheel::next_tick() const {
   return best;
 }
 
-/// Empties the slots that begin now: what is due is taken out, and what has not been moved ahead is moved.
+/// Empties the slots that begin now: takes out due timers, and moves down those that no earlier tick moved.
 void TimerWheel::enter_slots() {
   for (int level = kLevels - 1; level > 0; --level) {
     const std::uint64_t slot = slot_of(current_, level);

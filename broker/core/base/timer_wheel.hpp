@@ -9,7 +9,7 @@
 
 namespace lanemq::core {
 
-/// What a timer belongs to, so that whoever it fires for can be told apart without a virtual call.
+/// The type of a timer's owner, so that a fired timer needs no virtual call.
 enum class TimerOwner : std::uint8_t { connection, job, reader, rest, result, service, waiter, worker };
 
 /// A timer inside the object that waits. Set in at most one wheel.
@@ -38,24 +38,24 @@ static_assert(sizeof(Timer) == 24);
 /// 512 slots with a tick of 1 ms. Setting and clearing are O(1); a timer fires at the first pop_due() at or
 /// after its time, never early, and not more than a tick late.
 ///
-/// A slot is 256 slots of the level below it, which has room for two such: while one passes the timers of the
-/// next are moved down, some in each tick, so that a slot that holds a million does not stop everything
-/// when it begins.
+/// A slot spans 256 slots of the level below, whose ring has 512. While one slot passes, the timers of the
+/// next are moved down, some in each tick: a slot with a million timers does not stop the loop when it
+/// begins.
 ///
 /// Owns nothing. Times beyond kSpan fire at kSpan.
 class TimerWheel {
  public:
   static constexpr Duration kTick = std::chrono::milliseconds(1);
   static constexpr std::uint64_t kSpan = (std::uint64_t{1} << 40) - 1;  // ticks from the origin: 34 years
-  /// Timers that are moved down ahead of their time in a tick: some 0.2 ms of work. As many ticks as a slot
-  /// of the second level has are enough for a million.
+  /// Timers that one tick moves down ahead of their time: some 0.2 ms of work. In the ticks of one slot of
+  /// the second level a million are moved.
   static constexpr std::size_t kMovedAhead = 4096;
 
   TimerWheel();
   TimerWheel(const TimerWheel&) = delete;
   TimerWheel& operator=(const TimerWheel&) = delete;
 
-  /// When a timer fires that is set to a time after all that passed: at the end of that tick.
+  /// When a timer fires that is set to a time in the future: at the end of that time's tick.
   static TimePoint fires_at(TimePoint when) { return std::chrono::ceil<std::chrono::milliseconds>(when); }
   /// Sets or moves a timer.
   void set(Timer& timer, TimePoint when);
@@ -63,7 +63,8 @@ class TimerWheel {
   void clear(Timer& timer);
   /// Takes the next timer that is due at `now`, null when none is. The timer is then not set.
   Timer* pop_due(TimePoint now);
-  /// No timer is due before this. It may be early: to move timers down, or for timers since cleared.
+  /// No timer is due before this time. Nothing may be due at it: the wheel moves timers down, or a timer was
+  /// cleared.
   std::optional<TimePoint> next_wakeup() const;
   std::size_t size() const { return size_; }
 

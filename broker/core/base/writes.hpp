@@ -11,9 +11,9 @@
 
 namespace lanemq::core {
 
-/// One change of what outlives the broker. A store keeps four things, of which it understands nothing but the
-/// keys: jobs and results by their numbers, notes by their names, and of a job a state that changes beside
-/// the record that never does.
+/// One change of what outlives the broker. A store keeps four things and understands their keys alone: a
+/// job's record, which never changes; its state, which does; results, by number like jobs; and notes, by
+/// name.
 ///
 /// A job's row stays while it may run again: a dead job has one, and a result under the same number.
 struct Write {
@@ -52,8 +52,8 @@ class Writes {
   /// What it holds in memory, bodies included.
   std::size_t bytes() const { return bytes_.size() + body_bytes_ + items_.size() * sizeof(Write); }
 
-  /// Begins a write. Whoever adds it writes its state (or a note's name) to buffer(), says end_of_state(),
-  /// writes its record, says end_of_record(), and sets its body, as far as it has them.
+  /// Begins a write. The caller then writes the state (or a note's name) to buffer(), calls end_of_state(),
+  /// writes the record, calls end_of_record(), and sets the body, as far as the kind has them.
   Write& add(Write::Kind kind, std::uint64_t number) {
     Write& write = items_.emplace_back();
     write.kind = kind;

@@ -9,10 +9,10 @@
 namespace lanemq::core {
 namespace {
 
-/// Weights in 1/256 token by the class of a byte: first guesses, measured on English prose, code and JSON.
+/// Weights in 1/256 token by class of byte: first guesses, measured on English prose, code and JSON.
 constexpr std::int64_t kTokenWeight = 256;
 constexpr std::int64_t kLetter = 54, kDigit = 90, kSpace = 6, kNewline = 48, kPunctuation = 120;
-/// A character of so many bytes in UTF-8; the bytes behind its first weigh nothing.
+/// Weights of a UTF-8 character of 2, 3 or 4 bytes, counted at its first byte.
 constexpr std::int64_t kLead2 = 150, kLead3 = 230, kLead4 = 420;
 
 constexpr std::array<std::uint16_t, 256> make_weights() {
@@ -33,16 +33,16 @@ constexpr std::array<std::uint16_t, 256> make_weights() {
 }
 constexpr std::array<std::uint16_t, 256> kWeights = make_weights();
 
-/// What a message and an answer cost besides their text, in tokens.
+/// Tokens that a message, a tool and an answer cost besides their text.
 constexpr std::int64_t kPerMessage = 4, kPerTool = 8, kReplyPrime = 3;
 /// A string of at least so many bytes that holds nothing but base64 is media, not text.
 constexpr std::size_t kBase64Min = 256;
 
-/// Bytes of a text that are counted at once: fewer than a byte can count.
+/// Bytes that are counted at once: few enough that the counters of classes fit a byte.
 constexpr std::size_t kStride = 240;
 
-/// The weight of kStride bytes. Counts classes instead of looking weights up: the compiler makes 16
-/// comparisons at a time of it.
+/// The weight of kStride bytes. Counts classes instead of looking weights up, so that the compiler can make
+/// 16 comparisons at a time.
 [[gnu::optimize("O3")]] std::int64_t weigh_stride(const char* text) {
   std::uint8_t letters = 0, digits = 0, spaces = 0, newlines = 0, high = 0;
   for (std::size_t i = 0; i < kStride; ++i) {
@@ -101,8 +101,8 @@ constexpr std::array<std::string_view, 3> kOutputBounds{"max_tokens", "max_compl
                                                         "max_output_tokens"};
 constexpr std::array<std::string_view, 3> kToolLists{"tools", "functions", "response_format"};
 
-/// One pass over JSON. Knows of its structure what tells keys from values and the outermost object from what
-/// is inside it.
+/// One pass over JSON. Knows just enough structure to tell keys from values, and the outermost object from
+/// what is inside it.
 class Scanner {
  public:
   explicit Scanner(std::string_view body) : at_(body.data()), end_(body.data() + body.size()) {}
@@ -150,7 +150,7 @@ class Scanner {
     while (true) {
       quote = static_cast<const char*>(std::memchr(quote, '"', static_cast<std::size_t>(end_ - quote)));
       if (quote == nullptr) break;
-      // Quoted only if an odd number of backslashes stands before it.
+      // A quote is escaped only if an odd number of backslashes stands before it.
       const char* slash = quote;
       while (slash != begin && slash[-1] == '\\')
         --slash;

@@ -16,12 +16,12 @@ bool matches(const std::string& pattern, std::string_view value) {
   return pattern.empty() || glob_match(pattern, value);
 }
 
-/// Whether it is the key with which the claim's job was refused.
+/// Whether the upstream refused the claim's job with this key.
 bool is_refused(const Budget& pool, const Key& key, const Claim& claim) {
   return claim.refused_key != Claim::kNoKey && &pool.keys[claim.refused_key] == &key;
 }
 
-/// The limit of which that much can never be had; null when there is none.
+/// A limit that is smaller than the amounts, so that it can never grant them; null: none is.
 const RateLimit* too_small(const Quota& quota, const Amounts& amounts) {
   for (const RateLimit& rate : quota.rates())
     if (amounts.of(rate.resource()) > rate.limit()) return &rate;
@@ -148,7 +148,7 @@ Budgets::UpstreamPause Budgets::model_pause(BudgetSet set, TimePoint now) const 
     if (pause.account == kOwnLimits &&
         std::find(of.budgets.begin(), of.budgets.end(), pause.budget) != of.budgets.end())
       look_at(pause.budget, pause.until);
-  // Of keys all must be paused.
+  // A pool holds the job back only if all its keys are paused for the model.
   const Budget* const pool = pool_of(set);
   if (pool == nullptr) return longest;
   TimePoint soonest = kNever;
@@ -175,7 +175,7 @@ std::vector<std::pair<std::string_view, TimePoint>> Budgets::paused_models(std::
   return all;
 }
 
-/// Finds out what is true of all the set's jobs. A set that has a pool keeps it: running jobs refer to it.
+/// Fills in what follows from the set's budgets. A set keeps its pool for ever: running jobs refer to it.
 void Budgets::describe(Set& set) const {
   set.counts_tokens = set.counts_bound = false;
   const auto look_at = [&](const Quota& quota) {
@@ -201,7 +201,7 @@ Obstacle Budgets::unsatisfiable(BudgetSet set, const Amounts& amounts) const {
   if (pool == nullptr) return {};
   Obstacle obstacle;
   for (const Key& key : pool->keys) {
-    // What only its account could grant, nobody grants any more.
+    // Draining keys are given to no job, so what only their account could grant is lost.
     if (key.state == Key::State::draining) continue;
     const Account& account = pool->accounts[key.account];
     const RateLimit* const rate = too_small(account.quota, amounts);
@@ -234,7 +234,7 @@ Obstacle Budgets::obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   return pool_of(set) == nullptr ? Obstacle{} : key_obstacle(set, claim, now);
 }
 
-/// Of the keys, their budget's own limits left out.
+/// What keeps the claim from a key of the pool; the budget's own limits are left out.
 Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now) {
   if (best_key(set, claim, now) != nullptr) return {};
   const Budget& pool = *pool_of(set);
@@ -243,7 +243,7 @@ Obstacle Budgets::key_obstacle(BudgetSet set, const Claim& claim, TimePoint now)
     TimePoint soonest = kNever;
     for (const Key& key : pool.keys)
       if (!is_refused(pool, key, claim)) soonest = std::min(soonest, key.open_from());
-    // One that is open is saved by others, or never has as much: only a settle can tell.
+    // An open key is earmarked for others, or its limits are too small: only a settle changes that.
     return {.budget = &pool, .no_key = true, .until = soonest > now ? soonest : kNever};
   }
   Obstacle obstacle{.budget = &pool, .account = first};
@@ -283,8 +283,8 @@ std::vector<std::size_t> Budgets::take_eased() {
   return std::exchange(eased_, {});
 }
 
-/// The account that may have enough first: what a job waits for that can have no key now. Null when all keys
-/// rest, are tried, draining, saved by others or never have as much.
+/// The account that can grant the claim first. Null when all keys rest, are tried, drain, are earmarked for
+/// others, or have too small limits.
 Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now) {
   Budget& pool = *pool_of(set);
   Account* first = nullptr;
@@ -302,9 +302,9 @@ Account* Budgets::first_account(BudgetSet set, const Claim& claim, TimePoint now
   return first;
 }
 
-/// The key whose account has the most room; of equals the one that got least for its weight. One that has
-/// rested goes before all others, so that it is tried; but for a job of which a key was refused already: that
-/// one has it where there is no other. Null when none can be given now.
+/// The key whose account has the most room; of equals the one that got least for its weight. A key that has
+/// rested goes first, so that it is tried; but last for a job that a key was refused for already. Null when
+/// none can be given now.
 Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
   Budget& pool = *pool_of(set);
   Key* best = nullptr;
@@ -330,7 +330,7 @@ Key* Budgets::best_key(BudgetSet set, const Claim& claim, TimePoint now) {
   return best;
 }
 
-/// Requires: it has one.
+/// Requires: the reservation has a key.
 const Key& Budgets::key_at(const Reservation& reservation) const {
   return budgets_[sets_[reservation.set].pool].keys[reservation.key];
 }
@@ -372,7 +372,7 @@ void Budgets::settle(Reservation& reservation, const std::optional<Amounts>& use
   const Amounts expected = reservation.amounts();
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     Amounts counted = used.value_or(expected);
-    // Such an upstream gives nothing back of what it was sent; a released job was not sent.
+    // An upstream that counts max_tokens gives back nothing of a request it got; a released job was not sent.
     if (budgets_[part.budget].options.output == OutputCount::bound && counted.requests > 0)
       counted.output_tokens = std::max(counted.output_tokens, expected.output_tokens);
     if (counted != expected) note_change(part.budget, part.account);
@@ -418,7 +418,7 @@ void Budgets::learn(const Reservation& reservation, const wire::UpstreamLimits& 
       learn(budgets_[i].quota, i);
     return;
   }
-  // What is said to one key is true of its account; of the budget only where that is all of it.
+  // What the upstream says about a key holds for its account; for the budget only if it has one account.
   Budget& pool = budgets_[set.pool];
   Quota& account = account_of(reservation);
   if (account.has_rates())
@@ -454,7 +454,7 @@ void Budgets::overloaded(const Reservation& reservation, TimePoint now) {
 
 bool Budgets::pause(const Reservation& reservation, const Limited& limited, TimePoint now,
                     const std::function<bool(std::size_t)>& in_use) {
-  // By value: a set of its own for the model may be made meanwhile.
+  // By value: go_apart() may add sets meanwhile.
   const Set set = sets_[reservation.set];
   if (reservation.key != Reservation::kNoKey) {
     const Part part{.budget = set.pool, .account = key_at(reservation).account};
@@ -473,22 +473,22 @@ bool Budgets::pause(const Reservation& reservation, const Limited& limited, Time
   return any;
 }
 
-/// Whether the upstream's word is about all models: it says so, those that it would be about are not known,
-/// or another one was refused as well, and none was answered of late.
+/// Whether a refusal is about all models: the upstream says so, the job or the budget names no other model,
+/// or another model was refused as well and none was answered of late.
 bool Budgets::pauses_all(const Part& part, const Limited& limited, TimePoint now) const {
   return limited.model.empty() || limited.shared || budgets_[part.budget].options.model == limited.model ||
          (quota_of(part).refuses_others(mark_of(limited.model), kOthersWithin, now) &&
           !quota_of(part).answers_others(mark_of(limited.model), kAnsweredLately, now));
 }
 
-/// Whether the upstream's word shows that what the part allows is too much: no other model had its share of
-/// that.
+/// Whether a refusal shows that the part's limits are too high: it is about all models, or no other model was
+/// answered of late that could have used up the limit.
 bool Budgets::is_short(const Part& part, const Limited& limited, TimePoint now) const {
   return pauses_all(part, limited, now) ||
          !quota_of(part).answers_others(mark_of(limited.model), kOthersWithin, now);
 }
 
-/// False where neither all jobs nor those of the model wait.
+/// Pauses all jobs of the part, or those of the model. False where neither was done.
 bool Budgets::pause_part(const Part& part, const Limited& limited, TimePoint now,
                          const std::function<bool(std::size_t)>& in_use) {
   Budget& budget = budgets_[part.budget];
@@ -600,7 +600,7 @@ Budgets::Spending Budgets::spend_key(const Reservation& reservation, bool may_sp
     key.rests_until = now + spending.rest;
     note_change(sets_[reservation.set].pool, kOwnLimits);
     spending.news = true;
-    ease(sets_[reservation.set].pool);  // who waits for its account waits for another one
+    ease(sets_[reservation.set].pool);  // jobs that wait for this key's account may have another one
   }
   spending.key_left = std::any_of(keys.begin(), keys.end(), [&](const Key& other) {
     return &other != &key && other.state == Key::State::active;
@@ -626,7 +626,7 @@ bool Budgets::take_key(const Reservation& reservation, bool answered, TimePoint 
   if (key.refusals == 0 || reservation.taken_at < key.since) return false;
   const bool back = key.state == Key::State::spent && reservation.tries_key;
   if (back) key.state = Key::State::active;
-  // What is refused by its account at times rests longer each time, until it has done something.
+  // A key that its account's upstream refuses now and then rests longer each time, until a call is answered.
   if (answered && key.state == Key::State::active) key.refusals = 0;
   note_change(sets_[reservation.set].pool, kOwnLimits);
   if (back) ease(sets_[reservation.set].pool);

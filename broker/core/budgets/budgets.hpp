@@ -30,42 +30,42 @@ struct StoredEntry;
 struct Key {
   enum class State : std::uint8_t {
     active,
-    draining,  ///< given to no job any more
-    spent,     ///< the upstream refused it: it rests, and is tried with one job when it has
+    draining,  ///< no job gets it any more
+    spent,     ///< the upstream refused it: it rests, and then one job tries it
   };
   std::string name;
   std::uint32_t weight = 1;
-  std::size_t account = 0;  ///< among its budget's
+  std::size_t account = 0;  ///< place among the budget's accounts
   State state = State::active;
   std::int64_t running = 0;
-  std::uint64_t given = 0;    ///< jobs that got it
-  TimePoint since{};          ///< what is said of it in answer to earlier calls is out of date
-  int refusals = 0;           ///< since an answer came by it, one for each rest
-  TimePoint rests_until{};    ///< spent
-  bool tried = false;         ///< spent, and a job is under way that tries it
-  LastTwo answered, refused;  ///< clients whose jobs were, of late
-  /// Spent: the only client whose jobs found that out; kNoMark: there were several, or it is not known.
+  std::uint64_t given = 0;    ///< jobs that got this key
+  TimePoint since{};          ///< words about calls handed over before this are out of date
+  int refusals = 0;           ///< since the last answer: each makes the rest longer
+  TimePoint rests_until{};    ///< of a spent key
+  bool tried = false;         ///< of a spent key: a job is under way that tries it
+  LastTwo answered, refused;  ///< clients whose jobs were answered, or refused, of late
+  /// Of a spent key: the only client whose jobs were refused; kNoMark: several were, or nobody knows.
   std::uint64_t spent_by = kNoMark;
 
-  /// How long the first rest is; each one more is twice as long, up to kRestMax.
+  /// The first rest. Each rest in a row is twice as long, up to kRestMax.
   static constexpr Duration kRestMin = std::chrono::minutes(1), kRestMax = std::chrono::hours(1);
   Duration rest() const;
-  /// When it may be given to a job, but for limits; kNever when only a settle can tell.
+  /// From when a job may get it, limits aside; kNever where only a settle or an operator changes that.
   TimePoint open_from() const {
     return state == State::active ? TimePoint{} : state == State::spent && !tried ? rests_until : kNever;
   }
 };
 std::string_view name_of(Key::State state);
 
-/// An account upstream: the limits that its keys share.
+/// An account at the upstream: the limits that its keys share.
 struct Account {
   std::string name;  ///< the quota_group, or the key's
   Quota quota;
-  std::uint64_t earmarked_from = 0;  ///< the claim that was told last to leave it to others
-  bool unsaved = false;              ///< as of Budget
+  std::uint64_t earmarked_from = 0;  ///< the last claim that was told to leave the account to others
+  bool unsaved = false;              ///< as Budget::unsaved
 };
 
-/// What an upstream allows, at work.
+/// One configured budget with the state of its limits, accounts and keys.
 struct Budget {
   explicit Budget(const BudgetOptions& options);
 
@@ -74,220 +74,218 @@ struct Budget {
   std::vector<Account> accounts;  ///< never removed, so that places stay
   std::vector<Key> keys;          ///< likewise
   bool paused = false;            ///< by an operator
-  bool eased = false;             ///< it is among those that may have room again
-  bool unsaved = false;           ///< what counts of its own limits has changed since that was last saved
+  bool eased = false;             ///< listed in Budgets::eased_
+  bool unsaved = false;           ///< its own limits have changed since they were last saved
 
   void add_key(const KeyOptions& key);
 };
 
-/// The budgets that match one job, by place. Jobs with equal sets share a queue.
+/// The budgets that match a job, interned: jobs with equal sets share a flow. An index that stays valid.
 using BudgetSet = std::uint32_t;
 
-/// What one running job has taken; belongs to the job and is settled exactly once.
+/// What one running job has taken. Belongs to the job, and is settled exactly once.
 struct Reservation {
   static constexpr std::uint16_t kNoKey = Claim::kNoKey;
 
   BudgetSet set = 0;
   bool held = false;
-  bool tries_key = false;      ///< its key has rested, and this finds out whether it is taken again
-  std::uint16_t key = kNoKey;  ///< in the set's pool
+  bool tries_key = false;      ///< its key has rested: this job finds out whether the upstream takes it again
+  std::uint16_t key = kNoKey;  ///< place in the set's pool
   TimePoint taken_at{};
   std::uint32_t input_tokens = 0, output_tokens = 0;
 
   Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
 };
 
-/// Everything that is somebody else's quota. All or nothing: a job takes from every budget that matches it or
-/// from none.
+/// The limits of all upstreams. All or nothing: a job takes from every budget that matches it, or from none.
 class Budgets {
  public:
   static constexpr std::size_t kKeysMax = 256;  ///< of a budget
 
   explicit Budgets(const std::vector<BudgetOptions>& options);
 
-  /// The set of budgets that match. Sets are few: a combination of configured budgets each. `tenant`: the
-  /// client's.
+  /// The set of the budgets that match. There are few sets: each is a combination of configured budgets.
+  /// `tenant`: of the client.
   BudgetSet match(std::string_view service, std::string_view model, std::string_view client,
                   std::string_view lane, std::string_view tenant = {});
-  /// Whether some limit of the set counts tokens, so that a job's are worth estimating.
+  /// Whether some limit of the set counts tokens, so that jobs need an estimate.
   bool counts_tokens(BudgetSet set) const { return sets_[set].counts_tokens; }
-  /// Whether some budget of the set counts what a request allows its answer, not what the answer has.
+  /// Whether some budget of the set counts max_tokens and not the answer's tokens.
   bool counts_bound(BudgetSet set) const { return sets_[set].counts_bound; }
-  /// The limit of the set that `amounts` is more than, even of an empty window; null when there is none. Of a
-  /// pool, where that is so of each key that is given to jobs.
+  /// A limit of the set that is smaller than `amounts`, so that it can never grant them; no budget: none is.
+  /// In a pool the limits of every key in use must be too small.
   Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
-  /// As much of an estimate of the output as the limits of the set could ever grant.
+  /// Lowers the output of an estimate to what the limits of the set could ever grant.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
-  // A model that an upstream refuses while it answers others is paused alone. Its jobs have sets of their own
-  // then, with the same budgets, so that they keep nobody else waiting.
+  // A model that an upstream refuses while it answers others is apart: paused alone. Its jobs get sets of
+  // their own, with the same budgets, so that they keep no other job waiting.
 
-  /// How many models may be apart; what names one more pauses the one job.
+  /// How many models may be apart. A refusal for one more pauses only the refused job.
   static constexpr std::size_t kModelsApartMax = 64;
-  /// Of these, how many the jobs of one client may have brought about.
+  /// How many of these may be apart because of one client's jobs.
   static constexpr std::size_t kModelsApartOfClient = kModelsApartMax / 4;
   static constexpr std::size_t kNoModel = static_cast<std::size_t>(-1);
 
-  /// Where its jobs wait: behind the budgets' lines there is one for each model that is apart.
+  /// The line where jobs of an apart model wait. These lines follow those of the budgets.
   std::size_t line_of(std::size_t model) const { return budgets_.size() + model; }
   bool any_apart() const { return !apart_.empty(); }
-  /// The model's place among those that are apart; kNoModel where there is none for it. `client`: whose job
-  /// brings it about. `in_use`: whether a place may not go to another one, though nothing pauses its model.
+  /// Sets the model apart, and returns its place; kNoModel where there is none. `client`: whose job was
+  /// refused. `in_use`: whether jobs still wait in a place whose model is not paused any more, so that it
+  /// stays.
   std::size_t go_apart(std::string_view model, std::string_view client, TimePoint now,
                        const std::function<bool(std::size_t)>& in_use);
-  /// The set that jobs of the model have in the place of `set`, whichever model that is for.
+  /// The set that jobs of the model have instead of `set`, which may be for any model.
   BudgetSet apart(BudgetSet set, std::string_view model);
-  /// Whose place among the models that are apart a set is for; kNoModel: it is for the others.
+  /// The place of the apart model that the set is for; kNoModel: it is for the other models.
   std::size_t model_of(BudgetSet set) const { return sets_[set].model; }
   const std::string& model_name(std::size_t model) const { return apart_[model].name; }
-  /// That an upstream asked to be left alone, or that it refuses every key.
+  /// An upstream asked to be left alone, or refuses every key.
   struct UpstreamPause {
     const Budget* budget = nullptr;
     TimePoint until{};
-    std::string_view model{};  ///< it is about that one alone; empty: about all
+    std::string_view model{};  ///< paused alone; empty: all models are paused
     bool no_key = false;       ///< all keys of the budget rest
-    bool tried = false;        ///< a job finds out at present whether it holds: it may be over any moment
+    bool tried = false;  ///< a job is under way that finds out whether the pause holds: it may end any moment
     std::string name() const {
       return Obstacle{.budget = budget, .paused = !no_key, .no_key = no_key, .model = model}.name();
     }
   };
-  /// What keeps all jobs of the set's model waiting, and until when; no budget where nothing does.
+  /// The pause of the set's model alone; no budget where there is none.
   UpstreamPause model_pause(BudgetSet set, TimePoint now) const;
-  /// The model pauses of a budget, of its keys' accounts too, that are not over: the model, and until when.
+  /// The models paused alone by a budget or an account of its keys, each with the end of its pause.
   std::vector<std::pair<std::string_view, TimePoint>> paused_models(std::size_t budget, TimePoint now) const;
 
   /// What keeps a job from having what it claims now.
   Obstacle obstacle(BudgetSet set, const Claim& claim, TimePoint now);
-  /// What keeps a job from having what it claims of one budget of the set, and when that may be over.
+  /// What keeps the claim from one budget of the set, and when that may be over.
   Obstacle obstacle_of(BudgetSet set, std::size_t budget, const Claim& claim, TimePoint now);
-  /// Earmarks the account: a flow ahead is saving it up, so this claim may not take from it. Requires: the
-  /// claim has a number.
+  /// Earmarks the account for a flow ahead that saves it up: this claim may not take from it. Requires:
+  /// claim.number is not 0.
   void earmark(std::size_t budget, std::size_t account, const Claim& claim) {
     budgets_[budget].accounts[account].earmarked_from = claim.number;
   }
-  /// Whether what the claim leaves to the lanes above can stay there: not where it is more than a burst.
+  /// Whether the claim can leave its hold to higher lanes: not where amount and hold are more than a burst.
   bool leaves_hold(BudgetSet set, const Claim& claim) const;
   /// The places of a set's budgets among all().
   const std::vector<std::size_t>& of(BudgetSet set) const { return sets_[set].budgets; }
-  /// The lines of those that may have room, since this was asked last, for other reasons than that time
-  /// passed: places of budgets, and line_of() models.
+  /// The lines that may move for another reason than time, since the last call: places of budgets, and
+  /// line_of() models.
   std::vector<std::size_t> take_eased();
-  /// Debits one job, and gives it the key with the most room where its budgets have keys. Requires: no
-  /// obstacle.
+  /// Debits one job, and gives it the key with the most room where a budget has keys. Requires: obstacle()
+  /// found none.
   Reservation reserve(BudgetSet set, const Claim& claim, TimePoint now);
-  /// The key's name; empty where there is none.
+  /// The name of the reservation's key; empty where it has none.
   std::string_view key_of(const Reservation& reservation) const;
-  /// The attempt is over and was sent: its place is free again, and what it used, where that is known, takes
-  /// the place of what it was expected to. Unknown, it is taken to have used all of that.
+  /// Ends an attempt that was sent: frees its place, and replaces the expected amounts by the used ones.
+  /// Without `used` the expected ones stay debited.
   void settle(Reservation& reservation, const std::optional<Amounts>& used, TimePoint now);
-  /// Whether a job that was to find out if a pause still holds was settled since this was asked last.
+  /// Whether, since the last call, a job was settled that had to find out if a pause still holds.
   bool take_tried() { return std::exchange(tried_, false); }
-  /// The job was handed back untouched: its place is free and all of it is given back.
+  /// Ends an attempt that was handed back untouched: frees its place and gives everything back.
   void release(Reservation& reservation, TimePoint now);
-  /// When a job will have what it claims if until then nothing is taken, given or learnt: for people. kNever
-  /// where nobody can say, and of a pool with more than kForeseenKeys, which would take long.
+  /// When the claim can be had if nothing is taken, given or learnt until then: for people. kNever where
+  /// nobody can say, or the pool has more than kForeseenKeys keys, which would take long.
   TimePoint foreseen(BudgetSet set, const Claim& claim, TimePoint now) const;
   static constexpr std::size_t kForeseenKeys = 16;
 
-  /// That the upstream refused a job for its rate.
+  /// An upstream refused a job for its rate.
   struct Limited {
     std::string_view model, client;  ///< of the job
-    TimePoint until{};               ///< it asks to be left alone until then
-    bool shared = false;             ///< it says that nothing is left of what all models share
-    bool told = false;               ///< it says what its limits are
+    TimePoint until{};               ///< the upstream asks to be left alone until then
+    bool shared = false;             ///< the upstream says that nothing is left of what all models share
+    bool told = false;               ///< the upstream says what its limits are
   };
-  /// The account of the job's key rests, or, where the job had no key, every budget that counts something
-  /// over time; but only for the job's model, unless another one was refused within kOthersWithin, and none
-  /// was answered since, nor within kAnsweredLately. In a pause that is probed it goes apart in any case, so
-  /// that another one finds out whether it holds. A pause is only ever lengthened. Who says nothing of its
-  /// limits has shown that they are lower. `in_use`: whether jobs wait in sets for a place among the models
-  /// apart. False when nothing rests: the job waits itself.
+  /// Pauses the account of the job's key; without a key every budget with rates. Pauses the job's model
+  /// alone, unless another model was refused within kOthersWithin and none was answered since, nor within
+  /// kAnsweredLately. Where the pause is probed the model is set apart in any case, so that another model
+  /// finds out whether the pause holds. A pause is only ever lengthened. A refusal that states no limits also
+  /// lowers them (cut()). `in_use`: as of go_apart(). False when nothing was paused: then only the job waits.
   bool pause(const Reservation& reservation, const Limited& limited, TimePoint now,
              const std::function<bool(std::size_t)>& in_use);
   static constexpr Duration kOthersWithin = std::chrono::minutes(1);
   static constexpr Duration kAnsweredLately = std::chrono::seconds(10);
-  /// Until when the upstreams of a set's budgets asked to be left alone, or may be asked whether that still
-  /// holds; of a budget with keys those of all keys, unless all rest; null where none did. The one that asked
-  /// for longest, of those that are not tried at present where there are such.
+  /// The end of the set's pause, or when a job may probe it. A budget with keys is paused if all keys are;
+  /// that all rest is keys_rest(). The longest pause of those that no job probes now, if there are such. No
+  /// budget: no pause.
   UpstreamPause upstream_pause(BudgetSet set, TimePoint now) const;
-  /// Until when every key that the set's jobs could get rests; no budget where one is active, or all are
-  /// draining.
+  /// Until when all keys of the set's pool rest; no budget where one is active or all drain.
   UpstreamPause keys_rest(BudgetSet set, TimePoint now) const;
-  /// The upstream refuses the job's key, which rests then. `may_spend`: else it rests only if that was known
-  /// and the job was to find out whether it holds. Nor does it where others than that client were answered by
-  /// it within kAnsweredLately, and none was refused: what the client asks for may be why. Requires: it has
-  /// one.
+  /// The upstream refuses the job's key. A spent key rests again if this job tried it. Another one rests if
+  /// `may_spend`, unless other clients were answered by it within kAnsweredLately and none was refused: then
+  /// this client's request may be the reason. Requires: the job has a key.
   struct Spending {
-    bool news = false;      ///< it was not known
-    bool key_left = false;  ///< another one, for the job to go on with
-    Duration rest{};        ///< news: for how long
+    bool news = false;      ///< the key begins to rest
+    bool key_left = false;  ///< another key is active, so that the job can go on with it
+    Duration rest{};        ///< of a key that begins to rest: for how long
   };
   Spending spend_key(const Reservation& reservation, bool may_spend, TimePoint now,
                      std::uint64_t client = kNoMark);
-  /// The upstream took the job's key. `answered`: and did what was asked, for that client. True if it was
-  /// spent and is not any more.
+  /// The upstream accepted the job's key; `answered`: and did what the client asked. True if the key was
+  /// spent and is active again.
   bool take_key(const Reservation& reservation, bool answered, TimePoint now = {},
                 std::uint64_t client = kNoMark);
-  /// The client has a job that needs a key: where all rest, those that another client alone found spent may
-  /// be tried now.
+  /// A job of this client needs a key. Where all keys rest, those may be tried now that only another client
+  /// found spent.
   void try_keys_for(BudgetSet set, std::uint64_t client, TimePoint now);
 
-  /// What the upstream says of its limits of a minute in answer to a job that has taken `reservation`.
+  /// Takes the upstream's per-minute limits from the answer to the job that has taken `reservation`.
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);
-  /// The upstream refused for its rate and did not say what it is.
+  /// Lowers the limits: the upstream refused for its rate and did not state them.
   void cut(const Reservation& reservation, TimePoint now);
-  /// The upstream answered the job that had taken `reservation`, or was overloaded: moves the concurrency.
+  /// The upstream answered the job, or was overloaded: raises or lowers the concurrency.
   void succeeded(const Reservation& reservation, std::string_view model, TimePoint now);
   void overloaded(const Reservation& reservation, TimePoint now);
 
-  /// Other limits, concurrencies and keys count from now on, by the names of budgets; a key that is not there
-  /// any more is drained, one that was spent is tried again. Budgets stay those that they were.
+  /// Applies new limits, concurrencies and keys, by the names of budgets. Keys that are no longer configured
+  /// drain, spent ones are tried again. No budget is added or removed.
   void configure(const std::vector<BudgetOptions>& options, TimePoint now);
 
-  /// Other limits and concurrencies of one budget and its keys count from now on; its keys stay in the states
-  /// that they are in. Requires: the same names.
+  /// Applies new limits and concurrencies to one budget and its keys, which keep their states. Requires: the
+  /// same names.
   void change_limits(const BudgetOptions& options, TimePoint now);
 
-  /// What a budget's upstream has said and shown is forgotten, of its keys' accounts too: pauses, lower
-  /// limits, lower concurrencies. True if there was something to forget.
+  /// Forgets what the upstream said and showed of a budget and its accounts: pauses, lower limits, lower
+  /// concurrencies. True if there was something to forget.
   bool lift(std::size_t place, TimePoint now);
   /// Whether lift() would find something.
   bool can_lift(std::size_t place, TimePoint now);
 
-  /// What is saved as one: a budget's own limits with the states of its keys, or one account of its keys.
+  /// What is saved together: a budget's own limits and its keys' states, or the limits of one account.
   struct Part {
     std::size_t budget = 0, account = kOwnLimits;
   };
   static constexpr std::size_t kOwnLimits = static_cast<std::size_t>(-1);
 
-  /// Those of which something was taken, given back or learned since this was asked last.
+  /// The parts that have changed since the last call.
   std::vector<Part> take_unsaved();
   bool any_unsaved() const { return !unsaved_.empty(); }
-  /// A hand-over waits until they are on disk: they are to be saved without delay.
+  /// Whether a hand-over waits for a save, so that it must not be delayed.
   bool must_save() const { return must_save_; }
-  /// All of them are saved anew.
+  /// Marks all parts as unsaved.
   void save_all();
-  /// What counts of a part's past, for restore(); times as of `epoch_us`, Unix time of the time zero. Errs on
-  /// the side of the limit, by a hundredth of a period, and by what is debited ahead.
+  /// The history of a part for restore(). Times count from `epoch_us`, the Unix time of time zero. Errs on
+  /// the side of the limit: by a hundredth of a period, and by what is debited ahead.
   std::vector<StoredEntry> save(const Part& part, std::int64_t epoch_us) const;
-  /// Goes on where save() was: nothing comes back that was spent, for those limits that are still there.
-  /// `entries`: of all its parts, those of an account under account_entry().
+  /// Continues from what save() returned: what was spent stays spent, for limits that still exist. `entries`:
+  /// of all parts, those of an account under account_entry().
   void restore(Budget& budget, const std::vector<StoredEntry>& entries, std::int64_t epoch_us, TimePoint now);
   static std::string account_entry(std::string_view account, std::string_view entry);
-  /// A reservation that was made before, and is in what was restored: but for its place among those that run.
+  /// The reservation of a job that ran before a restart. Its amounts were restored; only its place is taken
+  /// again.
   Reservation adopt(BudgetSet set, const Amounts& amounts, std::string_view key, TimePoint taken_at);
 
-  // A job that is not on disk is sent without waiting for a disk, and a crash must not forget what it took.
-  // So what is saved of limits that such jobs use is a debit ahead of what was taken: half of each burst.
-  // While no more than that has gone out since the last save that is known to be on disk, nothing waits.
+  // A job that is not on disk is sent without waiting for the disk, and a crash must not forget what it took.
+  // So the saved state of its limits debits half of each burst ahead of what was taken. While less than that
+  // has gone out since the last save on disk, nothing waits.
 
-  /// Whether what was reserved may be used before it is saved: it is covered by what is on disk. If not, it
-  /// may be when what is saved next is on disk, and must_save().
+  /// Whether the reservation is covered by what is on disk. If not, it will be when the next save is on disk,
+  /// and must_save() becomes true.
   bool use_ahead(const Reservation& reservation);
-  /// All that is unsaved is being saved now. True if saved() is to be called when it is on disk.
+  /// Begins a save of all unsaved parts. True if saved() is to be called when they are on disk.
   bool saving() { return marks_.begin(); }
   void saved() { marks_.end(); }
-  /// Nothing is handed over any more: what is saved next is what was taken, and no more.
+  /// No job is handed over any more: the next save debits nothing ahead.
   void end_leases();
 
   /// Whether an operator paused a budget of the set.
@@ -303,26 +301,26 @@ class Budgets {
   struct Set {
     std::vector<std::size_t> budgets;
     std::size_t pool = kNoPool;    ///< the budget whose keys its jobs get
-    std::size_t model = kNoModel;  ///< which one of those that are apart it is for
+    std::size_t model = kNoModel;  ///< the place of the apart model that it is for
     bool counts_tokens = false, counts_bound = false;
   };
 
   static constexpr std::size_t kNoPool = static_cast<std::size_t>(-1);
 
-  /// A model that has sets of its own, and what pauses it: budgets, or accounts of their keys.
+  /// A model with sets of its own, and its pauses by budgets or by accounts of their keys.
   struct ModelApart {
     struct Pause {
       std::size_t budget = 0, account = kOwnLimits;
       TimePoint until{};
-      Duration length{};  ///< when it was last lengthened
+      Duration length{};  ///< as of when it was last lengthened
     };
-    std::string name, client;  ///< whose job brought it about
+    std::string name, client;  ///< the model; and the client whose job was refused
     std::vector<Pause> pauses;
     bool paused(std::size_t budget, std::size_t account, TimePoint now) const;
     bool is_over(TimePoint now) const;
   };
 
-  /// The budget whose keys the set's jobs get; null when they get none.
+  /// The budget whose keys the set's jobs get; null: they get none.
   const Budget* pool_of(BudgetSet set) const {
     const std::size_t pool = sets_[set].pool;
     return pool == kNoPool || budgets_[pool].options.keys.empty() ? nullptr : &budgets_[pool];
@@ -359,10 +357,10 @@ class Budgets {
   Key& key_at(const Reservation& reservation);
   const Key& key_at(const Reservation& reservation) const;
   Quota& account_of(const Reservation& reservation);
-  /// Calls `change` with every quota that the reservation was taken from, and its place.
+  /// Calls `change` with every quota that the reservation was taken from, and its Part.
   template <class Change>
   void for_parts(const Reservation& reservation, Change change);
-  /// The same, where that changes something; with the place of its budget.
+  /// The same for a change that is to be saved, which it notes; with the place of the budget.
   template <class Change>
   void for_quotas(const Reservation& reservation, Change change);
 
@@ -373,7 +371,7 @@ class Budgets {
   bool tried_ = false;
   SaveMarks marks_;
   std::vector<Set> sets_;
-  std::map<std::pair<std::vector<std::size_t>, std::size_t>, BudgetSet> interned_;  // budgets, and the model
+  std::map<std::pair<std::vector<std::size_t>, std::size_t>, BudgetSet> interned_;  // by budgets, model
   std::vector<ModelApart> apart_;
   absl::flat_hash_map<std::string, std::size_t, StringHash, StringEqual> apart_by_name_;
 };

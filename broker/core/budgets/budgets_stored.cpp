@@ -4,24 +4,24 @@
 #include "broker/core/base/stored_entry.hpp"
 #include "broker/core/budgets/budgets.hpp"
 
-// What was taken of budgets, kept through a restart: nobody gets a second burst by it.
+// What was taken of budgets survives a restart, so that no restart gives a second burst.
 
 namespace lanemq::core {
 namespace {
 
-/// Of entries' names: the budget's own limits, those of an account of its keys, keys that are spent.
+/// Names of entries: a budget's own limits, an account of its keys, its spent keys.
 constexpr std::string_view kOwn = "own", kAccount = "account ", kSpent = "spent ";
-/// A model's pause: behind it the account, or none, and the model.
+/// Names of model pauses: this, the account (none for the budget's own), the model.
 constexpr std::string_view kModel = "model ";
-/// Between the name of whose it is and that of the limit.
+/// Separates the owner's name from the limit's.
 constexpr char kOf = '\n';
 
-/// How many numbers say what an upstream has said and shown, where it has.
+/// Numbers that say what the upstream has said and shown.
 constexpr std::int64_t kLearnedNumbers = 6;
-/// More refusals of a key make no rest longer.
+/// Refusals of a key are counted up to this when restored.
 constexpr std::int64_t kRefusalsMax = 1000;
 constexpr std::int64_t kScaleMax = 1000, kAgeMsMax = std::int64_t{1} << 32;
-/// More than a limit ever counts, and less than its sums can hold.
+/// More than any limit counts, and small enough that sums of it stay in 64 bits.
 constexpr std::int64_t kSentMax = std::int64_t{1} << 50;
 
 const StoredEntry* entry_named(const std::vector<StoredEntry>& entries, std::string_view name) {
@@ -34,7 +34,7 @@ std::int64_t unix_us(TimePoint when, std::int64_t epoch_us) {
   return when == kNever ? 0 : when.time_since_epoch().count() + epoch_us;
 }
 
-/// Not before time zero, where nothing was.
+/// The time that `us` stands for, but not before time zero.
 TimePoint time_of(std::int64_t us, std::int64_t epoch_us) {
   return TimePoint(Duration(std::max<std::int64_t>(us - epoch_us, 0)));
 }
@@ -60,7 +60,7 @@ std::vector<SlidingWindow::Sent> SlidingWindow::sent() const {
   return all;
 }
 
-/// In as few bytes as it takes: a pool of keys has hundreds of these, and many change with each commit.
+/// Few bytes: a pool of keys has hundreds of limits, and many change with each commit.
 void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const {
   numbers.put(-scale_);
   numbers.put(bucket_.level());
@@ -78,7 +78,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
   }
   if (!window_) return;
   for (const SlidingWindow::Sent& sent : window_->sent()) {
-    // Rounded to the later: it counts for no shorter.
+    // The age is rounded down, so that the step counts no shorter than it should.
     numbers.put(std::chrono::floor<std::chrono::milliseconds>(bucket_.refilled_at() - sent.at).count());
     numbers.put(sent.amount);
   }
@@ -87,7 +87,7 @@ void RateLimit::save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& n
 void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now) {
   const auto time = [&] { return time_of(numbers.next(), epoch_us); };
   const std::int64_t first = std::clamp<std::int64_t>(numbers.next(), -kScaleMax, kScaleMax);
-  const bool earlier = first >= 0;  // a version that had all numbers, and times as they are
+  const bool earlier = first >= 0;  // an earlier version wrote all numbers, and whole times
   const std::int64_t scale = std::max<std::int64_t>(earlier ? first : -first, 1), level = numbers.next();
   const TimePoint saved_at = time(), refilled_at = std::min(saved_at, now);
   const std::int64_t ahead = earlier ? 0 : numbers.next();
@@ -97,14 +97,14 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
     cut_at_ = std::min(time(), now);
     changed_at_ = std::min(time(), now);
     ramp_ = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 0, 1000));
-    // In a pause it rises at its end, and else within a second.
+    // During a pause the ramp rises at its end, else within a second.
     ramp_next_ = std::min(time(), std::max(paused_until, now + std::chrono::seconds(1)));
   }
   trial_ = ramp_ == 0;
   if (window_) {
     window_->advance(now);
     while (!numbers.at_end()) {
-      // A step that ends in the future, since it stands for all in it, counts as sent now.
+      // The step's time stands for all that it holds, so a time in the future counts as now.
       const Duration age = std::chrono::milliseconds(
           std::clamp<std::int64_t>(earlier ? 0 : numbers.next(), -kAgeMsMax, kAgeMsMax));
       const TimePoint at = earlier ? time() : std::max(saved_at - age, TimePoint{});
@@ -119,7 +119,7 @@ void RateLimit::restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint 
   owed_at_ = now;
   advanced_at_ = kNever;
   advance(now);
-  // Nobody knows how much of it was used: it counts as used now, all of it.
+  // Nobody knows how much of the debit ahead was used: all of it counts as used now.
   if (ahead > 0) take(std::min(ahead, limit_), now);
 }
 
@@ -142,8 +142,8 @@ void Quota::restore(const std::string& name, const std::vector<StoredEntry>& ent
   if (const StoredEntry* own = entry_named(entries, name)) {
     StoredNumbers numbers = own->numbers;
     const TimePoint until = time_of(numbers.next(), epoch_us);
-    // A clock that went back makes no pause longer than it was meant to be. An earlier version did not say
-    // that.
+    // If the clock went back, the pause is still no longer than it was meant to be. An earlier version did
+    // not save its length.
     paused_for_ = numbers.at_end() ? kUpstreamPauseMax
                                    : std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
     paused_until_ = std::min(until, now + paused_for_);
@@ -241,10 +241,10 @@ void Budgets::restore(Budget& budget, const std::vector<StoredEntry>& entries, s
     if (key.state != Key::State::active || spent == nullptr) continue;
     key.state = Key::State::spent;
     StoredNumbers numbers = spent->numbers;
-    const bool earlier = numbers.at_end();  // a version in which keys were spent for good
+    const bool earlier = numbers.at_end();  // an earlier version kept spent keys for good
     const TimePoint until = time_of(numbers.next(), epoch_us);
     key.refusals = static_cast<int>(std::clamp<std::int64_t>(numbers.next(), 1, kRefusalsMax));
-    // A clock that went back makes no rest longer than it was meant to be.
+    // If the clock went back, the rest is still no longer than it was meant to be.
     key.rests_until = earlier ? now : std::min(until, now + key.rest());
   }
   for (const StoredEntry& entry : entries)
@@ -265,11 +265,11 @@ void Budgets::restore_model(const Budget& budget, const StoredEntry& entry, std:
   }
   StoredNumbers numbers = entry.numbers;
   const TimePoint until = time_of(numbers.next(), epoch_us);
-  // As of all pauses: a clock that went back makes none longer.
+  // If the clock went back, the pause is still no longer than it was meant to be.
   pause.length = std::clamp(Duration(numbers.next()), Duration(0), kUpstreamPauseMax);
   pause.until = std::min(until, now + pause.length);
   if (pause.until <= now) return;
-  // Whose job it was is not known any more: nobody's share counts it.
+  // The client is not known any more: the place counts for no client's share.
   const std::size_t place =
       go_apart(entry.name.substr(end + 1), "\n" + entry.name, now, [](std::size_t) { return false; });
   if (place != kNoModel) pause_model(place, pause);

@@ -83,7 +83,7 @@ CircuitBreaker::Count CircuitBreaker::count(Counts counts) const {
 }
 
 void CircuitBreaker::record(bool failed, const Caller& caller, TimePoint now) {
-  // While all is well nobody asks whose calls they are.
+  // While all calls are answered nobody asks whose they were.
   if (failed || failed_ > 0) make_room(caller, now);
   calls_[next_call_] = {now, failed, caller};
   next_call_ = (next_call_ + 1) % kWindowCalls;
@@ -91,8 +91,8 @@ void CircuitBreaker::record(bool failed, const Caller& caller, TimePoint now) {
   failed_ += failed ? 1 : 0;
 }
 
-/// For a call of the caller's: what is too old goes, and where several call, of each client all but its last
-/// ones. What is left stands in its order from the ring's beginning.
+/// Makes room in the ring for a call of the caller's: drops calls that are too old and, where several clients
+/// call, all but the last kOfClient of each. The rest keeps its order, from the ring's beginning.
 void CircuitBreaker::make_room(const Caller& caller, TimePoint now) {
   const auto begin = calls_.begin();
   if (calls_made_ == kWindowCalls)
@@ -115,15 +115,15 @@ void CircuitBreaker::make_room(const Caller& caller, TimePoint now) {
   failed_ = static_cast<std::size_t>(std::count_if(begin, end, [](const Call& call) { return call.failed; }));
 }
 
-/// There was no connection several times in a row. One client may name a target of its own that cannot be
-/// reached: its calls alone say nothing while others are answered.
+/// Whether connections failed several times in a row. If one client alone saw that while others are answered,
+/// it says nothing: a client may name a target of its own that cannot be reached.
 bool CircuitBreaker::nobody_reaches_it() const {
   if (unreachable_ < kUnreachableMax) return false;
   return unreachable_for_ == kNoMark ||
          count([&](const Caller& caller) { return caller.client != unreachable_for_; }).all();
 }
 
-/// What the calls say, of which the caller's was the last and failed.
+/// What the calls say now that the caller's, the last one, has failed.
 CircuitBreaker::Finding CircuitBreaker::look(const Caller& caller) const {
   const Count all = count([](const Caller&) { return true; });
   const Count others = count([&](const Caller& other) { return other.client != caller.client; });
@@ -146,7 +146,7 @@ bool CircuitBreaker::fails_without_any_client() const {
       });
 }
 
-/// Who names no model says nothing of any.
+/// Calls that name no model say nothing about any model.
 bool CircuitBreaker::fails_without_any_model() const {
   return std::all_of(
       calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(calls_made_), [&](const Call& call) {
@@ -157,8 +157,8 @@ bool CircuitBreaker::fails_without_any_model() const {
       });
 }
 
-/// Whether the calls for the caller's model fail, also without those of any one client, while one for another
-/// model was answered.
+/// Whether the calls for the caller's model fail, also without those of any one client, while a call for
+/// another model was answered.
 bool CircuitBreaker::model_fails(const Caller& caller) const {
   if (caller.model == kNoMark) return false;
   const auto is_its = [&](const Caller& other) { return other.model == caller.model; };
@@ -209,7 +209,7 @@ void CircuitBreaker::begin(TimePoint now, std::mt19937_64& random) {
   for (int i = 0; i < openings_ && wait < kOpenMax; ++i)
     wait *= 2;
   wait = std::min(wait, kOpenMax);
-  // A fifth up or down, so that the breakers of many services do not try in step.
+  // Up to a fifth shorter or longer, so that breakers of many services do not try in step.
   wait = wait * static_cast<Duration::rep>(800 + random() % 401) / 1000;
   wait = std::min(wait, kOpenMax);
   ++openings_;
@@ -229,14 +229,15 @@ void CircuitBreaker::advance(TimePoint now) {
 
 CircuitBreaker::Finding CircuitBreaker::judge_trial(Verdict verdict, const Caller& caller, TimePoint now,
                                                     std::mt19937_64& random) {
-  // Every call of this period is a trial, and is over once.
+  // Every call of this period is a trial, and ends once.
   LANEMQ_CHECK(trials_out_ > 0);
   --trials_out_;
   if (verdict == Verdict::unknown) return Finding::nothing;
   if (verdict == Verdict::failure || verdict == Verdict::unreachable) {
     if (passed_last_.model != kNoMark && caller.model != kNoMark && passed_last_.model != caller.model)
       return Finding::one_model_fails;
-    // Others were answered, or none of them was among the last who tried it: it may fail for this one alone.
+    // If others were answered, or were not among the last that tried, the upstream may fail for this client
+    // alone.
     const bool others_passed = passed_last_.client != kNoMark && passed_last_.client != caller.client;
     only_client_ = others_passed || failed_last_ == caller.client ? caller.client : kNoMark;
     failed_last_ = caller.client;

@@ -12,11 +12,11 @@ namespace lanemq::core {
 /// said that it is overloaded (AIMD; Chiu & Jain, 1989).
 class ConcurrencyLimit {
  public:
-  /// 0: no limit, and nothing is adapted.
+  /// `configured` 0: no limit, and overload changes nothing.
   explicit ConcurrencyLimit(std::int64_t configured) : configured_(configured), limit_(configured) {}
 
   std::int64_t configured() const { return configured_; }
-  /// What counts now: 1 to configured().
+  /// The limit that counts now: 1 to configured().
   std::int64_t limit() const { return limit_; }
   std::int64_t running() const { return running_; }
   bool full() const { return configured_ > 0 && running_ >= limit_; }
@@ -24,14 +24,14 @@ class ConcurrencyLimit {
   void take() { ++running_; }
   void free() { --running_; }
 
-  /// Another limit counts from now on, in full; what runs goes on.
+  /// Sets another limit, at its full value; running jobs go on.
   void configure(std::int64_t limit) {
     if (limit == configured_) return;
     configured_ = limit_ = limit;
     successes_ = 0;
   }
 
-  /// What is configured counts again. True if less did.
+  /// Restores the configured limit. True if it was lower.
   bool lift() {
     if (limit_ == configured_) return false;
     limit_ = configured_;
@@ -39,15 +39,15 @@ class ConcurrencyLimit {
     return true;
   }
 
-  /// A call made at `called_at` found the upstream overloaded: three tenths less. All calls that were under
-  /// way at a cut are one sign, not many.
+  /// A call made at `called_at` found the upstream overloaded: lowers the limit by three tenths. All calls
+  /// that were under way at a cut are one sign, not many.
   void overloaded(TimePoint called_at, TimePoint now) {
     if (configured_ == 0 || called_at < cut_at_) return;
     limit_ = std::max<std::int64_t>(limit_ * 7 / 10, 1);
     cut_at_ = now;
     successes_ = 0;
   }
-  /// A call made at `called_at` was answered: one more for each full round of answers.
+  /// A call made at `called_at` was answered: the limit grows by one for each full round of answers.
   void succeeded(TimePoint called_at) {
     if (limit_ == configured_ || called_at < cut_at_ || ++successes_ < limit_) return;
     ++limit_;

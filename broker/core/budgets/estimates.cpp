@@ -12,12 +12,12 @@ namespace {
 
 constexpr double kLearning = 0.1;
 constexpr double kRatioMin = 0.5, kRatioMax = 3;
-/// Of a series with fewer samples the more general one is taken.
+/// With fewer samples the more general series is used.
 constexpr std::uint32_t kSamplesMin = 5;
-/// Until so many samples an estimate of the input is taken with some to spare.
+/// With fewer samples an estimate of the input has a margin.
 constexpr std::uint32_t kSamplesSure = 20;
 constexpr double kSpareUnsure = 1.1;
-/// Answers after which the older ones count half.
+/// After so many answers all older ones count half.
 constexpr std::uint32_t kOutputsMax = 1000;
 constexpr std::int64_t kTokensMax = 1'000'000'000;
 
@@ -29,7 +29,7 @@ std::size_t class_of(std::int64_t tokens) {
 
 void Estimates::Series::learn_input(double actual, double raw) {
   const double seen = std::clamp(actual / raw, kRatioMin, kRatioMax);
-  // The first ones count more: a mean until the moving ratio takes over.
+  // The first samples weigh more: a mean, until the moving ratio takes over.
   const double weight = std::max(kLearning, 1.0 / (samples + 1));
   ratio += weight * (seen - ratio);
   if (samples < kSamplesSure) ++samples;
@@ -63,8 +63,8 @@ const Estimates::Series* Estimates::find(std::string_view model, std::string_vie
   return place == series_.end() ? nullptr : &place->second;
 }
 
-/// Forgets one for another; false where those that are there are worth more. Of clients one in
-/// kNewcomersTried gets in: where more of them call than there is room for, those that call often stay for
+/// Drops one series for a new one; false where the present ones are worth more. Of new clients one in
+/// kNewcomersTried gets in: so where more clients call than there is room for, those that call often stay
 /// long enough to be learned.
 bool Estimates::make_way(bool for_client) {
   if (for_client && (clients_.empty() || ++newcomers_ % kNewcomersTried != 0)) return false;
@@ -74,7 +74,7 @@ bool Estimates::make_way(bool for_client) {
   return true;
 }
 
-/// To learn; null where there is no room for it.
+/// The series to learn into; null where there is no room.
 Estimates::Series* Estimates::series(std::string_view model, std::string_view client) {
   const auto known = series_.find(key(model, client));
   if (known != series_.end()) {
@@ -110,13 +110,13 @@ Estimate Estimates::estimate(std::string_view model, std::string_view client, co
   const bool known = output != nullptr && output->outputs >= kSamplesMin;
   const std::int64_t likely = known ? output->output_p90() : output_default_;
   if (guess.max_output) estimate.output_bound = std::min(*guess.max_output, kTokensMax);
-  // A bound that the client gave is what the upstream may count; without one, what answers are like.
+  // Where the client gave a bound the upstream may count the bound; else typical answers count.
   estimate.amounts.output_tokens =
       guess.max_output ? (known ? std::min(*guess.max_output, likely) : *guess.max_output) : likely;
   return estimate;
 }
 
-/// What a client states wins.
+/// The client's own numbers replace the estimate.
 void Estimates::put_stated(const std::optional<wire::Cost>& stated, Estimate& estimate) {
   if (stated && stated->input_tokens) {
     estimate.amounts.input_tokens = *stated->input_tokens;

@@ -21,11 +21,11 @@ namespace lanemq::core {
 /// What a job is expected to take before anybody knows.
 struct Estimate {
   Amounts amounts;
-  std::optional<std::int64_t> output_bound{};  ///< as the request says
-  std::uint32_t raw_input = 0;  ///< before correction; 0: the client stated it, nothing is learned from it
+  std::optional<std::int64_t> output_bound{};  ///< the request's own
+  std::uint32_t raw_input = 0;  ///< before correction; 0: stated by the client, nothing is learned from it
 };
 
-/// Of a body that nobody looks into, about.
+/// Tokens of a body that nobody reads, about.
 inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
   constexpr std::size_t kBytesPerToken = 4;
   return static_cast<std::uint32_t>(std::min<std::size_t>(bytes / kBytesPerToken + 1, 1'000'000'000));
@@ -36,24 +36,24 @@ inline std::uint32_t tokens_of_bytes(std::size_t bytes) {
 /// histogram, of which the 90th percentile is taken).
 class Estimates {
  public:
-  /// Models and clients of models about which something is kept. Beyond it the client makes way of whom
-  /// nothing was learned for longest, and a model only where there are models alone.
+  /// Bound of models, and clients of models, that are kept. Beyond it the client goes about which nothing was
+  /// learned for longest; a model goes only if no client is kept.
   static constexpr std::size_t kSeriesMax = 4096;
-  /// One in so many clients for whom there is no room gets it.
+  /// Of the new clients without room one in so many gets room.
   static constexpr unsigned kNewcomersTried = 8;
 
-  /// `media_tokens`: for each image, sound or file in a body; `output_default`: of a model nobody has seen.
+  /// `media_tokens`: for each image, sound or file in a body. `output_default`: for a model without samples.
   Estimates(std::int64_t media_tokens, std::int64_t output_default)
       : media_tokens_(media_tokens), output_default_(output_default) {}
 
-  /// What a client states counts as it stands.
+  /// Takes the numbers that the client states as they are.
   Estimate estimate(std::string_view model, std::string_view client, std::string_view body,
                     const std::optional<wire::Cost>& stated) const;
-  /// Of a body that cannot be looked into now, and is taken for so many tokens: nothing is learned from it.
+  /// For a body that cannot be read now and counts as so many tokens: nothing is learned from it.
   Estimate estimate(std::string_view model, std::string_view client, std::int64_t tokens,
                     const std::optional<wire::Cost>& stated) const;
-  /// What an attempt of a job so estimated really used. A call that took no tokens at all is no model's
-  /// answer, and says nothing of answers.
+  /// Learns what an attempt with such an estimate really used. A call that used no tokens at all was not
+  /// answered by a model: it says nothing about answers.
   void learn(std::string_view model, std::string_view client, std::uint32_t raw_input,
              const wire::Usage& usage);
   std::size_t size() const { return series_.size(); }
@@ -64,7 +64,7 @@ class Estimates {
 
   struct Series {
     bool of_client = false;
-    ListHook<Series> hook;  ///< among those of models or those of clients
+    ListHook<Series> hook;  ///< in models_ or clients_
     const std::string* name = nullptr;
 
     double ratio = 1;
@@ -94,8 +94,8 @@ class Estimates {
   std::int64_t media_tokens_, output_default_;
   absl::node_hash_map<std::string, Series, StringHash, StringEqual> series_;
   unsigned newcomers_ = 0;   // clients for whom there was no room
-  List models_, clients_;    // by when something was learned of them, the latest last
-  mutable std::string key_;  // the last one, for its memory
+  List models_, clients_;    // the least recently learned first
+  mutable std::string key_;  // the key of the last look-up; kept for its memory
 };
 
 }  // namespace lanemq::core

@@ -10,8 +10,8 @@
 
 namespace lanemq::core {
 
-/// How much room a limit had after what was sent at some time of the last period. What an upstream says that
-/// remains is of the time at which it took the request in, not of the time at which its answer arrives.
+/// How much room a limit had at each time of the last period. An upstream's `remaining` is of the time at
+/// which it took the request in, not of the time at which its answer arrives.
 class HeadroomHistory {
  public:
   static constexpr std::size_t kSlices = 600;  ///< to a period
@@ -19,16 +19,16 @@ class HeadroomHistory {
   /// Requires: period >= 1 ms.
   explicit HeadroomHistory(Duration period) : slice_length_(period / kSlices), slices_(kSlices) {}
 
-  /// So much was left after something was sent.
+  /// Notes what was left after something was sent.
   void note(std::int64_t headroom, TimePoint now) {
     Slice& slice = slices_[place_of(now)];
     const std::int64_t value = headroom + foreign_;
     if (slice.number == number_of(now) && slice.headroom <= value) return;
     slice = {number_of(now), value};
   }
-  /// All that was left was less by so much: others had taken it.
+  /// Others have used up so much: lowers all that is noted.
   void lower(std::int64_t foreign) { foreign_ += foreign; }
-  /// The least that was left around `when`; none where nothing was sent then or that is too long ago.
+  /// The least that was left around `when`; none where nothing was sent then, or it is too long ago.
   std::optional<std::int64_t> at(TimePoint when) const {
     const Slice& slice = slices_[place_of(when)];
     if (slice.number != number_of(when)) return std::nullopt;
@@ -45,7 +45,7 @@ class HeadroomHistory {
 
   Duration slice_length_;
   std::vector<Slice> slices_;
-  std::int64_t foreign_ = 0;  // all of it; slices hold their headroom as if there had been none
+  std::int64_t foreign_ = 0;  // in all; slices hold their headroom as if it were 0
 };
 
 }  // namespace lanemq::core

@@ -7,8 +7,8 @@
 
 namespace lanemq::core {
 
-/// Of many who come by, each with a mark of its own: the last one, and the last one who was another. That is
-/// enough to tell whether somebody is alone.
+/// Of a series of marks: the last one, and the last one different from it. That is enough to tell whether a
+/// client or model was alone.
 class LastTwo {
  public:
   void note(std::uint64_t mark, TimePoint now) {
@@ -18,9 +18,9 @@ class LastTwo {
     mark_ = mark;
     at_ = now;
   }
-  /// When somebody else than `mark` came last; kNever: nobody did.
+  /// When a mark other than `mark` came last; kNever: none did.
   TimePoint other_than(std::uint64_t mark) const { return mark != mark_ ? at_ : other_at_; }
-  /// Whether somebody else did within that time.
+  /// Whether a mark other than `mark` came within that time.
   bool others_within(std::uint64_t mark, Duration time, TimePoint now) const {
     const TimePoint at = other_than(mark);
     return at != kNever && now - at <= time;

@@ -6,7 +6,7 @@
 namespace lanemq::core {
 namespace {
 
-/// The limits that a refusal is about: one of a day is not what a short pause comes from.
+/// Limits with longer periods are not what a short pause comes from: a refusal does not lower them.
 constexpr Duration kRefusedPeriodMax = std::chrono::minutes(1);
 
 }  // namespace
@@ -24,7 +24,7 @@ bool Quota::blocks(const Claim& claim, TimePoint now, Obstacle& obstacle) {
     return true;
   }
   if (concurrency_.full()) return true;
-  if (paused) return false;  // one that finds out whether it still holds
+  if (paused) return false;  // this job finds out whether the pause holds
   for (RateLimit& rate : rates_) {
     if (rate.affordable(claim.amounts.of(rate.resource()), claim.hold, now)) continue;
     obstacle.rate = &rate;
@@ -48,7 +48,7 @@ TimePoint Quota::when_affordable(const Claim& claim, TimePoint now) {
 TimePoint Quota::foreseen(const Claim& claim, TimePoint now) const {
   if (concurrency_.full()) return kNever;
   if (now < paused_until_ && probe_.at < paused_until_) return std::max(now, probe_.at);
-  // Nobody asks during a pause.
+  // No job is sent during a pause.
   const TimePoint from = std::max(now, paused_until_);
   TimePoint latest = from;
   for (const RateLimit& rate : rates_)
@@ -100,7 +100,7 @@ bool Quota::pause(TimePoint until, TimePoint now) {
   paused_until_ = until;
   paused_for_ = until - now;
   paused_at_ = now;
-  probe_.tried_since = kNever;  // what went before says nothing of this one
+  probe_.tried_since = kNever;  // the answer of an earlier probe says nothing about this pause
   probe_.at = paused_for_ > probe_.after ? now + probe_.after : kNever;
   for (RateLimit& rate : rates_)
     if (rate.period() <= kRefusedPeriodMax) rate.pause(until, now);
@@ -114,7 +114,7 @@ bool Quota::answered(std::uint64_t model, TimePoint taken_at, TimePoint now) {
   return true;
 }
 
-/// All of it counts again, as configured.
+/// All limits count again, as configured.
 void Quota::end_pause(TimePoint now) {
   paused_until_ = TimePoint{};
   probe_.at = kNever;
@@ -206,7 +206,7 @@ void Quota::configure(const std::vector<RateOptions>& rates, std::int64_t concur
                       TimePoint now) {
   if (rates == options_ && concurrency == concurrency_.configured()) return;
   options_ = rates;
-  leased_ = false;  // ahead by the bursts that were: the next save tells
+  leased_ = false;  // the saved debit was ahead by the old bursts: the next save sets it anew
   std::vector<RateLimit> kept;
   for (const RateOptions& options : rates) {
     const auto known = std::find_if(rates_.begin(), rates_.end(),

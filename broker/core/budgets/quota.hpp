@@ -23,36 +23,35 @@ struct Account;
 struct Budget;
 struct StoredEntry;
 
-/// Why a job cannot have what it asks of its budgets.
+/// Why a job cannot have what it claims of its budgets.
 struct Obstacle {
   const Budget* budget = nullptr;    ///< null: nothing stands in the way
   const Account* account = nullptr;  ///< whose limit it is; null: the budget's own
-  const RateLimit* rate = nullptr;   ///< null: it is paused, or its concurrency is used up
+  const RateLimit* rate = nullptr;   ///< null: the quota is paused, or its concurrency is used up
   bool paused = false;
   bool no_key = false;       ///< all keys rest, are tried by others, or are draining
-  std::string_view model{};  ///< paused: that one alone; empty: all
-  /// When it may be over, where that was asked for: an estimate on the early side; kNever when only a settle
-  /// can tell.
+  std::string_view model{};  ///< where paused: the one model; empty: all
+  /// When it may be over, where the caller asked for that: an estimate on the early side; kNever when only a
+  /// settle changes it.
   TimePoint until{};
 
   explicit operator bool() const { return budget != nullptr; }
   /// For people: `openai tokens_per_minute`, `openai key k1 paused by its upstream`.
   std::string name() const;
-  /// For people, why what costs that can never have it. Requires: unsatisfiable() found this limit.
+  /// For people: why such amounts can never be had. Requires: found by unsatisfiable().
   std::string too_large(const Amounts& amounts) const;
 };
 
-/// An upstream that asks for a longer pause gets one of this length, and is asked again.
+/// A longer pause is cut to this; then the upstream is asked again.
 inline constexpr Duration kUpstreamPauseMax = std::chrono::hours(24);
-/// In a pause that is longer than this one job goes after so long, to find out whether it still holds; then
-/// after twice as long, and so on. An answer ends the pause.
+/// During a longer pause one job goes after this time, to find out whether the pause holds; the next after
+/// twice as long, and so on. An answer ends the pause.
 inline constexpr Duration kPauseProbedAfter = std::chrono::minutes(1);
 
-/// Of saves, one after the other, those after which it is asked whether they are on disk: never more than one
-/// that is not.
+/// Numbers the saves whose arrival on disk is to be reported. At most one of them is not on disk.
 class SaveMarks {
  public:
-  /// True if this save is one of them.
+  /// True if this save is numbered: the caller calls end() when it is on disk.
   bool begin() {
     if (on_disk_ != last_) return false;
     ++last_;
@@ -67,8 +66,7 @@ class SaveMarks {
   std::uint64_t last_ = 0, on_disk_ = 0;
 };
 
-/// The limits that one party upstream counts together: those of a budget, or those of one account whose keys
-/// the budget has.
+/// The limits that an upstream counts together: those of a budget, or those of one account of its keys.
 class Quota {
  public:
   Quota(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window);
@@ -77,56 +75,56 @@ class Quota {
   const std::vector<RateLimit>& rates() const { return rates_; }
   const ConcurrencyLimit& concurrency() const { return concurrency_; }
   TimePoint paused_until() const { return paused_until_; }
-  /// When its pause is over, or a job may find out whether it is; before `now` where there is none.
+  /// When its pause is over, or a job may probe it; before `now` where there is no pause.
   TimePoint open_from() const { return std::min(paused_until_, probe_.at); }
-  /// Whether a job is under way that finds out whether its pause still holds: that may be over any moment.
+  /// Whether a job is under way that finds out whether the pause holds: it may end any moment.
   bool is_tried(TimePoint now) const { return now < paused_until_ && probe_.tried_since != kNever; }
   /// Whether it counts something over time.
   bool has_rates() const { return !rates_.empty(); }
 
-  /// Whether something stands in the way of a claim; then says in `obstacle` which of its limits, or that it
-  /// is paused. Whose quota it is, is for the caller to say.
+  /// Whether something stands in the way of a claim. `obstacle` then has the limit, or says that it is
+  /// paused; the caller adds the budget and account.
   bool blocks(const Claim& claim, TimePoint now, Obstacle& obstacle);
-  /// When the claim may be affordable, an estimate on the early side; kNever when only a settle can tell.
+  /// When the claim may be affordable, an estimate on the early side; kNever when only a settle changes that.
   TimePoint when_affordable(const Claim& claim, TimePoint now);
-  /// When it will be if until then nothing is taken, given or learnt; kNever where nobody can say.
+  /// When it is affordable if nothing is taken, given or learnt until then; kNever where nobody can say.
   TimePoint foreseen(const Claim& claim, TimePoint now) const;
-  /// Of what is there, as much as is left after the claim, in thousandths of the burst of the scarcest limit;
-  /// 1000 where nothing is counted. Negative for a claim that is larger than the burst.
+  /// Room of the scarcest limit after the claim, in thousandths of its burst; 1000 where nothing is counted.
+  /// Negative for a claim larger than the burst.
   std::int64_t room_after(const Claim& claim, TimePoint now);
-  /// Whether what is to be left to the lanes above can stay there whenever the claim is had.
+  /// Whether the claim can leave its hold to higher lanes.
   bool leaves_hold(const Claim& claim) const;
 
   void take(const Claim& claim, TimePoint now);
-  /// A job that took `expected` is over; `used` is what it really took, null where nobody knows. True if
-  /// there may be room now for one that had none.
+  /// Ends a job that was expected to take `expected`; `used`: what it took, null where nobody knows. True if
+  /// there may now be room that was not there.
   bool settle(const Amounts& expected, const Amounts* used, TimePoint taken_at, TimePoint now);
 
-  /// The upstream asks for a pause; it is only ever lengthened. True if it is: what a claim waits for may
-  /// come earlier than when_affordable() said, since a pause pays debts back faster than the time after an
+  /// Pauses until then; a pause is only ever lengthened. True if it was: a claim may then be affordable
+  /// before the time that when_affordable() said, since a debt is paid back faster in a pause than after an
   /// earlier one.
   bool pause(TimePoint until, TimePoint now);
-  /// A call of the model, by its mark, that was made at `taken_at` was answered: a pause that
-  /// was there by then is over. True if there was one.
+  /// A call of the model (by mark) that was made at `taken_at` was answered: ends a pause that began before.
+  /// True if there was one.
   bool answered(std::uint64_t model, TimePoint taken_at, TimePoint now);
   /// Whether another model was answered within that time.
   bool answers_others(std::uint64_t model, Duration time, TimePoint now) const {
     return answered_.others_within(model, time, now);
   }
-  /// A call of the model, by its mark, was refused for its rate.
+  /// A call of the model (by mark) was refused for its rate.
   void refused(std::uint64_t model, TimePoint now) {
     if (model != kNoMark) refused_.note(model, now);
   }
-  /// Whether another model was refused within that time, and none but this one was answered since.
+  /// Whether another model was refused within that time, and none but `model` was answered since.
   bool refuses_others(std::uint64_t model, Duration time, TimePoint now) const {
     if (!refused_.others_within(model, time, now)) return false;
     const TimePoint answered = answered_.other_than(model);
     return answered == kNever || answered < refused_.other_than(model);
   }
-  /// What the upstream says of its limits of a minute in answer to a job that was handed over at `taken_at`.
-  /// True if there may be more room now.
+  /// Takes the per-minute limits that the upstream states in answer to a job handed over at `taken_at`. True
+  /// if there may be more room now.
   bool learn(const wire::UpstreamLimits& limits, TimePoint taken_at, TimePoint now);
-  /// The upstream refused for its rate and did not say what it is.
+  /// The upstream refused for its rate and did not state its limits.
   void cut(TimePoint now);
   /// Forgets what the upstream has said and shown: its pause, lower limits, a lower concurrency. True if
   /// there was something to forget.
@@ -134,26 +132,26 @@ class Quota {
   void succeeded(TimePoint taken_at) { concurrency_.succeeded(taken_at); }
   void overloaded(TimePoint taken_at, TimePoint now) { concurrency_.overloaded(taken_at, now); }
 
-  /// For Budgets::save() and restore(); `name` is put in front of the limits'.
+  /// For Budgets::save() and restore(). `name` is put in front of the names of limits.
   void save(const std::string& name, std::int64_t epoch_us, std::vector<StoredEntry>& entries) const;
   void restore(const std::string& name, const std::vector<StoredEntry>& entries, std::int64_t epoch_us,
                TimePoint now);
-  /// One that ran before a restart runs still.
+  /// Counts a job that ran before a restart and still runs.
   void adopt() { concurrency_.take(); }
 
-  // What is used before it is saved (Budgets::use_ahead()).
-  /// Saves are ahead of what is taken from the next one on. True if they were not.
+  // Use before it is saved (Budgets::use_ahead()).
+  /// From the next save on debits ahead of what is taken. True if it did not before.
   bool lease(const SaveMarks& marks);
-  /// They are not any more. True if they were.
+  /// Stops doing so. True if it did.
   bool end_lease() { return std::exchange(leased_, false); }
-  /// Whether what is on disk is ahead of what went out since, and of these amounts.
+  /// Whether the saved debit covers what went out since that save, and these amounts.
   bool covers(const Amounts& amounts, const SaveMarks& marks) const;
   void use_ahead(const Amounts& amounts, const SaveMarks& marks);
   /// Whether lift() would find something.
   bool can_lift(TimePoint now);
 
-  /// Other limits count from now on; what was taken stays taken, and what the upstream said of the old ones
-  /// is forgotten. Those that are the same change nothing.
+  /// Applies other limits; what was taken stays taken. Forgets what the upstream said of the old ones. A
+  /// limit that is the same is left alone.
   void configure(const std::vector<RateOptions>& rates, std::int64_t concurrency, WindowKind window,
                  TimePoint now);
 
@@ -162,10 +160,10 @@ class Quota {
   std::vector<RateLimit> rates_;
   ConcurrencyLimit concurrency_;
   TimePoint paused_until_{};
-  Duration paused_for_{};  // when it was last lengthened
+  Duration paused_for_{};  // as of when it was last lengthened
   TimePoint paused_at_{};
-  /// Finding out whether a pause still holds: when the next job does, how long after the last one, and when
-  /// the one went that does at present.
+  /// How a pause is probed: when the next job goes, how long after the last one, and since when one is under
+  /// way.
   struct Probe {
     TimePoint at = kNever;
     Duration after = kPauseProbedAfter;
@@ -173,8 +171,7 @@ class Quota {
   } probe_;
   LastTwo answered_, refused_;  // models
 
-  /// What went out before it was saved: between the mark before the one at which it was last counted and that
-  /// one, and since.
+  /// Amounts that went out before they were saved: after save `mark`, and between the one before and it.
   struct Ahead {
     std::uint64_t mark = 0;
     Amounts before{.requests = 0}, since{.requests = 0};
@@ -184,7 +181,7 @@ class Quota {
 
   Ahead ahead_;
   bool leased_ = false;
-  std::uint64_t leased_from_ = 0;  // the first mark whose save is ahead
+  std::uint64_t leased_from_ = 0;  // the first save that debits ahead
 };
 
 }  // namespace lanemq::core

@@ -14,41 +14,42 @@ std::int64_t capacity_of(const RateOptions& options, WindowKind window) {
   return capacity;
 }
 
-/// How finely a bucket is counted whose pace changes: a small limit in thousandths, since the pace is a whole
-/// number and of a few per period nothing may be lost.
+/// Units of the bucket where the pace changes. Small limits count in thousandths: the pace is a whole number,
+/// and rounding must not lose part of a few requests per period.
 std::int64_t scale_of(std::int64_t limit) {
   return std::clamp<std::int64_t>(100000 / limit, 1, 1000);
 }
 
-/// How long after a cut a limit begins to rise again, and how often it is cut.
+/// How long after a cut a limit begins to rise again, and the least time between two cuts.
 constexpr Duration kRecoverAfter = std::chrono::seconds(10), kCutPause = std::chrono::seconds(2);
-/// Thousandths of a limit that refusals leave in any case.
+/// Refusals leave at least so many thousandths of a limit.
 constexpr int kShareMin = 10;
 
-/// Of the thousandths of the pace after a pause: where it begins, and how long it stays before it doubles.
+/// The pace after a pause, in thousandths: where it begins, where it is full, and how long a step lasts
+/// before it doubles.
 constexpr int kRampFirst = 100, kRampFull = 1000;
 constexpr Duration kRampStep = std::chrono::seconds(1);
-/// What may pile up during a pause, so that somebody goes at its end.
+/// What the bucket may gather during a pause, so that one job can go at its end.
 constexpr std::int64_t kPausedLevelMax = 1;
 
-/// Of a limit: as much as may be missing upstream before it is said that others took it. Calls cross on their
-/// way, and upstreams count in steps of their own.
+/// In parts of a limit: less may be missing upstream before others are taken to use the account. Calls cross
+/// on their way, and upstreams count in steps of their own.
 constexpr std::int64_t kForeignTolerance = 20;
 
-/// So small a part of a period is what is owed kept for longer: clocks drift apart.
+/// A debt is kept for this part of a period longer than the period, since clocks drift apart.
 constexpr std::int64_t kPeriodSlack = 100;
 
-/// The part of a strict window that a reserve keeps free at most.
+/// In a strict window a reserve keeps at most this part of the limit free.
 constexpr std::int64_t kHeldInWindow = 100;
 
-/// Changes that are foreseen at most: a window that empties, the steps after a pause, and a limit that rises.
+/// Bound of the changes that foreseen() goes through: a window that empties, the ramp after a pause, and a
+/// limit that rises.
 constexpr int kForeseenSteps = 2 * static_cast<int>(SlidingWindow::kSlices);
 
-/// Tokens leave a strict window in lumps, as large as the jobs were. At an even pace each is sent again
-/// within a whole period, and a hundredth of the limit is free at all times. So where no more than a 26th is,
-/// and the window as good as full, that is sent within a twentieth of a period; nobody stands still for
-/// longer than a 26th of one. Faster is worse for urgent jobs that are larger than their reserve: they find
-/// less free.
+/// Tokens leave a strict window in lumps as large as the jobs were. At an even pace a lump is sent again
+/// within a whole period, and a hundredth of the limit is always free. So when at most a 26th is free, that
+/// is sent within a twentieth of a period, and no job waits longer than a 26th of a period. A faster pace is
+/// worse for urgent jobs larger than their reserve: they find less free.
 constexpr std::int64_t kNearlyFull = 26, kLumpsInPeriod = 20;
 
 std::int64_t lump_pace(std::int64_t headroom, std::int64_t limit) {
@@ -91,12 +92,12 @@ void RateLimit::configure(const RateOptions& options, TimePoint now) {
 
 void RateLimit::recover(TimePoint now) {
   if (share_ == 1000 || now - changed_at_ < kRecoverAfter) return;
-  // The first second of recovery is the one after the wait.
+  // The first step comes at the end of the wait.
   const auto periods = (now - changed_at_ - kRecoverAfter) / std::chrono::seconds(1) + 1;
   const int before = share_;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(periods, 1000) && share_ < 1000; ++i)
     share_ = std::min(share_ + std::max(share_ / 100, 1), 1000);
-  // Whole seconds: however often it is asked, it rises at the same rate.
+  // Whole seconds, so that the limit rises at the same rate however often this is called.
   changed_at_ += periods * std::chrono::seconds(1);
   if (share_ != before) apply_limit();
 }
@@ -115,7 +116,7 @@ void RateLimit::apply_pace() {
   std::int64_t pace = window_ ? window_->pace() : effective() * scale_;
   if (window_ && ramp_ == kRampFull && resource_ != Resource::requests)
     pace += lump_pace(window_->headroom(), effective()) * scale_;
-  // In a pause a debt is still paid back.
+  // Debts are paid back during a pause, too.
   const int share = ramp_ == 0 ? kRampFull : ramp_;
   bucket_.set_rate(std::max<std::int64_t>(pace * share / kRampFull, 1));
 }
@@ -125,7 +126,7 @@ bool RateLimit::learn_limit(std::int64_t limit, TimePoint now) {
   if (ceiling == ceiling_) return false;
   advance(now);
   ceiling_ = ceiling;
-  share_ = 1000;  // what was guessed is known now
+  share_ = 1000;  // the upstream's own number replaces the guess
   apply_limit();
   return true;
 }
@@ -175,13 +176,14 @@ std::int64_t RateLimit::headroom() const {
 
 void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
                                 TimePoint now) {
-  // What was sent earlier and is answered later says what is known already.
+  // An answer to an older request tells nothing new.
   if (sent_at < remaining_sent_at_) return;
   advance(now);
   const std::optional<std::int64_t> then = history_.at(sent_at);
   if (!then) return;
   remaining_sent_at_ = sent_at;
-  // Some upstreams say what remained when they took the request in, some what remains when they answer it.
+  // Some upstreams report what remained when they took the request in, others what remains when they answer
+  // it.
   const std::int64_t foreign = std::min(*then, headroom()) - std::clamp<std::int64_t>(remaining, 0, limit_);
   if (foreign <= std::max<std::int64_t>(effective() / kForeignTolerance, 1)) return;
   history_.lower(foreign);
@@ -194,14 +196,14 @@ void RateLimit::learn_remaining(std::int64_t remaining, std::optional<Duration> 
 }
 
 void RateLimit::advance(TimePoint now) {
-  // Asked by many in one turn: what is taken and given lowers and raises bucket and window alike.
+  // Called many times in a turn: what is taken and given changes bucket and window alike.
   if (now == advanced_at_) return;
   advanced_at_ = now;
   recover(now);
   const std::int64_t rate_before = bucket_.rate();
   std::int64_t rate_now = 0;
   if (window_) {
-    // Up to then the window had no more room, whether somebody asked meanwhile or not.
+    // Until then the window had no more room, whether advance() was called meanwhile or not.
     if (const TimePoint changes = window_->next_change(); changes <= now) {
       bucket_.refill(changes);
       bucket_.lower_to((window_->headroom() + 1) * scale_);
@@ -216,8 +218,8 @@ void RateLimit::advance(TimePoint now) {
     apply_pace();
   }
   if (window_ && ramp_ == kRampFull) {
-    // The pace of when it was last asked may be that of a full window, long ago. Where it is more now, that
-    // counts: the window bounds it in any case.
+    // The last pace may be that of a full window long ago. If it is higher now the higher one counts; the
+    // window is the bound in any case.
     apply_pace();
     rate_now = bucket_.rate();
     bucket_.set_rate(std::max(rate_before, rate_now));
@@ -230,12 +232,12 @@ void RateLimit::advance(TimePoint now) {
     bucket_.set_rate(rate_now);
   else
     apply_pace();
-  // What the window cannot take must not pile up as a later burst.
+  // What the window cannot take now must not gather for a later burst.
   bucket_.lower_to((window_->headroom() + 1) * scale_);
 }
 
-/// What is owed has left the upstream's window after a period, however slow the pace is that its last word
-/// leaves. Requires: there is a window.
+/// After a period a debt has left the upstream's window, however slow the pace is. Requires: there is a
+/// window.
 void RateLimit::forget_debt(TimePoint now) {
   const TimePoint over = owed_at_ + period_ + period_ / kPeriodSlack;
   if (now < over) return;
@@ -251,7 +253,7 @@ std::int64_t RateLimit::available(TimePoint now) {
 
 std::int64_t RateLimit::find_held(int hold) const {
   const std::int64_t held = capacity() * hold / 1000;
-  // A strict window has room for a burst only if that was left free all the time, at the cost of the rate.
+  // A strict window has room for a burst only if that room is always kept free, which costs rate.
   return window_ ? std::min(held, std::max<std::int64_t>(limit_ / kHeldInWindow, 1)) : held;
 }
 
@@ -279,8 +281,7 @@ bool RateLimit::affordable(std::int64_t amount, int hold, TimePoint now) {
          (is_trial(amount) && ramp_ > 0 && bucket_.level() >= 0);
 }
 
-/// Whether it may go as the one that finds out whether the pause is over for its upstream: when that is over,
-/// and no debt is left.
+/// Whether the amount may be the first after a pause, which finds out whether the pause is over.
 bool RateLimit::is_trial(std::int64_t amount) const {
   return trial_ && (window_ || amount <= capacity());
 }
@@ -320,7 +321,7 @@ void RateLimit::take_late(std::int64_t amount, TimePoint taken_at, TimePoint now
   if (window_) window_->record_late(counted, taken_at);
 }
 
-/// Takes from the bucket alone, whatever it holds.
+/// Takes from the bucket, also into debt.
 void RateLimit::owe(std::int64_t amount, TimePoint now) {
   owed_at_ = now;
   bucket_.take(amount * scale_);
@@ -337,7 +338,7 @@ TimePoint RateLimit::when_affordable(std::int64_t amount, int hold, TimePoint no
   advance(now);
   TimePoint refilled = bucket_.when_level(is_trial(amount) ? 0 : level_for(amount, hold) * scale_, now);
   if (ramp_ < kRampFull) refilled = std::min(refilled, ramp_next_);
-  // While it recovers it is faster by the second.
+  // While the limit recovers the pace rises each second.
   if (share_ < 1000) refilled = std::min(refilled, changed_at_ + kRecoverAfter);
   if (!window_) return refilled;
   if (window_->headroom() < headroom_for(amount, hold)) return window_->next_change();

@@ -16,7 +16,7 @@ namespace lanemq::core {
 
 class StoredNumbers;
 
-/// One limit of a budget at work.
+/// The state of one limit of a budget.
 class RateLimit {
  public:
   RateLimit(const RateOptions& options, WindowKind window);
@@ -26,12 +26,11 @@ class RateLimit {
   std::int64_t capacity() const { return bucket_.capacity() / scale_; }
   Resource resource() const { return resource_; }
   Duration period() const { return period_; }
-  /// By how much what is saved of it is ahead of what was taken, where jobs use it that are not on disk.
+  /// How far a save debits ahead of what was taken, where jobs that are not on disk use the limit.
   std::int64_t ahead() const { return std::max<std::int64_t>(capacity() / 2, 1); }
-  /// What could be taken at `now`; negative when in debt.
+  /// What can be taken at `now`; negative when in debt.
   std::int64_t available(TimePoint now);
-  /// What a reserve of so many thousandths of the burst keeps: in a strict window at most a hundredth of the
-  /// limit.
+  /// What `hold` thousandths of the burst keep free: in a strict window at most a hundredth of the limit.
   std::int64_t held(int hold) const {
     if (hold != held_for_) {
       held_for_ = hold;
@@ -39,58 +38,56 @@ class RateLimit {
     }
     return held_;
   }
-  /// Whether `amount` may be taken while `hold` thousandths of the burst are left. What is more than the rest
-  /// of the burst may be taken when the bucket is full; what is more than the whole limit, never. In a
-  /// `bucket` it leaves debt. In debt nothing may be taken: nor what says that it costs nothing.
+  /// Whether `amount` may be taken so that `hold` thousandths of the burst are left. A larger amount than the
+  /// rest of the burst needs a full bucket, and in a `bucket` leaves a debt; more than the whole limit is
+  /// never affordable. In debt nothing is, not even an amount of 0.
   bool affordable(std::int64_t amount, int hold, TimePoint now);
-  /// Whether `amount` may ever be taken so that `hold` thousandths of the burst are left.
+  /// Whether an empty window, or a full bucket, has room for `amount` and `hold` thousandths of the burst.
   bool leaves(std::int64_t amount, int hold) const;
-  /// Requires: affordable(amount, hold, now), or debt is meant. In a strict window what is larger than the
-  /// burst leaves the hold and no debt: the window itself bounds what comes next.
+  /// Requires: affordable(amount, hold, now), or a debt is meant. In a strict window an amount larger than
+  /// the burst leaves the hold and no debt, since the window bounds what comes next.
   void take(std::int64_t amount, TimePoint now, int hold = 0);
-  /// What was taken at `taken_at` turned out to be more. One call counts for no more than the limit, and what
-  /// the bucket owes is no more than that: a period pays it back, of a strict window in any case.
+  /// Takes more for a call handed over at `taken_at`, which used more than expected. One call counts for at
+  /// most the limit. The debt is at most the limit, too: so a period pays it back, in a strict window in any
+  /// case.
   void take_late(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// Takes back what take() took at `taken_at` and was never used.
+  /// Gives back an amount that take() took at `taken_at` and that was never used.
   void give(std::int64_t amount, TimePoint taken_at, TimePoint now);
-  /// When `amount` may be affordable; an estimate on the early side. Requires: it is not at `now`.
+  /// When `amount` may be affordable; an estimate on the early side. Requires: it is not affordable at `now`.
   TimePoint when_affordable(std::int64_t amount, int hold, TimePoint now);
 
-  /// When it will be if until then nothing is taken, given or learnt: for people, who are told no guess. Goes
-  /// through the changes to come one by one, on a copy. kNever: never, or so far away that it is not looked
-  /// for.
+  /// When `amount` is affordable if nothing is taken, given or learnt until then: exact, for people. Steps
+  /// through the coming changes on a copy. kNever: never, or further away than kForeseenSteps changes.
   TimePoint foreseen(std::int64_t amount, int hold, TimePoint now) const;
 
-  /// The upstream says that its limit is so much for a period of this one's: a lower one counts from now on,
-  /// and one that rises again up to what is configured. True if
-  /// another one counts now.
+  /// The upstream states its limit for a period. A lower one counts from now on; a later, higher one counts
+  /// up to the configured limit. True if the limit that counts has changed.
   bool learn_limit(std::int64_t limit, TimePoint now);
-  /// The upstream refused what was within the limit: a fifth less is taken from now on, at most once in two
-  /// seconds. It rises again by a hundredth a second, from ten seconds after the last cut on (AIMD; Chiu &
-  /// Jain, 1989).
+  /// The upstream refused what was within the limit: lowers it by a fifth, at most once in two seconds. From
+  /// ten seconds after the last cut it rises again by a hundredth a second (AIMD; Chiu & Jain, 1989).
   void cut(TimePoint now);
-  /// Forgets what the upstream has said and shown, its pause too: the limit as configured counts, at its
-  /// whole pace. True if there was something to forget.
+  /// Forgets what the upstream said and showed, its pause too: the configured limit counts, at full pace.
+  /// True if there was something to forget.
   bool lift(TimePoint now);
   bool can_lift(TimePoint now);
-  /// What counts at `now`: the limit as configured, unless the upstream has shown that it is less.
+  /// The configured limit, or a lower one that the upstream has stated or shown.
   std::int64_t effective_limit(TimePoint now);
-  /// Nothing is taken until then, and no burst follows: what is there is lost, but for a debt. When it is
-  /// over one claim goes, whatever it leaves to others and as long as there is no debt and a window has room;
-  /// the limit comes back from a tenth on, doubling each second. Requires: no earlier pause lasts longer.
+  /// Stops the bucket until then and empties it, but keeps a debt: no burst follows. At the end one claim may
+  /// go whatever its hold, if there is no debt and a window has room. Then the pace begins at a tenth and
+  /// doubles each second. Requires: no earlier pause lasts longer.
   void pause(TimePoint until, TimePoint now);
-  /// The upstream says what remained when it took in what was sent at `sent_at`. Where that is clearly less
-  /// than what is left here, others use the same account, and what they took counts as sent now until
-  /// `reset`, or for a period. What is more is not believed: what others took comes back as time passes.
+  /// The upstream states what remained when it took in a request sent at `sent_at`. Where that is clearly
+  /// less than here, others use the account: the difference counts as sent now, until `reset` or for a
+  /// period. A higher `remaining` than ours is ignored: what others took comes back as time passes.
   void learn_remaining(std::int64_t remaining, std::optional<Duration> reset, TimePoint sent_at,
                        TimePoint now);
 
   /// For Budgets::save() and restore().
   void save(std::int64_t epoch_us, std::int64_t ahead, StoredNumbers& numbers) const;
-  /// `paused_until`: of its quota, restored before.
+  /// `paused_until`: of its quota, which is restored before.
   void restore(StoredNumbers numbers, std::int64_t epoch_us, TimePoint paused_until, TimePoint now);
 
-  /// Another limit or burst counts from now on; what was taken stays taken, up to a limit's worth of debt.
+  /// Applies another limit or burst; what was taken stays taken, with a debt of at most the new limit.
   void configure(const RateOptions& options, TimePoint now);
 
  private:
@@ -102,11 +99,11 @@ class RateLimit {
   void forget_debt(TimePoint now);
   std::int64_t effective() const;
   std::int64_t headroom() const;
-  /// As much as a window has at most for `amount`: what is more than the upstream says that it allows goes
-  /// when nothing else counts, for it would wait for ever, and the upstream knows better; more than the limit
-  /// never.
+  /// The most that the window must have free for `amount`. An amount above the stated limit, but within the
+  /// configured one, goes when the window is otherwise empty: else it would wait for ever, and the upstream
+  /// decides.
   std::int64_t whole_for(std::int64_t amount) const;
-  /// What must be there before `amount` is taken: in the bucket, and in the window.
+  /// What the bucket, and the window, must have before `amount` is taken.
   std::int64_t level_for(std::int64_t amount, int hold) const;
   std::int64_t headroom_for(std::int64_t amount, int hold) const;
   bool is_trial(std::int64_t amount) const;
@@ -117,23 +114,23 @@ class RateLimit {
   WindowKind kind_;
   std::int64_t limit_;
   Duration period_;
-  std::int64_t ceiling_;               // what the upstream says, at most limit_
-  int share_ = 1000;                   // thousandths of the ceiling that refusals have left
-  TimePoint cut_at_{}, changed_at_{};  // of share_
-  std::int64_t scale_;                 // the bucket's and the pace's units to one request
+  std::int64_t ceiling_;               // as the upstream states it, at most limit_
+  int share_ = 1000;                   // thousandths of ceiling_ that cuts have left
+  TimePoint cut_at_{}, changed_at_{};  // when share_ was last cut, and last changed
+  std::int64_t scale_;                 // units of the bucket and the pace in one token or request
   TokenBucket bucket_;
   std::optional<SlidingWindow> window_;
-  int ramp_;               // thousandths of the pace that count: 0 in a pause, 1000 when it is long over
-  TimePoint ramp_next_{};  // when it rises
-  bool trial_ = false;     // nothing was taken since the pause
-  TimePoint owed_at_{};    // when the debt was last made greater
-  TimePoint advanced_at_ = kNever;  // nothing has changed since but by what was taken and given
-  // The reserve that was asked for last, and what it keeps: asked eight times a decision.
+  int ramp_;                        // thousandths of the pace: 0 in a pause, 1000 long after it
+  TimePoint ramp_next_{};           // when it rises
+  bool trial_ = false;              // nothing was taken since the pause
+  TimePoint owed_at_{};             // when the debt last grew
+  TimePoint advanced_at_ = kNever;  // then only take() and give() have changed it since
+  // The last hold that was asked for, and what it keeps free: asked eight times in a decision.
   static constexpr int kNoHold = -1;
   mutable int held_for_ = kNoHold;
   mutable std::int64_t held_ = 0;
   HeadroomHistory history_;
-  TimePoint remaining_sent_at_{};  // of the last request of which the upstream said what remained
+  TimePoint remaining_sent_at_{};  // when the newest request was sent whose `remaining` is known
 };
 
 }  // namespace lanemq::core

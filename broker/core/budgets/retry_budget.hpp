@@ -9,11 +9,11 @@
 
 namespace lanemq::core {
 
-/// How often jobs of one service may still be tried again: at most kRetriesMax and a tenth of what succeeded
-/// meanwhile, over any stretch of time. A failing upstream is thereby not hit harder than a sound one,
-/// however many attempts its jobs have left (Google, "Site Reliability Engineering", 2016, chapter 21).
+/// How often jobs of one service may be retried: at most kRetriesMax and a tenth of what succeeded meanwhile,
+/// over any stretch of time. So a failing upstream gets no more calls than a sound one, whatever attempts its
+/// jobs have left (Google, "Site Reliability Engineering", 2016, chapter 21).
 ///
-/// Where one client has taken all there was, there are kForOthers more, for those who took fewer than that.
+/// Where one client has taken all retries, kForOthers more are left for clients that took fewer than that.
 class RetryBudget {
  public:
   static constexpr int kRetriesMax = 10;  ///< also what a service starts with
@@ -24,11 +24,11 @@ class RetryBudget {
   void succeeded() {
     if (parts_ == kRetriesMax * kSuccessesPerRetry) return;
     if (++parts_ % kSuccessesPerRetry != 0) return;
-    // The oldest is over.
+    // The oldest retry is given back.
     std::copy(takers_.begin() + 1, takers_.begin() + taken_, takers_.begin());
     --taken_;
   }
-  /// Takes one retry for a client, by its mark. False, and nothing is taken, when there is none.
+  /// Takes one retry for a client, by its mark. False, with nothing taken, where none is left.
   bool take(std::uint64_t client = kNoMark) {
     const auto its = std::count(takers_.begin(), takers_.begin() + taken_, client);
     const int least = its < kForOthers ? 1 - kForOthers : 1;
@@ -43,7 +43,8 @@ class RetryBudget {
 
  private:
   int parts_ = kRetriesMax * kSuccessesPerRetry;
-  std::array<std::uint64_t, kRetriesMax + kForOthers> takers_{};  // of what is taken, the oldest first
+  std::array<std::uint64_t, kRetriesMax + kForOthers>
+      takers_{};  // clients that took the retries, the oldest first
   int taken_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace lanemq::core {
 namespace {
 
-/// A hundredth of the period: 0.6 s of a minute. Costs 1 % of the limit and covers a busy machine.
+/// A hundredth of the period: 0.6 s of a minute. Costs 1 % of the limit, and is enough for a busy machine.
 constexpr std::int64_t kSlackSlices = SlidingWindow::kSlices / 100;
 
 }  // namespace
@@ -65,9 +65,9 @@ void SlidingWindow::set_limit(std::int64_t limit) {
 }
 
 void SlidingWindow::find_pace() {
-  // Over each horizon h, what may be sent is today's headroom plus what leaves within h; the least rate wins.
-  // No room is more than the limit, so that nothing here is over 10^12 * kSlices. This runs once a slice: it
-  // divides only where a horizon lowers the pace, which few do.
+  // For each horizon h the room is today's headroom plus what leaves within h; the lowest rate wins. Room is
+  // at most the limit, so that nothing exceeds 10^12 * kSlices. This runs once a slice, and divides only for
+  // horizons that lower the pace, which are few.
   std::int64_t room = headroom();
   pace_ = limit_ * scale_;
   const std::size_t slices = counts_.size();
@@ -76,7 +76,7 @@ void SlidingWindow::find_pace() {
     const std::int64_t amount =
         (std::max<std::int64_t>(room, 0) + 1) * scale_ * static_cast<std::int64_t>(kSlices);
     if (amount < pace_ * step) pace_ = std::max<std::int64_t>(amount / step, 1);
-    // The slice that leaves at the end of step `step`. During the step itself it still counts.
+    // The slice that leaves at the end of step `step`: during the step it still counts.
     room += counts_[leaving];
     leaving = leaving + 1 == slices ? 0 : leaving + 1;
   }

@@ -12,33 +12,33 @@ namespace lanemq::core {
 ///
 /// A bucket alone either wastes quota (refilled at (limit - capacity) / period) or breaks the limit (refilled
 /// at limit / period, it lets limit + capacity through). This ledger bounds the bucket exactly and says how
-/// fast it may refill: the fastest even pace at which the window never fills up, so that nobody stands still
-/// while an earlier burst leaves the window. What leaves it in lumps is so sent again over a whole period, at
-/// the cost of the rate: who knows of lumps may refill faster.
+/// fast it may refill: at the fastest even pace at which the window never fills up, so that no job waits for
+/// an earlier burst to leave. A lump is thus sent again over a whole period; a caller that knows its lumps
+/// may refill faster.
 ///
-/// Errs on the side of the limit: what was sent counts to the end of its slice plus `slack`, the time by
-/// which two calls may swap or drift apart between here and the upstream's counter.
+/// Errs on the side of the limit: what was sent counts to the end of its slice plus a slack, the time by
+/// which two calls may swap or drift apart on their way to the upstream's counter.
 class SlidingWindow {
  public:
   static constexpr std::size_t kSlices = 600;  ///< to a period
 
-  /// `scale` is how finely the pace is said. Requires: limit > 0, period >= 60 ms, limit * scale <= 10^12.
+  /// `scale`: units of the pace. Requires: limit > 0, period >= 60 ms, limit * scale <= 10^12.
   SlidingWindow(std::int64_t limit, Duration period, std::int64_t scale = 1);
 
-  /// Forgets what has left the window.
+  /// Drops what has left the window.
   void advance(TimePoint now);
   void record(std::int64_t amount, TimePoint now);
-  /// Adds to what was recorded at an earlier time: it turned out to be more.
+  /// Adds to a record of an earlier time, which turned out to be too low.
   void record_late(std::int64_t amount, TimePoint recorded_at);
   /// Takes back what was recorded but never sent.
   void unrecord(std::int64_t amount, TimePoint recorded_at);
 
-  /// The pace is said in other units from the next change on.
+  /// Changes the units of the pace, from the next change of slice on.
   void set_scale(std::int64_t scale) { scale_ = scale; }
-  /// The limit is another from now on. Requires: limit > 0.
+  /// Sets another limit. Requires: limit > 0.
   void set_limit(std::int64_t limit);
 
-  /// What was sent and still counts, in at most kSaved steps, each at the time of the last of it.
+  /// What still counts, in at most kSaved steps, each at the time of its latest part.
   static constexpr std::size_t kSaved = 61;
   struct Sent {
     TimePoint at{};
@@ -46,11 +46,11 @@ class SlidingWindow {
   };
   std::vector<Sent> sent() const;
 
-  /// How much may still be sent now; negative when the limit was lowered.
+  /// How much may be sent now; negative after the limit was lowered.
   std::int64_t headroom() const { return limit_ - sent_; }
-  /// The refill rate, in 1/scale of the amount per period, above 0 and at most `limit`; changes only when a
-  /// slice ends. It may run ahead of the headroom by less than one, so that whoever waits for the next one to
-  /// leave the window goes as soon as it has left.
+  /// The refill rate, in 1/scale of the amount per period: above 0, at most `limit`, changed only when a
+  /// slice ends. It may run ahead of the headroom by less than one, so that a job that waits for one to leave
+  /// the window goes as soon as it has left.
   std::int64_t pace() const { return pace_; }
   /// When the next slice ends, so that headroom and pace may change.
   TimePoint next_change() const { return start_of(slice_ + 1); }
@@ -64,7 +64,7 @@ class SlidingWindow {
 
   std::int64_t limit_, scale_;
   Duration slice_length_;
-  std::int64_t kept_;                 // slices that count: the period, the open slice and the slack
+  std::int64_t kept_;                 // slices that count: the period, the open slice, the slack
   std::vector<std::int64_t> counts_;  // a ring of kept_ slices
   std::int64_t slice_ = 0;            // the open slice
   std::int64_t sent_ = 0;             // the sum of counts_

@@ -20,7 +20,7 @@ void TokenBucket::refill(TimePoint now) {
   if (level_ >= capacity_) return;
   const Int128 gained = static_cast<Int128>(elapsed.count()) * rate_ + part_;
   const std::int64_t period = period_.count();
-  // Mostly it fits into a word, which is divided much faster.
+  // The product mostly fits a word, which divides much faster.
   constexpr Int128 kWord = std::numeric_limits<std::int64_t>::max();
   const bool fits = gained <= kWord;
   const Int128 whole =

@@ -8,39 +8,39 @@
 
 namespace lanemq::core {
 
-/// A token bucket in integers (after Turner, 1986): whole tokens, and the part of one that has come in since,
-/// so that no fraction is ever lost. It refills continuously and lazily, holds at most `capacity`, and its
-/// level may go below zero (debt).
+/// A token bucket in integers (after Turner, 1986): whole tokens, and the fraction of the next one, so that
+/// nothing is lost by rounding. It refills continuously and lazily, holds at most `capacity`, and its level
+/// may go below zero (debt).
 ///
 /// No amount overflows it: a level stays within kLevelMax on both sides.
 class TokenBucket {
  public:
-  /// Above any capacity, and any debt that counts; sums of two of them fit.
+  /// Above any capacity and any debt; the sum of two of them does not overflow.
   static constexpr std::int64_t kLevelMax = std::int64_t{1} << 60;
 
   /// Refills at `rate` tokens per `period` and starts full. Requires: 0 < capacity <= kLevelMax, 0 < rate <=
   /// 10^15, 1 ms <= period <= 1 day.
   TokenBucket(std::int64_t rate, Duration period, std::int64_t capacity);
 
-  /// Brings the level up to `now`. Time that goes back changes nothing.
+  /// Brings the level up to `now`. An earlier `now` changes nothing.
   void refill(TimePoint now);
-  /// Changes the refill rate from now on. Call refill() first. 0 stops the refill.
+  /// Sets another refill rate. Call refill() first. 0 stops the refill.
   void set_rate(std::int64_t rate) { rate_ = rate; }
   std::int64_t rate() const { return rate_; }
-  /// Caps the level. Call refill() first.
+  /// Lowers the level to at most `tokens`. Call refill() first.
   void lower_to(std::int64_t tokens);
-  /// A debt is at most so much. Requires: tokens <= 0.
+  /// Limits the debt. Requires: tokens <= 0.
   void raise_to(std::int64_t tokens);
 
   /// Whole tokens in the bucket; negative when in debt.
   std::int64_t level() const { return level_; }
   std::int64_t capacity() const { return capacity_; }
-  /// Requires: tokens >= 0, as of give().
+  /// Requires: tokens >= 0; likewise for give().
   void take(std::int64_t tokens) { level_ = std::max(level_ - std::min(tokens, kLevelMax), -kLevelMax); }
   /// Puts tokens back, up to the capacity.
   void give(std::int64_t tokens);
   TimePoint refilled_at() const { return refilled_at_; }
-  /// The level was `tokens` at that time, or would have been.
+  /// Sets the level that the bucket had, or would have had, at that time.
   void set_level(std::int64_t tokens, TimePoint at);
   /// When the level reaches `tokens` at the present rate; kNever at rate 0. Requires: refilled at `now`.
   TimePoint when_level(std::int64_t tokens, TimePoint now) const;
@@ -52,7 +52,7 @@ class TokenBucket {
   Duration period_;
   std::int64_t capacity_;
   std::int64_t level_;
-  std::int64_t part_ = 0;  // of one more token: x period in microseconds; 0 when full
+  std::int64_t part_ = 0;  // the fraction of the next token, x period in us; 0 when full
   TimePoint refilled_at_{};
 };
 
