@@ -229,8 +229,11 @@ void Witness::heard(const wire::Accepted& accepted) {
   if (accepted.durable && !waited_) violated(quoted(id) + " was accepted before it was on disk");
   if (!accepted.duplicate) {
     if (is_known(job)) violated(quoted(id) + " was accepted anew, though it is known");
-    // A life of its own, which what was said before it was submitted does not end.
-    std::erase_if(job.causes, [&](TimePoint at) { return at < asked.at; });
+    // A life of its own, which what was said before it was submitted does not end. What was decided since is
+    // of this life, though nobody has heard of that before the disk had it.
+    const auto is_earlier = [&](TimePoint at) { return at < asked.at; };
+    std::erase_if(job.causes, is_earlier);
+    std::erase_if(job.hand_overs, is_earlier);
     job.ends_at = job.deadline = asked.ends_at;
     for (const TimePoint at : job.causes)
       job.ends_at = std::min(job.ends_at, at);
@@ -243,7 +246,7 @@ void Witness::heard(const wire::Accepted& accepted) {
     job.chunks.clear();
     job.chunk_at = core::kNever;
     job.marked = true;
-    job.offers = job.hand_overs = 0;
+    job.offers = 0;
     job.stream = asked.stream;
     job.in_order = accepted.durable && asked.in_order && !job.moved;
     job.promised = accepted.durable;
@@ -406,9 +409,10 @@ void Witness::heard(const wire::JobOffer& offer, const std::string& address, std
 void Witness::count_hand_over(const wire::JobOffer& offer, TimePoint at) {
   if (!hand_overs_.insert({offer.job, offer.attempt}).second) return;
   Followed& job = followed(std::string(offer.id));
-  ++job.hand_overs;
+  job.hand_overs.push_back(at);
   const std::int64_t attempts_max = job.attempts_max == 0 ? 1 : job.attempts_max;
-  if (job.hand_overs >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max)) may_end(job, at);
+  if (std::ssize(job.hand_overs) >= std::min<std::int64_t>(swarm_.options.crash_max, attempts_max))
+    may_end(job, at);
 }
 
 /// Nobody of its client was promised to run before it was first submitted, and still waits.

@@ -82,12 +82,11 @@ class Witness final : public Watcher {
     TimePoint ends_at = core::kNever;   ///< when it may have ended at the earliest
     TimePoint deadline = core::kNever;  ///< at the earliest
     Duration retain = Duration::max();
-    std::int64_t attempts_max = 0;  ///< the least of all submits of its id
-    std::int64_t attempts_top = 0;  ///< the most
-    std::vector<TimePoint> causes;  ///< that may end it
-    std::int64_t offers = 0;        ///< that left
-    std::int64_t hand_overs =
-        0;  ///< and those besides that waited for the disk: its worker may be lost before
+    std::int64_t attempts_max = 0;      ///< the least of all submits of its id
+    std::int64_t attempts_top = 0;      ///< the most
+    std::vector<TimePoint> causes;      ///< that may end it
+    std::int64_t offers = 0;            ///< that left
+    std::vector<TimePoint> hand_overs;  ///< when; also of those that still waited for the disk
     bool in_order = false, moved = false;
     StreamKey stream;
     std::optional<std::string> answer;
