@@ -72,8 +72,9 @@ bool Auditor::leaves_hold(const ModelJob& job) const {
   for (std::size_t i = 0; i < budgets_.size(); ++i)
     if ((job.budgets >> i & 1) != 0 && !budgets_[i].leaves(claim)) return false;
   const ModelBudget* const pool = pool_of(job.budgets);
-  return pool == nullptr || std::any_of(pool->accounts.begin(), pool->accounts.end(),
-                                        [&](const ModelBudget& account) { return account.leaves(claim); });
+  return pool == nullptr || std::any_of(pool->keys.begin(), pool->keys.end(), [&](const auto& key) {
+           return !key.draining && key.account->leaves(claim);
+         });
 }
 
 // ---- shares, in thousandths of cost -------------------------------------------------------------------

@@ -267,8 +267,10 @@ bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
   for (const std::size_t i : sets_[set].budgets)
     if (!budgets_[i].quota.leaves_hold(claim)) return false;
   const Budget* const pool = pool_of(set);
-  return pool == nullptr || std::any_of(pool->accounts.begin(), pool->accounts.end(),
-                                        [&](const Account& one) { return one.quota.leaves_hold(claim); });
+  // What only the account of a draining key could leave, nobody leaves any more.
+  return pool == nullptr || std::any_of(pool->keys.begin(), pool->keys.end(), [&](const Key& key) {
+           return key.state != Key::State::draining && pool->accounts[key.account].quota.leaves_hold(claim);
+         });
 }
 
 void Budgets::ease(std::size_t budget) {
