@@ -15,15 +15,15 @@
 namespace lanemq::core {
 namespace {
 
-/// The fields that an offer may have whatever was submitted.
+/// The fields that every offer may have: job, attempt, id, service, lane and key.
 constexpr std::size_t kOfferFieldsLeast = 6;
-/// What an offer says besides the texts of its submit: at most three names, numbers, the names of fields.
+/// Bytes of an offer besides its submit's texts: at most three names, numbers, and the names of fields.
 constexpr std::size_t kOfferRoom = 1024;
 
-/// Bounds of the time a full lane asks its clients to stay away.
+/// Bounds of the time after which a client of a full lane is told to retry.
 constexpr Duration kRetryAfterMin = std::chrono::milliseconds(100);
 constexpr Duration kRetryAfterMax = std::chrono::seconds(30);
-/// When to ask again about a pause of which a job finds out at present whether it holds.
+/// When to ask again while a job is under way that finds out whether a pause holds.
 constexpr Duration kTriedRetryAfter = std::chrono::seconds(1);
 
 std::optional<ReplyMode> reply_mode(std::string_view name) {
@@ -33,7 +33,7 @@ std::optional<ReplyMode> reply_mode(std::string_view name) {
   return std::nullopt;
 }
 
-/// What the job will count for in the byte bounds, but for its record.
+/// The bytes that the job will count for in the byte bounds, without its record.
 std::size_t bytes_of(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
   return (fields.id.empty() ? kIdBytes : fields.id.size()) + event.from.envelope.size() +
@@ -76,11 +76,11 @@ ReplyMode Admission::reply_mode_of(const wire::Submit& fields) {
   return *reply_mode(fields.reply);
 }
 
-/// Its worker is told what the submit says and more: that has to fit into one header, too, wherever the job
-/// may be moved and whichever key it gets.
+/// An offer repeats the submit and adds fields. It must fit one header, whatever lane and key the job gets
+/// later.
 std::optional<Refusal> Admission::unreadable_as_offer(const Submitted& event) {
   const wire::Submit& fields = *event.fields;
-  // Always told in the worst case: job, attempt, id, service, lane and key.
+  // The worst case: the offer names job, attempt, id, service, lane and key.
   const std::size_t others = kOfferFieldsLeast + (fields.model.empty() ? 0 : 1) +
                              (fields.client.empty() ? 0 : 1) + (fields.timeout_ms ? 1 : 0) +
                              (fields.cost ? 1 : 0) + (fields.stream ? 1 : 0) +
@@ -153,7 +153,7 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   if (to.spilled && !state_.budgets.counts_tokens(budgets))
     to.estimate.raw_input = tokens_of_bytes(event.body.size());
   if (auto why = shut_out(fields, to, now)) return why;
-  // The last: what is refused leaves no name behind.
+  // This check is the last one: a refused submit creates no service.
   if (state_.workers.find_service(fields.service) == nullptr && !room_for_services(1))
     return bad_request("service \"" + std::string(fields.service) + "\" is new and services_max (" +
                        std::to_string(state_.options.services_max) +
@@ -162,7 +162,8 @@ std::optional<Refusal> Admission::admit(const Submitted& event, Admitted& to, Ti
   return std::nullopt;
 }
 
-/// That the job's upstream takes nobody before its time is over, or that it does not wait for it.
+/// Refuses a job whose upstream is paused beyond the job's deadline, or whose client does not want to wait
+/// for it.
 std::optional<Refusal> Admission::shut_out(const wire::Submit& fields, const Admitted& to, TimePoint now) {
   if (fields.delay_ms.value_or(0) > 0) return std::nullopt;
   const Upstreams::Elsewhere elsewhere{.when_limited = fields.limited == kElsewhere,
@@ -209,11 +210,11 @@ std::optional<Refusal> Admission::not_allowed(const Client& client, const Lane& 
   return std::nullopt;
 }
 
-/// That the rest is left to those who hold less. One that is alone has all but that; of several nobody finds
-/// the door shut by another one.
+/// Refuses a client that would fill the part of a bound that is set apart for clients that hold less. So one
+/// client alone can fill all but that part, and several never shut each other out.
 std::optional<Refusal> Admission::over_share(const Client& client, const Lane& lane,
                                              std::size_t bytes) const {
-  if (client.options.depth_max > 0) return std::nullopt;  // the configuration says what it may have
+  if (client.options.depth_max > 0) return std::nullopt;  // depth_max says what the client may have
   const Client::Held held = lane.index() < client.held.size() ? client.held[lane.index()] : Client::Held{};
   const auto refused = [&](std::size_t has, std::string_view of, std::string_view bound) {
     return full(lane, ErrorCode::client_full, "client_share",
@@ -251,7 +252,7 @@ std::optional<Refusal> Admission::lane_full(const Lane& lane, std::size_t bytes)
 std::optional<Refusal> Admission::no_room(const Lane& lane, std::size_t bytes, TimePoint now) {
   if (auto why = lane_full(lane, bytes)) return why;
   const std::size_t needed = bytes + Job::kRecordBytes;
-  // Kept results make way for new work.
+  // New work displaces kept results.
   if (results_.make_room(needed, true, now)) return std::nullopt;
   if (state_.jobs.full())
     return full(lane, ErrorCode::bytes_full, "jobs_max",
@@ -260,8 +261,7 @@ std::optional<Refusal> Admission::no_room(const Lane& lane, std::size_t bytes, T
               "the broker holds " + std::to_string(results_.memory_bytes()) + " bytes");
 }
 
-/// That there is no room by `limiter`, and how long a hundredth of the lane takes to leave, at the rate of
-/// late.
+/// A refusal by `limiter`. Its retry time is what a hundredth of the lane takes to leave, at the recent rate.
 Refusal Admission::full(const Lane& lane, ErrorCode code, std::string limiter,
                         const std::string& holds) const {
   Duration wait = kRetryAfterMax;

@@ -19,8 +19,8 @@ struct State;
 class Terms;
 class Upstreams;
 
-/// Whether a submit is taken: is it valid, may its client use the lane, is there room, can its budgets ever
-/// pay for it. What it refuses changes nothing, but that kept results have made way.
+/// Decides whether a submit is taken: is it valid, may its client use the lane, is there room, can its
+/// budgets ever pay. A refusal changes nothing, but kept results may have been evicted.
 class Admission {
  public:
   Admission(State& state, Terms& terms, Upstreams& upstreams, Results& results)
@@ -28,19 +28,19 @@ class Admission {
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  /// What is wrong with the submit itself.
+  /// Refuses a submit that is wrong in itself.
   std::optional<Refusal> invalid(const Submitted& event) const;
-  /// How its client wants to be answered. Requires: it is not invalid.
+  /// How the client wants to be answered. Requires: invalid() found nothing.
   static ReplyMode reply_mode_of(const wire::Submit& fields);
-  /// Whether there is room for a valid job that nobody knows yet, of its client in its lane; then finds the
-  /// rest of what it leads to.
+  /// Refuses a valid, unknown job for which its client or lane has no room. Else fills in the rest of `to`.
   std::optional<Refusal> admit(const Submitted& event, Admitted& to, TimePoint now);
-  /// That a job of such an estimate can never run, since it is more than one of its budgets ever has.
+  /// Refuses a job that can never run, since its estimate exceeds a limit of its budgets.
   std::optional<Refusal> too_large_for(BudgetSet budgets, const Estimate& estimate) const;
-  /// That the lane has no room for one more job of so many bytes.
+  /// Refuses one more job of so many bytes where the lane is full.
   std::optional<Refusal> lane_full(const Lane& lane, std::size_t bytes) const;
-  /// Whether so many new services have room. Names without jobs, results and workers make way, the longest
-  /// unused first: an eighth of the table at once, since all that has lately been idle is looked through.
+  /// Whether there is room for so many new services. Makes room by forgetting the services longest without
+  /// jobs, results and workers: an eighth of the table at once, since each time all recently idle ones are
+  /// looked through.
   bool room_for_services(std::size_t count);
 
  private:

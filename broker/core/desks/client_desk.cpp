@@ -15,7 +15,7 @@
 namespace lanemq::core {
 namespace {
 
-/// Keeps a client for as long as a submit is looked at.
+/// Holds a reference to a client while its submit is handled.
 class ClientHold {
  public:
   ClientHold(Clients& clients, Client& client) : clients_(clients), client_(client) {
@@ -70,8 +70,8 @@ void ClientDesk::on(const Submitted& event, TimePoint now) {
   life_.accept(event, admitted, mode, now);
 }
 
-/// Whether a submit says what an earlier one of the same id said. The body may be gone by now: its hash is
-/// kept.
+/// Whether a submit equals the earlier one of the same id. Compares the body's hash, since the body may be
+/// gone.
 bool ClientDesk::same_content(const Record& known, const Submitted& event, const Lane& lane) const {
   const wire::Submit& fields = *event.fields;
   const auto same = [&](const auto& of, std::uint64_t body_hash, const Service& service,
@@ -86,7 +86,7 @@ bool ClientDesk::same_content(const Record& known, const Submitted& event, const
   return same(job, journal_.body_hash_of(job), job.flow().service(), job.text.get(JobText::model));
 }
 
-/// A submit of a job that is known: it runs no second time, and this submit too gets its answer.
+/// A submit of a known job: it starts no second run, and its sender gets the job's answer, too.
 void ClientDesk::join(Record& known, const Submitted& event, ReplyMode mode, TimePoint now) {
   const wire::Raw ref = event.fields->ref;
   if (mode != ReplyMode::accepted && known.result() == nullptr)
@@ -117,8 +117,8 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
   Record* record = state_.jobs.find(fields.id);
   const bool by_operator = event.from.peer == Peer::admin;
   const bool ends = record != nullptr && record->result() == nullptr;
-  // On a full disk, or one that is far behind, who changes nothing there is answered at once, and operators
-  // are in any case.
+  // On a full disk, or one that is far behind, operators are answered at once, and so is a client whose
+  // cancel changes nothing.
   const bool at_once = (state_.store_full || state_.store_behind) && (by_operator || !ends);
   const bool waits = !at_once && (record == nullptr ? state_.options.store_durable : is_durable(*record));
   if (waits && answers_.refused_for_disk(event.from, fields.ref, fields.id)) return;
@@ -130,7 +130,7 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
     record = state_.jobs.find(fields.id);
   }
   if (record != nullptr) return answers_.say_status(*record, event.from, fields.ref, now);
-  // It is not to be kept, and gone by now.
+  // The job keeps no result, so it is gone by now.
   wire::StatusReply reply;
   reply.id = fields.id;
   reply.state = name_of(JobState::cancelled);
@@ -140,8 +140,8 @@ void ClientDesk::on(const CancelAsked& event, TimePoint now) {
 
 void ClientDesk::on(const StatusAsked& event, TimePoint now) {
   const wire::StatusQuery& fields = *event.fields;
-  // On a full disk, or one that is far behind, it says what is so, on disk or not yet: else it would wait for
-  // as long as that lasts.
+  // On a full disk, or one that is far behind, the answer does not wait for the commit: that could take as
+  // long as the fault lasts.
   const Outbox::Waiting waiting(state_.outbox,
                                 state_.options.store_durable && !state_.store_full && !state_.store_behind);
   if (!fields.ids.empty()) {
@@ -177,7 +177,7 @@ void ClientDesk::on(const FetchAsked& event, TimePoint now) {
   if (fields.wait_ms > 0)
     if (const auto why = answers_.no_room_to_wait(event.from, fields.ref, now))
       return answers_.refuse(event.from, fields.ref, fields.id, *why);
-  // Who waits for a job is its client, too.
+  // A client that waits for a job also keeps it from being an orphan.
   if (owned) answers_.add_owner(waited_for, state_.connections.at(event.from.address));
   if (const AnswerStream* const stream = record->job()->answer(); stream != nullptr && fields.from_seq) {
     if (stream->placed() && *fields.from_seq < stream->first())

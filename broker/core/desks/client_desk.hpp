@@ -16,7 +16,7 @@ class Results;
 struct State;
 class Streams;
 
-/// What clients ask for.
+/// Handles the requests of clients.
 class ClientDesk {
  public:
   ClientDesk(State& state, Journal& journal, Results& results, Answers& answers, Streams& streams,

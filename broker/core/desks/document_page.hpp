@@ -11,18 +11,18 @@
 
 namespace lanemq::core {
 
-/// A map of a document, whose entries are counted while they are written.
+/// A map of a document. Counts its entries while they are written, since their number stands first.
 class DocumentMap {
  public:
   DocumentMap& text(std::string_view name, std::string_view value);
   DocumentMap& integer(std::string_view name, std::int64_t value);
   DocumentMap& number(std::string_view name, double value);
   DocumentMap& flag(std::string_view name, bool value);
-  /// The same where there is something to say.
+  /// Adds the text unless it is empty.
   DocumentMap& text_if_any(std::string_view name, std::string_view value) {
     return value.empty() ? *this : text(name, value);
   }
-  /// The first `shown_max` names of a list.
+  /// Adds a list of the first `shown_max` names.
   template <class Names>
   DocumentMap& texts(std::string_view name, const Names& names, std::size_t shown_max) {
     writer(name).array(std::min(names.size(), shown_max));
@@ -32,7 +32,7 @@ class DocumentMap {
     return *this;
   }
   DocumentMap& map(std::string_view name, const DocumentMap& inner);
-  /// A list of maps: those that a page holds.
+  /// Adds the page's rows as a list of maps.
   DocumentMap& rows(std::string_view name, const class DocumentPage& page);
 
   /// Appends the map. Requires: not more than limits::map_entries_max entries.
@@ -45,10 +45,10 @@ class DocumentMap {
   Buffer bytes_;
 };
 
-/// The rows of a list that one answer has room for.
+/// As many rows of a list as fit one answer.
 class DocumentPage {
  public:
-  /// A page is full at so many bytes: with its last row it still fits a header.
+  /// A page with so many bytes is full. Its last row may go beyond; the page still fits a header.
   static constexpr std::size_t kBytesMax = 8192;
   static constexpr std::size_t kRowsUsual = 100;
 

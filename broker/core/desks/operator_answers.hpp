@@ -16,28 +16,28 @@
 
 namespace lanemq::core {
 
-// What the answers to operators have in common.
+// What the answers to operators share.
 
-/// Places that are looked at for one answer, whatever a filter lets through: a list of a million jobs costs
-/// many answers, and none of them much of a turn.
+/// Places of the job table that one answer looks at, whatever its filter passes: a list of a million jobs
+/// takes many answers, each a small part of a turn.
 inline constexpr std::size_t kPlacesPerPage = 4096;
 
 inline std::int64_t signed_of(std::size_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// Passes what is named so, or matches the glob; what was not asked for passes all.
+/// Whether the name equals `wanted` or matches it as a glob; an empty `wanted` passes all.
 inline bool passes(std::string_view wanted, std::string_view name) {
   return wanted.empty() || glob_match(wanted, name);
 }
 
 void reply(State& state, const AdminAsked& to, const DocumentMap& document);
 
-/// Whether the filter means a dead job.
+/// Whether the filter passes this dead job.
 bool is_meant(const State& state, const KeptResult& result, const wire::AdminQuery& filter);
 
-/// Calls `take` with each dead job that the filter means, the oldest first, until it says that it wants no
-/// more; it may end the job's death. Returns where to go on, if anything is left.
+/// Calls `take` with each dead job that the filter passes, the oldest first, until it returns false; `take`
+/// may bring the job back to life. Returns where to continue, if jobs are left.
 template <class Take>
 std::optional<std::uint64_t> for_each_dead(const State& state, KeptResults& kept,
                                            const wire::AdminQuery& filter, Take take) {

@@ -23,9 +23,9 @@
 namespace lanemq::core {
 namespace {
 
-/// What one request runs again or forgets where it states no limit.
+/// Jobs that one redrive or purge handles if it states no limit.
 constexpr std::int64_t kTakenUsual = 100;
-/// Ids that an answer names of the jobs that it is about.
+/// Ids of handled jobs that an answer names.
 constexpr std::size_t kIdsShown = 20;
 
 Refusal not_dead(std::string_view id) {
@@ -91,7 +91,7 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
     case AdminVerb::lane:
       return change_lane(event);
     case AdminVerb::backup:
-      // What has files answers before.
+      // The loop answers this verb itself where the store is a file.
       return answers_.refuse(event.from, event.fields->ref, {},
                              {ErrorCode::bad_request, "there is no store to back up", {}});
   }
@@ -99,8 +99,8 @@ void OperatorDesk::on(const AdminAsked& event, TimePoint now) {
 
 // ---- pauses -------------------------------------------------------------------------------------------
 
-/// A client comes and goes with its jobs: it can be paused before it comes. Anything else has to be there, or
-/// a slip of the pen would go unseen.
+/// Refuses a pause of something unknown, which is likely a typing error. A client may be unknown: it comes
+/// and goes with its jobs.
 std::optional<Refusal> OperatorDesk::not_there(PauseKind kind, std::string_view name) const {
   std::string message;
   switch (kind) {
@@ -151,7 +151,7 @@ void OperatorDesk::pause(const AdminAsked& event, TimePoint now) {
   answer_pause(event, true, changed);
 }
 
-/// A budget's operator takes back what its upstream said, too.
+/// Resuming a budget also forgets what its upstream has said.
 void OperatorDesk::resume(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   if (fields.what == "worker") return drain_workers(event, false);
@@ -176,7 +176,7 @@ void OperatorDesk::resume(const AdminAsked& event, TimePoint now) {
   answer_pause(event, false, paused || lifts);
 }
 
-/// How it stands now, or would without a dry run.
+/// The answer with the pause as it is now, or would be without dry_run.
 void OperatorDesk::answer_pause(const AdminAsked& event, bool paused, bool changed) {
   const wire::AdminQuery& fields = *event.fields;
   DocumentMap document;
@@ -186,8 +186,8 @@ void OperatorDesk::answer_pause(const AdminAsked& event, bool paused, bool chang
   reply(state_, event, document);
 }
 
-/// Sets the flag that dispatch goes by, and has everything that it concerns looked at again.
-/// Requires: it is there, and the flag is the other way.
+/// Sets the flag that dispatch reads, and wakes all that waits for it. Requires: the thing exists, and has
+/// the other flag.
 void OperatorDesk::set_paused(PauseKind kind, const std::string& name, bool paused) {
   switch (kind) {
     case PauseKind::lane: {
@@ -209,7 +209,7 @@ void OperatorDesk::set_paused(PauseKind kind, const std::string& name, bool paus
       Client& client = state_.clients.named(name);
       client.paused = paused;
       update_turns(client);
-      // A paused client is known for as long as it is paused, with jobs or without.
+      // The broker does not forget a paused client, even without jobs.
       if (paused)
         state_.clients.take_reference(client);
       else
@@ -231,8 +231,7 @@ void OperatorDesk::note_change(const AdminAsked& event, std::string_view what, s
                                    .how = std::move(how)});
 }
 
-/// Drains the worker of that session, or all of that name, or takes that back: a worker that is welcome again
-/// takes jobs as before.
+/// Drains the worker of that session, or all of that name, or ends their draining: they get jobs again.
 void OperatorDesk::drain_workers(const AdminAsked& event, bool drain) {
   const wire::AdminQuery& fields = *event.fields;
   std::size_t found = 0, running = 0;
@@ -269,8 +268,8 @@ void OperatorDesk::drain_workers(const AdminAsked& event, bool drain) {
 
 // ---- jobs ---------------------------------------------------------------------------------------------
 
-/// A job that waits holds nothing of its budgets: it leaves one queue for another, and takes its number of
-/// arrival along.
+/// Moves a waiting job, which holds nothing of its budgets, to another lane's queue. It keeps its arrival
+/// number.
 void OperatorDesk::move_job(const AdminAsked& event) {
   const wire::AdminQuery& fields = *event.fields;
   const auto refused = [&](const Refusal& why) { answers_.refuse(event.from, fields.ref, fields.id, why); };
@@ -298,7 +297,7 @@ void OperatorDesk::move_job(const AdminAsked& event) {
     const std::string_view model = job.text.get(JobText::model);
     const BudgetSet budgets =
         state_.budgets.match(service.name, model, client.name, lane->options().name, client.options.tenant);
-    // One whose body is on disk costs what it was taken to cost when it came.
+    // The estimate of a job whose body is on disk stays as it was.
     Estimate estimate{.amounts = job.expected().amounts(), .raw_input = job.expected().raw_input};
     if (!job.body_stored) {
       estimate = terms_.estimate(budgets, model, job.text.get(JobText::client), job.body().bytes(),
@@ -336,9 +335,9 @@ std::optional<Refusal> OperatorDesk::redrive(KeptResult& result, TimePoint now) 
   Lane& lane = *state_.lanes[result.lane];
   wire::Submit fields = *submitted;
   fields.lane = lane.options().name;
-  // Where it lives does not change: what is on disk stays there.
+  // A durable job stays durable.
   fields.durable = bool{result.durable};
-  // Nobody waits for it: it begins at once, and takes its time.
+  // No client waits for the job: it starts at once, without a delay.
   fields.delay_ms.reset();
   fields.reply = fields.orphan = fields.limited = fields.spent = {};
   Client& client = state_.clients.named(dead->client);
@@ -356,12 +355,12 @@ std::optional<Refusal> OperatorDesk::redrive(KeptResult& result, TimePoint now) 
     }
     const std::unique_ptr<DeadJob> taken = results_.kept().exhume(result);
     const LaneIndex submitted_lane = result.submitted_lane;
-    admitted.body_hash = result.body_hash;  // of a body that may be on disk
+    admitted.body_hash = result.body_hash;  // known even where the body is on disk
     if (result.durable)
       state_.outbox.writes.add(Write::Kind::erase_result, static_cast<std::uint64_t>(result.number));
     results_.remove(result);
     Job& job = life_.accept(event, admitted, ReplyMode::accepted, now);
-    job.submitted_lane = submitted_lane;  // so that its client finds it again after a move
+    job.submitted_lane = submitted_lane;  // the id still matches a submit to that lane
     const std::size_t history = taken->history.bytes();
     if (history > 0) job.need_extra().history = std::move(taken->history);
     state_.bytes += history;
@@ -425,7 +424,7 @@ void OperatorDesk::purge_dead(const AdminAsked& event) {
 
 namespace {
 
-/// The answer to a setting, and how long that holds.
+/// The answer to a changed setting; `until` says how long the change holds.
 DocumentMap setting(const wire::AdminQuery& fields, std::string_view what, bool changed) {
   DocumentMap document;
   document.text("what", what).text("name", fields.name).text_if_any("key", fields.key);
@@ -435,7 +434,7 @@ DocumentMap setting(const wire::AdminQuery& fields, std::string_view what, bool 
   return document;
 }
 
-/// The options with the setting changed that a query asks for.
+/// The options with the query's setting changed.
 Result<Options> edited(const AdminAsked& event, const Options& options, OptionEdit::Of of) {
   const wire::AdminQuery& fields = *event.fields;
   if (event.edit == nullptr)

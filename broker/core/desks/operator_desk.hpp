@@ -26,7 +26,7 @@ struct State;
 class Terms;
 class WorkerDesk;
 
-/// What operators ask for, and what they change. admin_table.hpp lists the verbs.
+/// Handles the requests of operators, and changes what they ask for. admin_table.hpp lists the verbs.
 class OperatorDesk {
  public:
   OperatorDesk(State& state, Terms& terms, Dispatcher& dispatcher, Journal& journal, Results& results,

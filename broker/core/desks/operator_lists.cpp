@@ -18,9 +18,9 @@
 namespace lanemq::core {
 namespace {
 
-/// Names of a worker's services, and of its lanes, that a row of a list shows.
+/// Services of a worker, and lanes, that a row names.
 constexpr std::size_t kNamesShown = 8;
-/// Breakers of a service that a row of a list shows.
+/// Breakers of a service that a row shows.
 constexpr std::int64_t kBreakersShown = 16;
 
 std::optional<JobState> state_named(std::string_view name) {
@@ -47,7 +47,7 @@ std::string_view name_of(ReplyMode mode) {
   return "both";
 }
 
-/// Lists what `Map` holds by name, from the `from`-th on.
+/// Lists the entries of a `Map` from the `from`-th on, in the order of their names.
 template <class Map, class Row>
 std::optional<std::size_t> fill_page(DocumentPage& page, std::int64_t from, const Map& all, Row row) {
   auto at = static_cast<std::size_t>(from);
@@ -60,7 +60,7 @@ std::optional<std::size_t> fill_page(DocumentPage& page, std::int64_t from, cons
   return std::nullopt;
 }
 
-/// The answer to a question for a list.
+/// The answer with one page of a list.
 DocumentMap list(std::string_view name, const DocumentPage& page, std::optional<std::size_t> next) {
   DocumentMap document;
   document.rows(name, page);
@@ -72,7 +72,7 @@ LaneIndex lane_of(const Record& record) {
   return record.is_result ? record.result()->lane : record.job()->lane;
 }
 
-/// Of a message in a list, and of those of earlier attempts: with the rest it still fits a header.
+/// Bytes of a message in a list, and of messages of earlier attempts, so that the answer fits a header.
 constexpr std::size_t kMessageShown = 200;
 
 std::string_view shown(std::string_view message) {
@@ -103,7 +103,7 @@ void OperatorLists::list_jobs(const AdminAsked& event, TimePoint now) {
   for (; place < end && !page.full(); ++place) {
     const Record* record = state_.jobs.at(place);
     if (record == nullptr) continue;
-    // A job that ended and whose worker has not let go of it is what is kept of it, if anything.
+    // An ended job whose worker still holds the place is listed by its result, if one is kept.
     if (const Job* job = record->job(); job != nullptr && job->ended()) record = job->result();
     if (record == nullptr || record->is_result != (state && *state >= JobState::succeeded)) continue;
     if (lane != nullptr && lane->index() != lane_of(*record)) continue;
@@ -243,12 +243,12 @@ void OperatorLists::list_clients(const AdminAsked& event) {
 
 namespace {
 
-/// Whether a pattern of a budget lets through what was asked for; what was not asked for passes all.
+/// Whether a budget's pattern matches the name that was asked for; an empty name matches all.
 bool applies(const std::string& pattern, std::string_view name) {
   return name.empty() || pattern.empty() || glob_match(pattern, name);
 }
 
-/// Whether it is named so, and jobs such as the query says take from it.
+/// Whether the budget has the wanted name, and applies to jobs as the query describes them.
 bool is_asked_for(const BudgetOptions& budget, const wire::AdminQuery& fields) {
   return passes(fields.name, budget.name) && applies(budget.service, fields.service) &&
          applies(budget.client, fields.client) && applies(budget.model, fields.model) &&
@@ -290,7 +290,7 @@ DocumentMap key_row(Budget& budget, const Key& key, TimePoint now) {
 
 }  // namespace
 
-/// A budget and each of its keys have a place in one list, as in the stats.
+/// The list counts places: one for each budget, and one for each of its keys.
 void OperatorLists::list_budgets(const AdminAsked& event, TimePoint now) {
   const wire::AdminQuery& fields = *event.fields;
   const std::optional<Key::State> state = key_state_named(fields.state);
@@ -419,7 +419,7 @@ void OperatorLists::show_job(const AdminAsked& event, TimePoint now) {
   reply(state_, event, document);
 }
 
-/// The attempts, the last first: its message as it is, of those before it the beginning.
+/// The attempts, the last first. Messages of earlier attempts are cut.
 void OperatorLists::add_history(DocumentMap& document, const History& history, TimePoint now) const {
   DocumentPage page(static_cast<std::int64_t>(History::kAttemptsMax));
   const auto& attempts = history.attempts();

@@ -17,7 +17,7 @@ class Results;
 struct State;
 class Upstreams;
 
-/// What operators look at: lists of what is there, and one job. It changes nothing.
+/// Answers operators' questions: lists, and one job. Changes nothing.
 class OperatorLists {
  public:
   OperatorLists(State& state, const Upstreams& upstreams, Dispatcher& dispatcher, Results& results,

@@ -17,7 +17,7 @@ DocumentMap limit_map(std::int64_t level, std::int64_t capacity, std::int64_t li
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now) {
   for (RateLimit& rate : quota.rates()) {
     DocumentMap limit = limit_map(rate.available(now), rate.capacity(), rate.limit());
-    // What its upstream has said or shown to be less.
+    // A lower limit, where the upstream has stated or shown one.
     if (const std::int64_t effective = rate.effective_limit(now); effective < rate.limit())
       limit.integer("effective", effective);
     map.map(rate.name(), limit);

@@ -11,12 +11,11 @@
 namespace lanemq::core {
 
 /// Adds a map for each limit under its name: what can be taken now (`level`), at most at once (`capacity`),
-/// and what is allowed (`limit`). Up to 13 entries.
+/// and per period (`limit`). Up to 13 entries.
 void add_limits(DocumentMap& map, Quota& quota, TimePoint now);
-/// Adds `paused_ms`, what is left of its upstream's pause, where there is one.
+/// Adds `paused_ms`, the rest of the upstream's pause, where there is one.
 void add_pause(DocumentMap& map, const Quota& quota, TimePoint now);
-/// Adds `paused_models_ms`, what is left of the pauses of single models, where there are any: the first
-/// `shown_max`.
+/// Adds `paused_models_ms`, the rest of single models' pauses, where there are any: the first `shown_max`.
 void add_paused_models(DocumentMap& map, const Budgets& budgets, const Budget& budget, std::size_t shown_max,
                        TimePoint now);
 

@@ -15,10 +15,10 @@
 namespace lanemq::core {
 namespace {
 
-/// Whom jobs are for that named nobody: the connections that they came by are gone.
+/// The client of restored jobs that named none: their connections are gone.
 constexpr std::string_view kRestoredClient = "restored";
-/// How long a job that ran when the broker stopped waits for its worker: as long as a worker may be silent,
-/// and one heartbeat to come back.
+/// Heartbeats that a job that ran when the broker stopped waits for its worker: as many as a worker may be
+/// silent, and one to come back.
 constexpr int kAdoptHeartbeats = 4;
 
 }  // namespace
@@ -64,7 +64,7 @@ Result<void> Restorer::job(std::uint64_t number, std::string_view state_bytes, s
   if (!state) return unreadable(state.error().message);
   const auto fields = decoder_.submit(record);
   if (!fields) return unreadable(fields.error().message);
-  // What was left on disk for want of memory is left there again.
+  // A body that memory has no room for stays in the store.
   const bool stored = body_bytes > 0 && (!body || results_.spills(record.size(), body_bytes));
   const Blob request = stored ? Blob() : Blob::borrow(body.value_or(std::string_view{}));
   const StoredSize size(body_bytes);
@@ -105,7 +105,7 @@ void Restorer::keep_dead(const Row& row, History history) {
   dead_.emplace(row.number, std::move(dead));
 }
 
-/// A job that waits or runs. Returns what is wrong with it; null: nothing.
+/// Restores a job that waits or runs. Returns what is wrong with it; null: nothing.
 const char* Restorer::bring_back(const Row& row, History history, TimePoint now) {
   const StoredState& state = row.state;
   Lane& lane = state_.lane_or_default(state.lane);
@@ -133,9 +133,9 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   }
   job.durable = true;
   job.body_stored = row.stored;
-  job.client_named_it = true;  // who asks for it by its id finds it
+  job.client_named_it = true;  // its client finds it by its id
   job.timeout_stated = row.fields.timeout_ms.has_value();
-  job.reply = ReplyMode::accepted;  // whoever waited waits no more, or asks again
+  job.reply = ReplyMode::accepted;  // no client waits any more; it may ask again
   job.lane = lane.index();
   job.submitted_lane = state_.lane_or_default(row.fields.lane).index();
   job.arrival = state.arrival & Job::kArrivalMax;
@@ -143,8 +143,8 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   job.attempts = state.attempts;
   job.attempts_max = state.attempts_max;
   if (state.crashes > 0) job.need_extra().crashes = state.crashes;
-  // Nobody is there to be told how it ends: the result waits for those who come back, where its client wants
-  // anything to be kept.
+  // No client is connected to be told the end, so the result is kept at least for `retain`; but for a client
+  // that wants no result kept.
   if (state.retain_ms > 0) job.retain = Retention(std::max(state.retain_ms, to_ms(state_.options.retain)));
   set_times(job, state, now);
   job.queue = &state_.clients.join(client, flow);
@@ -155,8 +155,7 @@ const char* Restorer::bring_back(const Row& row, History history, TimePoint now)
   return nullptr;
 }
 
-/// When it came and has to be done, and what of it is due when. A clock that went back makes nothing last
-/// longer than it was meant to.
+/// Sets the job's times. If the clock went back, they still last no longer than they were meant to.
 void Restorer::set_times(Job& job, const StoredState& state, TimePoint now) {
   const Duration life(state.deadline_us - state.accepted_us);
   job.accepted_at = std::min(journal_.time_of(state.accepted_us), now);
@@ -168,11 +167,11 @@ void Restorer::set_times(Job& job, const StoredState& state, TimePoint now) {
         std::min(journal_.time_of(state.due_us), now + Duration(state.due_us - state.accepted_us));
   } else if (state.kind == StoredState::Kind::running) {
     job.state = JobState::delayed;
-    job.adoptable = true;  // until finish() says how long
+    job.adoptable = true;  // finish() sets the time
     state_.jobs.go_away(job).dispatched_at = std::min(journal_.time_of(state.due_us), now);
     if (!state.key.empty()) job.need_extra().key = state.key;
     if (job.answer() != nullptr) job.answer()->restore(state.chunks);
-    // How far the stream has come since is not on disk: it is as alive as its worker.
+    // The disk does not tell how far the stream has come since: it lives as long as its worker.
     if (job.has_content()) streams_.let_go_on(job, now);
   }
 }
@@ -189,7 +188,7 @@ Result<void> Restorer::result(std::uint64_t number, std::string_view record,
     return unreadable(stored->dead ? "it is of a dead job that is not there"
                                    : "a dead job has its number, and it is not dead");
   if (state_.jobs.find(stored->id) != nullptr) return unreadable("its id is taken");
-  // What would be left to the store at once is left there.
+  // A body that would be left to the store at once is not read.
   const bool left = !body || (body_bytes > 0 && results_.much_is_loose());
   const Terminal how = journal_.terminal_of(*stored, ending.get(), left ? Blob() : Blob::borrow(*body));
   const Duration retain(stored->due_us - stored->ended_us);
@@ -230,12 +229,12 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
     return failure(ErrorCode::internal,
                    "job " + std::to_string(dead_.begin()->first) + " is dead, and its result is not there");
   state_.next_arrival = arrival_ + 1;
-  // By their numbers they mostly stand in their order already.
+  // Sorted by number they are mostly in order of arrival already.
   const auto came_before = [](const Job* a, const Job* b) { return a->arrival < b->arrival; };
   if (!std::is_sorted(jobs_.begin(), jobs_.end(), came_before))
     std::sort(jobs_.begin(), jobs_.end(), came_before);
   for (Job* job : jobs_) {
-    // From now on: workers hear of this broker when it has read all there is, however long that took.
+    // Counted from now: workers can reach this broker only after it has read everything.
     if (job->adoptable) job->at_away().due = now + kAdoptHeartbeats * state_.options.heartbeat;
     state_.enqueue(*job);
     state_.set_timer(*job);
@@ -243,7 +242,7 @@ Result<Restorer::Restored> Restorer::finish(TimePoint now) {
   for (const auto& [name, entries] : budgets_)
     if (Budget* const budget = state_.budget_named(name))
       state_.budgets.restore(*budget, entries, journal_.epoch_us(), now);
-  state_.budgets.save_all();  // as this version does, whichever wrote it
+  state_.budgets.save_all();  // in this version's format
   life_.sweep_soon();
   journal_.write_numbers();
   if (!seeded_) journal_.write_seed();

@@ -26,9 +26,9 @@ class Results;
 struct State;
 class Streams;
 
-/// Brings back what was known when the broker stopped, as it had put it into the outbox's writes: the clock,
-/// then notes, then jobs, then results, then finish(). Lives while the broker starts, before its first
-/// handle(). An error says what cannot be read.
+/// Restores what the broker knew when it stopped from what it had put into the outbox's writes. Call clock(),
+/// then note(), job() and result() for all, then finish(), before the first handle(). An error says what
+/// cannot be read.
 class Restorer {
  public:
   struct Restored {
@@ -41,21 +41,21 @@ class Restorer {
   Restorer(const Restorer&) = delete;
   Restorer& operator=(const Restorer&) = delete;
 
-  /// Offset of the store's clock to the wall clock, which somebody may have set.
+  /// `shift`: the store's clock minus the wall clock, which may have been set.
   void clock(Duration shift);
   Result<void> note(std::string_view name, std::string_view record);
-  /// `body`: none where it stays in the store, with `body_bytes`.
+  /// `body`: none where it stays in the store; then it has `body_bytes`.
   Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                    std::optional<std::string_view> body, std::size_t body_bytes, TimePoint now);
   Result<void> result(std::uint64_t number, std::string_view record, std::optional<std::string_view> body,
                       std::size_t body_bytes, TimePoint now);
-  /// Everything is back: jobs stand in their old order, and those that ran wait for their workers to say so.
-  /// What it puts into the outbox's writes has to be on disk before the first handle(): jobs that wait for no
-  /// disk get numbers that the next life must not use again.
+  /// Queues jobs in their old order; those that ran wait for their workers to name them. The outbox's writes
+  /// must be on disk before the first handle(): they reserve numbers for jobs that are not written, and the
+  /// next life must not use these again.
   Result<Restored> finish(TimePoint now);
 
  private:
-  /// A job as it is read. Views.
+  /// A job as it is read; the views are those of job()'s arguments.
   struct Row {
     std::uint64_t number;
     const StoredState& state;
@@ -65,7 +65,7 @@ class Restorer {
     const JobText::Parts& texts;
     const Blob& request;
     std::size_t body_bytes;
-    bool stored;  ///< its body is left in the store
+    bool stored;  ///< its body stays in the store
   };
   void keep_dead(const Row& row, History history);
   const char* bring_back(const Row& row, History history, TimePoint now);
@@ -78,9 +78,9 @@ class Restorer {
   JobLife& life_;
   StoredDecoder decoder_;
   std::vector<Job*> jobs_;
-  /// What is left of dead jobs, until their results come.
+  /// Dead jobs whose results were not read yet.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<DeadJob>> dead_;
-  std::map<std::string, std::vector<StoredEntry>> budgets_;  ///< by name: of all notes of each
+  std::map<std::string, std::vector<StoredEntry>> budgets_;  ///< all entries of a budget's notes, by its name
   std::uint64_t arrival_ = 0;
   Restored count_;
   bool seeded_ = false;

@@ -16,34 +16,34 @@
 namespace lanemq::core {
 namespace {
 
-/// Outcomes are acknowledged together: with this many, or at the heartbeat.
+/// So many outcomes are acknowledged together; fewer at the heartbeat.
 constexpr std::size_t kAcksMax = 64;
-/// A worker silent for so many heartbeats is gone.
+/// A worker that is silent for so many heartbeats is lost.
 constexpr int kSilentHeartbeatsMax = 3;
-/// A job that so many inventories in a row do not list never arrived.
+/// A job missing from so many inventories in a row never arrived.
 constexpr int kMissingMax = 2;
-/// Such an attempt's end, in the job's history.
+/// The cause of such an attempt in the job's history.
 constexpr std::string_view kMissing = "missing";
-/// The slowest link to a worker that is reckoned with: a job on its way to it is not missed.
+/// The slowest link to a worker that is expected: a job may be on its way for as long as that takes.
 constexpr std::uint32_t kLinkBytesPerSecond = 1'000'000;
-/// Addresses remembered as owing an inventory.
+/// Addresses that are remembered because they owe an inventory.
 constexpr std::size_t kToldUnknownMax = 1024;
-/// What a worker hands back untouched stays away so long, so that two of them cannot play ball with it.
+/// A job that was handed back untouched waits so long, so that two workers cannot toss it back and forth.
 constexpr Duration kReleasedPause = std::chrono::milliseconds(10);
-/// Who hands back one job after the other is given none for as long, and for twice as long each time that it
-/// goes on, up to this.
+/// A worker that hands jobs back one after the other gets none for as long; each time the rest doubles, up to
+/// this.
 constexpr Duration kRestMax = std::chrono::seconds(1);
-/// How long an upstream that is limited and says no time is left alone.
+/// The pause of an upstream that refuses for its rate and states no time.
 constexpr Duration kLimitedPause = std::chrono::seconds(1);
-/// Jobs that a shorter pause outlives are left to their deadlines: they have not long to wait.
+/// Jobs that wait for a shorter pause in vain are not swept out: their deadlines come soon.
 constexpr Duration kVainMax = std::chrono::seconds(5);
-/// What an outcome may say that was used, of each resource.
+/// The bound of each amount that an outcome may report as used.
 constexpr std::int64_t kUsageMax = 1'000'000'000;
-/// Tokens of one attempt that move its client's turn back: as many as models take.
+/// Tokens of one attempt that can move its client back in turn: as many as models take.
 constexpr std::int64_t kTurnTokensMax = 1'000'000;
-/// Bytes of a streamed answer to a token at least, where nobody counts tokens: a character of Chinese.
+/// Least bytes per token of a streamed answer, where nobody counts tokens: a Chinese character.
 constexpr std::uint64_t kStreamedBytesPerToken = 3;
-/// How often it is told that a word of an upstream is out of bounds.
+/// Least time between two notices that an upstream's number was out of bounds.
 constexpr Duration kBoundedNoticePause = std::chrono::minutes(1);
 
 std::string session_name(std::mt19937_64& random) {
@@ -57,7 +57,7 @@ std::string session_name(std::mt19937_64& random) {
   return name;
 }
 
-/// What the end of a call says of its upstream.
+/// What an attempt's outcome says of the upstream's health.
 Verdict verdict_of(ErrorClass error_class, std::string_view code) {
   switch (error_class) {
     case ErrorClass::retry:
@@ -75,14 +75,14 @@ Verdict verdict_of(ErrorClass error_class, std::string_view code) {
   return Verdict::unknown;
 }
 
-/// Where a stream may go on after a restart; far from where numbers end.
+/// A stream's restart position is at most this, far from overflow.
 constexpr std::int64_t kSeqMax = std::int64_t{1} << 53;
 
 }  // namespace
 
 // ---- sessions -----------------------------------------------------------------------------------------
 
-/// The worker at an address, known to be alive as of now; null, and told so, when it has no session.
+/// The worker at an address, noted as alive; null where it has no session, which it is told.
 Worker* WorkerDesk::heard(std::string_view address, TimePoint now) {
   Worker* const worker = state_.workers.find(address);
   if (worker == nullptr) {
@@ -94,7 +94,7 @@ Worker* WorkerDesk::heard(std::string_view address, TimePoint now) {
   return worker;
 }
 
-/// The worker says something by its connection, so that is there.
+/// A message proves that the worker's connection works again.
 void WorkerDesk::mend(Worker& worker) {
   if (!worker.cut) return;
   worker.cut = false;
@@ -150,7 +150,7 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
       state_.timers.set(worker->timer, now + state_.options.heartbeat);
     }
     const auto told = std::find(told_unknown_.begin(), told_unknown_.end(), event.address);
-    // Who had a session holds perhaps something, and says so next.
+    // A worker that had a session may hold jobs: its next heartbeat lists them.
     worker->awaits_inventory = told != told_unknown_.end() || !fields.session.empty();
     if (told != told_unknown_.end()) told_unknown_.erase(told);
   }
@@ -166,12 +166,12 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
        returned != nullptr ? worker->running : worker->capacity);
   say_welcome(*worker);
   if (worker->draining)
-    state_.tell(*worker, wire::Drain{});  // an operator's word holds until he takes it back
+    state_.tell(*worker, wire::Drain{});  // an operator's order holds until it is taken back
   if (returned != nullptr) tell_again(*worker);
 }
 
-/// The services of those names, each once; none where there is no room for those that are new. What a worker
-/// offers already may leave, but what it names must not make way for what else it names.
+/// The named services, each once; none where there is no room for the new ones. Services that the worker
+/// offered before may be forgotten for the new ones, but none of those it names now.
 std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_view>& names) {
   std::vector<Service*> services;
   std::vector<std::string_view> fresh;
@@ -193,15 +193,15 @@ std::vector<Service*> WorkerDesk::services_named(const std::vector<std::string_v
   return services;
 }
 
-/// A worker that is known by its session speaks by another connection: what it holds goes on.
+/// The worker of a known session uses another connection; it keeps its jobs.
 void WorkerDesk::come_back(Worker& worker, std::string_view address, TimePoint now) {
   ++state_.stats.workers_returned;
   state_.workers.move(worker, address);
   worker.returned_at = now;
 }
 
-/// What may have been lost with a worker's connection, and would be said only once. Jobs that were on their
-/// way are missed by its inventories, and acknowledgements asked for again.
+/// Repeats what may have been lost with a worker's connection and is said only once. Lost offers show in its
+/// inventories, and it asks for acknowledgements again.
 void WorkerDesk::tell_again(Worker& worker) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     Job& job = away->job;
@@ -237,9 +237,9 @@ void WorkerDesk::on(const WorkerUnreachable& event, TimePoint now) {
   if (Worker* worker = state_.workers.find(event.address)) lose(*worker, now);
 }
 
-/// A process that ended and a connection that was cut look the same from here. Where the system knows that
-/// the process has ended its jobs go back at once; where it lives, it is waited for as for any silent worker;
-/// where nobody knows, for worker_grace. Who does not come back by its session is as good as dead.
+/// The transport cannot tell an ended process from a cut connection. If the system knows that the process
+/// ended, its jobs go back at once. If it knows that it lives, the broker waits as for a silent worker; else
+/// for worker_grace. A worker that does not come back by its session then is lost.
 void WorkerDesk::on(const WorkerDisconnected& event, TimePoint now) {
   Worker* const worker = state_.workers.find(event.address);
   if (worker == nullptr) return;
@@ -250,7 +250,7 @@ void WorkerDesk::on(const WorkerDisconnected& event, TimePoint now) {
   state_.workers.update(*worker);
   if (event.process == Process::lives) return;
   worker->lost_at = now + state_.options.worker_grace;
-  // Its silence counts as before.
+  // Its earlier silence counts on.
   const TimePoint silent_at = worker->heard_at + kSilentHeartbeatsMax * state_.options.heartbeat;
   state_.timers.set(worker->timer, std::min({worker->lost_at, silent_at, now + state_.options.heartbeat}));
 }
@@ -264,7 +264,8 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
   state_.workers.update(*worker);
   while (Away* const away = worker->leases.front()) {
     Job* const job = &away->job;
-    // Its call may have been made, and an upstream counts what was asked: only what was not sent comes back.
+    // An offered job may have been called, and the upstream counts that: only what was not sent is given
+    // back.
     if (away->body_awaited)
       state_.budgets.release(away->reservation, now);
     else
@@ -278,7 +279,7 @@ void WorkerDesk::on(const WorkerLeaving& event, TimePoint now) {
   state_.workers.remove(*worker);
 }
 
-/// A worker died: its jobs go back to their old places, unless they have seen too many deaths.
+/// Loses a worker: its jobs go back to their old places, unless crash_max or attempts_max is reached.
 void WorkerDesk::lose(Worker& worker, TimePoint now) {
   ++state_.stats.workers_lost;
   note(Notice::Kind::worker_lost, worker, worker.running);
@@ -288,7 +289,7 @@ void WorkerDesk::lose(Worker& worker, TimePoint now) {
     Job* const job = &away->job;
     const bool ended = job->ended();
     if (away->body_awaited) {
-      // It was not sent yet: that cost nothing.
+      // The job was not sent yet, so it cost nothing.
       state_.budgets.release(away->reservation, now);
       life_.leave_place(*job, Verdict::unknown, now);
       life_.requeue(*job, JobLife::Requeue::free, now, now);
@@ -336,8 +337,8 @@ void WorkerDesk::tick(Worker& worker, TimePoint now) {
 
 // ---- outcomes -----------------------------------------------------------------------------------------
 
-/// The job that a worker's outcome is about, if the worker holds it under that attempt. Everything else is
-/// answered here: an outcome that was taken before is acknowledged again, another one is stale.
+/// The job of an outcome, if the worker holds it under that attempt. Else null, and the worker is answered
+/// here: a repeated outcome is acknowledged again, any other is stale.
 Job* WorkerDesk::leased(Worker& worker, std::uint64_t number, std::int64_t attempt) {
   Record* const record = state_.jobs.find(JobNumber{number});
   Job* const job = record != nullptr ? record->job() : nullptr;
@@ -392,7 +393,7 @@ void WorkerDesk::on(const ChunkReported& event, TimePoint now) {
     return say_stale(*worker, fields.job, fields.attempt);
   }
   if (job->ended()) {
-    // Its worker has been told, and this was on its way.
+    // The worker was told to cancel; this chunk was on its way.
     ++state_.stats.chunks_late;
     return;
   }
@@ -476,8 +477,7 @@ void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
   life_.end(*job, JobState::succeeded, std::move(ending), event.body, now);
 }
 
-/// The attempt is over. What it used takes the place of what it was expected to, as far as that is known;
-/// what is not known is taken to have been used.
+/// Ends the attempt's debit: the used amounts replace the expected ones where they are known.
 void WorkerDesk::settle(Job& job, const std::optional<wire::Usage>& usage, TimePoint now) {
   Away& away = job.at_away();
   if (!usage) return state_.budgets.settle(away.reservation, std::nullopt, now);
@@ -493,8 +493,8 @@ void WorkerDesk::settle(Job& job, const std::optional<wire::Usage>& usage, TimeP
   state_.budgets.settle(away.reservation, used, now);
 }
 
-/// What the attempt used: as its worker says, within bounds, and where it does not say it as the broker has
-/// seen, or else as was expected.
+/// What the attempt used: the worker's numbers within bounds, else what the broker has seen, else what was
+/// expected.
 Amounts WorkerDesk::used_by(const Job& job, const wire::Usage& usage, TimePoint now) {
   Amounts used = job.at_away().reservation.amounts();
   const auto take = [&](std::int64_t& amount, const std::optional<std::int64_t>& said) {
@@ -507,22 +507,22 @@ Amounts WorkerDesk::used_by(const Job& job, const wire::Usage& usage, TimePoint 
   return used;
 }
 
-/// Estimates get better by what the attempt used. Of a job that has ended its client and its request are not
-/// known any more: what was used of an answer that nobody waited for says how long answers of its model are.
+/// Estimates learn what the attempt used. Of an ended job client and request are forgotten: its tokens only
+/// tell how long answers of its model are.
 void WorkerDesk::learn(const Job& job, const wire::Usage& usage) {
   if (job.ended()) {
     if (const KeptResult* const result = job.result()) state_.estimates.learn(result->model(), {}, 0, usage);
     return;
   }
   wire::Usage counted = usage;
-  // What the client stated is no guess: nothing is learned of it.
+  // What the client stated is no guess, so nothing is learned from it.
   if (job.extra && job.extra->cost && job.extra->cost->output_tokens) counted.output_tokens.reset();
   state_.estimates.learn(job.text.get(JobText::model), job.text.get(JobText::client),
                          job.expected().raw_input, counted);
 }
 
-/// As many tokens as a streamed answer can have had so far; no bound where none of it came, for then nobody
-/// knows how far it was.
+/// A bound of the tokens that the streamed answer had so far; none where nothing was streamed, since nobody
+/// knows what the upstream had done by then.
 std::int64_t WorkerDesk::streamed_tokens(const Job& job) {
   const std::optional<std::uint64_t> bytes = job.ended()         ? job.at_away().streamed_bytes
                                              : job.has_content() ? job.answer()->bytes()
@@ -531,8 +531,7 @@ std::int64_t WorkerDesk::streamed_tokens(const Job& job) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes / kStreamedBytesPerToken + 1, kUsageMax));
 }
 
-/// What an upstream or a worker says, but no more than `most`: what is more is counted, and told, but not
-/// with each answer.
+/// The number of an upstream or worker, at most `most`. Larger ones are counted, and noticed now and then.
 std::int64_t WorkerDesk::bounded(std::int64_t said, std::int64_t most, std::string_view what, const Job& job,
                                  TimePoint now) {
   if (said <= most) return said;
@@ -560,7 +559,7 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
   Job* const job = leased(*worker, fields.job, fields.attempt);
   if (job == nullptr) return;
   ack(*worker, {fields.job, fields.attempt});
-  // A class that a newer worker knows is taken for the most careful one.
+  // An unknown class, of a newer worker, is taken for the most careful one.
   const ErrorClass error_class = lanemq::error_class(fields.error_class).value_or(ErrorClass::retry);
   if (error_class == ErrorClass::released)
     rest(*worker, now);
@@ -580,8 +579,8 @@ void WorkerDesk::on(const FailureReported& event, TimePoint now) {
   if (!ended) take_failure(*job, error_class, refused, event, now);
 }
 
-/// A worker that takes nothing is not asked again and again, for nothing: the first job that it hands back is
-/// a chance, and each further one a rest.
+/// A worker that hands jobs back gets a rest, so that it is not offered job after job in vain. The first job
+/// it hands back costs no rest, each further one does.
 void WorkerDesk::rest(Worker& worker, TimePoint now) {
   if (worker.rest.is_set() || ++worker.handed_back == 1) return;
   Duration rest = kReleasedPause;
@@ -598,7 +597,7 @@ void WorkerDesk::end_rest(Worker& worker) {
   state_.workers.update(worker);
 }
 
-/// The upstream has looked at what was asked, so it has taken the job's key.
+/// The upstream has read the request, so it has accepted the job's key.
 void WorkerDesk::take_key(const Job& job, bool answered, TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
   if (!state_.budgets.take_key(reservation, answered, now, job.queue->client().mark)) return;
@@ -607,8 +606,7 @@ void WorkerDesk::take_key(const Job& job, bool answered, TimePoint now) {
                                    .key = std::string(state_.budgets.key_of(reservation))});
 }
 
-/// What a refusal says of keys and budgets holds whatever has become of the job meanwhile: one that was
-/// cancelled while its upstream refused it has found out all the same.
+/// Takes what a refusal says of keys and budgets, even if the job was cancelled meanwhile.
 WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, const wire::Failure& fields,
                                              TimePoint now) {
   const Reservation& reservation = job.at_away().reservation;
@@ -616,7 +614,7 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
   if (error_class == ErrorClass::quota) {
     const std::string_view key = state_.budgets.key_of(reservation);
     if (key.empty()) return refused;
-    // What a job asks for may be why every key refuses it: it takes no more than one from the others.
+    // The job itself may be why keys refuse it: it may spend one key, and no other.
     const Budgets::Spending spending =
         state_.budgets.spend_key(reservation, !job.key_refused, now, job.queue->client().mark);
     refused.key_left = spending.key_left && !job.key_refused;
@@ -653,7 +651,7 @@ WorkerDesk::Refused WorkerDesk::take_refusal(Job& job, ErrorClass error_class, c
 
 void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& refused,
                               const FailureReported& event, TimePoint now) {
-  const bool broken = job.has_content();  // nothing of it is tried again
+  const bool broken = job.has_content();  // a job with content is not retried
   switch (error_class) {
     case ErrorClass::permanent:
       return fail(job, ErrorCode::upstream_rejected, event, now);
@@ -666,7 +664,7 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
       return life_.requeue(job, JobLife::Requeue::free, now + kReleasedPause, now);
     case ErrorClass::limited: {
       if (broken) return fail(job, ErrorCode::upstream_failed, event, now);
-      // Another key may have room; what has none, and no budget, waits itself.
+      // Another key may have room. If neither key nor budget is paused the job waits by itself.
       const BudgetSet budgets =
           state_.budgets.apart(job.at_away().reservation.set, job.text.get(JobText::model));
       const Budgets::UpstreamPause pause = refused.paused ? state_.budgets.upstream_pause(budgets, now)
@@ -682,8 +680,8 @@ void WorkerDesk::take_failure(Job& job, ErrorClass error_class, const Refused& r
   }
 }
 
-/// Full jitter: anywhere up to the exponential bound (AWS Architecture Blog, "Exponential Backoff and
-/// Jitter").
+/// Waits anywhere between 0 and the exponential bound: full jitter (AWS Architecture Blog, "Exponential
+/// Backoff and Jitter").
 void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint now) {
   if (job.attempts >= job.attempts_max) return fail(job, ErrorCode::upstream_failed, event, now);
   Service& service = job.flow().service();
@@ -705,7 +703,7 @@ void WorkerDesk::retry_later(Job& job, const FailureReported& event, TimePoint n
   life_.requeue(job, JobLife::Requeue::costs_attempt, now + backoff, now);
 }
 
-/// `why`: what there is to say besides the failure, if anything.
+/// `why`: what to add to the failure's message; may be empty.
 void WorkerDesk::fail(Job& job, ErrorCode code, const FailureReported& event, TimePoint now,
                       const std::string& why) {
   const wire::Failure& fields = *event.fields;
@@ -736,9 +734,8 @@ void WorkerDesk::on(const HeartbeatHeard& event, TimePoint now) {
   check_inventory(*worker, *event.fields, now);
 }
 
-/// Compares what a worker says it holds with what it was given. An inventory may have been long on its way,
-/// and so may a job: what was handed over later than a worker may be silent, or is too large to be there, is
-/// not missed yet.
+/// Compares a worker's inventory with the jobs it was given. Both may take long on their way: a job is not
+/// missing while its hand-over is younger than a worker may be silent, plus the time its bytes take.
 void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventory, TimePoint now) {
   for (Away* away = worker.leases.front(); away != nullptr; away = worker.leases.next(*away)) {
     if (away->body_awaited) continue;
@@ -768,7 +765,7 @@ void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventor
     if (away->missing >= kMissingMax) {
       Job* const job = &away->job;
       ++state_.stats.jobs_requeued_missing;
-      // It may have reached the upstream all the same: its request stays spent.
+      // The job may have reached the upstream all the same: its debit stays.
       settle(*job, std::nullopt, now);
       const bool ended = job->ended();
       if (!ended) results_.remember_attempt(*job, kMissing, {}, {}, now);
@@ -779,8 +776,8 @@ void WorkerDesk::check_inventory(Worker& worker, const wire::Heartbeat& inventor
   }
 }
 
-/// A hand-over can be lost once. A job that never arrives is perhaps one that no worker can read: from the
-/// second time on it costs an attempt, so that it ends.
+/// One hand-over can get lost. If a job never arrives its worker may be unable to read it: from the second
+/// time on it costs an attempt, so that the job ends.
 void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
   std::uint8_t& missed = job.need_extra().missed;
   if (missed == 0) {
@@ -796,7 +793,7 @@ void WorkerDesk::requeue_missing(Job& job, TimePoint now) {
   life_.requeue(job, JobLife::Requeue::costs_attempt, now, now);
 }
 
-/// The worker is rid of what was not its to do, and that place is free.
+/// The worker reported the end of a job that was not its own: that place is free.
 void WorkerDesk::drop_stray(Worker& worker, wire::Lease lease) {
   if (std::find(worker.strays.begin(), worker.strays.end(), lease) == worker.strays.end()) return;
   std::vector<wire::Lease> left = worker.strays;
@@ -804,12 +801,12 @@ void WorkerDesk::drop_stray(Worker& worker, wire::Lease lease) {
   state_.workers.set_strays(worker, std::move(left));
 }
 
-/// Whether a listed job is one whose outcome has come, so that its worker runs it no more: an inventory lists
-/// what is not acknowledged, too.
+/// Whether the outcome of a listed job has come, so that the worker does not run it any more. Inventories
+/// also list outcomes that are not acknowledged.
 bool WorkerDesk::outcome_came(const Worker& worker, wire::Lease lease, const Record* record) {
   if (std::find(worker.acks.begin(), worker.acks.end(), lease) != worker.acks.end()) return true;
   if (record == nullptr || !record->is_result || record->result()->attempt != lease.attempt) return false;
-  // What ended otherwise (cancelled, expired, given up) may have ended while nobody held it, and still runs.
+  // A job that was cancelled, expired or given up may still run at a worker.
   const Terminal end = record->result()->terminal();
   return end.state == JobState::succeeded ||
          (end.ending != nullptr && (end.ending->code == ErrorCode::upstream_failed ||

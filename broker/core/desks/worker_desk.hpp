@@ -23,7 +23,7 @@ struct State;
 class Streams;
 class Upstreams;
 
-/// What workers report, and how their silence is taken.
+/// Handles the messages of workers, and their silence.
 class WorkerDesk {
  public:
   WorkerDesk(State& state, Upstreams& upstreams, Results& results, Streams& streams, Handover& handover,
@@ -47,12 +47,12 @@ class WorkerDesk {
   void on(const WorkerHeard& event, TimePoint now);
   void on(const WorkerUnreachable& event, TimePoint now);
   void on(const WorkerDisconnected& event, TimePoint now);
-  /// Its timer has fired: it is silent for too long, or hears from the broker.
+  /// The worker's timer has fired: the worker is lost, or gets a heartbeat.
   void tick(Worker& worker, TimePoint now);
   void say_welcome(Worker& worker);
 
  private:
-  /// What a refused call has said of its key and budgets.
+  /// What a refused call has shown of its key and budgets.
   struct Refused {
     bool key_left = false;  ///< quota: another key of the pool is good
     bool paused = false;    ///< limited: a budget or a key rests until then
@@ -109,7 +109,7 @@ class WorkerDesk {
   Admission& admission_;
   std::vector<std::string> told_unknown_;  // addresses that owe an inventory, a ring
   std::size_t told_unknown_next_ = 0;
-  TimePoint bounded_told_at_ = kNever;  // when it was last said that a word was out of bounds; kNever: never
+  TimePoint bounded_told_at_ = kNever;  // the last notice of a number out of bounds; kNever: none
 };
 
 }  // namespace lanemq::core

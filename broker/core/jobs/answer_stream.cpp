@@ -60,7 +60,7 @@ void AnswerStream::drop_front() {
   dropped_bytes_ = chunks_[front_].end;
   chunks_[front_++] = {};
   ++first_;
-  // What is left moves down when it is no more than what has gone: one move for each chunk, over time.
+  // Moves the rest down once at least half of the list is empty: over time one move per chunk.
   if (2 * front_ < chunks_.size()) return;
   chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(front_));
   front_ = 0;

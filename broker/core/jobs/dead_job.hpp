@@ -14,25 +14,25 @@
 
 namespace lanemq::core {
 
-/// One hand-over of a job that came to no good end.
+/// One hand-over of a job that did not succeed.
 struct Attempt {
-  std::uint32_t number = 0;  ///< as the worker was told
+  std::uint32_t number = 0;  ///< the `attempt` that the worker was given
   std::string worker;        ///< its name, or its session where it has none
   TimePoint began{}, ended{};
-  std::string_view cause;     ///< the class of the failure, or worker_lost, missing, deadline; a constant
-  std::string code, message;  ///< as the worker said
+  std::string_view cause;     ///< a constant: the failure's class, or worker_lost, missing, deadline
+  std::string code, message;  ///< the worker's words
 };
 
-/// What is remembered of a job's attempts: the last kAttemptsMax of them.
+/// The last kAttemptsMax attempts of a job.
 class History {
  public:
   static constexpr std::size_t kAttemptsMax = 16;
-  static constexpr std::size_t kMessageBytesMax = 4096;  ///< of one attempt; the rest of a message is cut off
+  static constexpr std::size_t kMessageBytesMax = 4096;  ///< of one attempt; longer messages are cut
 
-  /// Returns by how much bytes() grew; negative where a longer attempt was forgotten.
+  /// Returns by how much bytes() grew; less than 0 where a longer attempt was dropped.
   std::ptrdiff_t add(Attempt attempt);
   const std::vector<Attempt>& attempts() const { return attempts_; }
-  /// What it counts for in the byte bounds.
+  /// Its share of the byte bounds.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -40,20 +40,19 @@ class History {
   std::size_t bytes_ = 0;
 };
 
-/// What is kept of a job that failed or ran out of time, besides its result: enough to say why, and to run it
-/// again.
+/// What is kept of a dead job besides its result: enough to say why it died and to run it again.
 struct DeadJob {
-  std::uint64_t number = 0;    ///< of its death; later ones have higher numbers
-  std::string record;          ///< the submit that it came by, as a store has it: read where it runs again
-  Blob body;                   ///< of the request; empty where it is in the store alone
-  std::size_t body_bytes = 0;  ///< of one that is in the store alone
+  std::uint64_t number = 0;    ///< of the death: later deaths have higher numbers
+  std::string record;          ///< the submit as the store has it; decoded when the job runs again
+  Blob body;                   ///< of the request; empty where only the store has it
+  std::size_t body_bytes = 0;  ///< size of a body that only the store has
   bool body_stored = false;
   Estimate estimate;  ///< of what an attempt costs
   History history;
-  std::string client;  ///< whom it was for, also where it named nobody
+  std::string client;  ///< the submitter, also where the submit named no client
   TimePoint ended_at{};
 
-  /// What it counts for in the byte bounds.
+  /// Its share of the byte bounds.
   std::size_t bytes() const {
     return sizeof(DeadJob) + record.size() + body.size() + history.bytes() + client.size();
   }

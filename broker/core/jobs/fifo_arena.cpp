@@ -11,7 +11,7 @@ namespace lanemq::core {
 void* FifoArena::allocate(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (chunks_.empty() || chunks_.back().size - chunks_.back().used < size) {
-    // An empty chunk that is too small makes way: the first one always holds the oldest block.
+    // Drops an empty chunk that is too small: the first chunk must hold the oldest block.
     if (!chunks_.empty() && chunks_.back().used == 0) chunks_.pop_back();
     Chunk chunk = std::exchange(spare_, {});
     if (chunk.size < size) {
@@ -33,7 +33,7 @@ void FifoArena::free_oldest(std::size_t bytes) {
   LANEMQ_CHECK(oldest.freed <= oldest.used);
   if (oldest.freed < oldest.used) return;
   oldest.used = oldest.freed = 0;
-  if (chunks_.size() == 1) return;  // it is written on
+  if (chunks_.size() == 1) return;  // the only chunk is used again
   spare_ = std::move(oldest);
   chunks_.pop_front();
 }

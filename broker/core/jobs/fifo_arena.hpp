@@ -7,17 +7,17 @@
 
 namespace lanemq::core {
 
-/// Memory for blocks that are freed in the order in which they were made. They lie behind each other, so that
-/// writing and forgetting many of them goes through the caches as a stream, and does not make the memory cold
-/// that the rest of the program uses again and again.
+/// Memory for blocks that are freed in the order in which they were made. They lie one behind the other, so
+/// that writing and forgetting many of them streams through the caches and evicts little that the program
+/// uses often.
 class FifoArena {
  public:
-  /// What is taken from the system at once; a larger block gets a chunk of its own.
+  /// Bytes taken from the system at once; a larger block gets a chunk of its own.
   static constexpr std::size_t kChunkBytes = std::size_t{64} * 1024;
 
-  /// Aligned for any object; good until it is the oldest and freed.
+  /// Aligned for any object; valid until free_oldest() frees it.
   void* allocate(std::size_t bytes);
-  /// Frees the oldest block. Requires: it was allocated with so many bytes.
+  /// Frees the oldest block. Requires: it was allocated with that size.
   void free_oldest(std::size_t bytes);
   /// Bytes taken from the system.
   std::size_t reserved() const;
@@ -33,7 +33,7 @@ class FifoArena {
   }
 
   std::deque<Chunk> chunks_;  // the oldest first
-  Chunk spare_;               // the chunk that was emptied last
+  Chunk spare_;               // the last chunk that was emptied
 };
 
 }  // namespace lanemq::core

@@ -15,21 +15,21 @@
 
 namespace lanemq::core {
 
-/// The ids of jobs that were known and are no longer kept, so that who asks for one too late hears so: the
-/// last `max` of them, as 64-bit hashes; one that went twice counts twice. One id in 2^64 / `max` that was
-/// never known is taken for one.
+/// The ids of the last `max` jobs that are no longer kept, as 64-bit hashes, so that a late question is
+/// answered with "gone". An id that went twice takes two places. One unknown id in 2^64 / `max` is taken for
+/// a gone one.
 ///
-/// Of an id whose result made way before its time it knows until when that was promised: until then a submit
-/// of it would be another run of what has run.
+/// For an id whose result made way early it knows how long the result was promised: until then a submit of
+/// the id would run again what has run.
 class GoneIds {
  public:
   static constexpr std::size_t kIdsMax = std::size_t{1} << IdIndex::kPlaceBits;
 
-  /// `seed`: what strangers who choose ids do not know.
+  /// `seed` is secret, since strangers choose ids.
   GoneIds(std::size_t max, std::uint64_t seed) : max_(std::min(max, kIdsMax)), seed_(seed) {}
 
-  /// Forgets the oldest where there are too many. `promised_until`: of one that made way, when its time would
-  /// have been over.
+  /// Drops the oldest where there are too many. `promised_until`: when a result that made way early would
+  /// have been forgotten.
   void remember(std::string_view id, TimePoint promised_until = kPast) {
     if (max_ == 0) return;
     const std::uint64_t hash = hash_of(id);
@@ -45,7 +45,7 @@ class GoneIds {
     full_ = true;
   }
   bool contains(std::string_view id) const { return find(hash_of(id)) != IdIndex::kNone; }
-  /// Whether the id's result made way and would still be here by what was promised.
+  /// Whether the id's result made way and was promised to be still here.
   bool made_way(std::string_view id, TimePoint now) const {
     const IdIndex::Place place = find(hash_of(id));
     return place != IdIndex::kNone && now < at(place).promised_until;
@@ -71,9 +71,9 @@ class GoneIds {
 
   std::size_t max_;
   std::uint64_t seed_;
-  std::vector<std::unique_ptr<Gone[]>> chunks_;  // a ring, in the order in which they went
+  std::vector<std::unique_ptr<Gone[]>> chunks_;  // a ring, in the order of remember()
   std::size_t next_ = 0;
-  bool full_ = false;  // each place has one
+  bool full_ = false;  // every place is used
   IdIndex index_;
 };
 

@@ -9,19 +9,19 @@
 
 namespace lanemq::core {
 
-/// Which place stands for an id: of each, 40 bits of its hash beside the number of its place, in 8 bytes.
+/// Finds the place of an id: 8 bytes each, with 24 bits for the place and 40 bits of the id's hash.
 ///
-/// Grows one part of 32 at a time, by a quarter, from what it holds itself: no record is looked at, and no
-/// turn moves more than a 32nd of the table, however many ids there are.
+/// Each of 32 parts grows by itself, by a quarter, from its own entries: no record is read, and no turn moves
+/// more than a 32nd of the table, however many ids there are.
 class IdIndex {
  public:
   using Place = std::uint32_t;
   static constexpr int kPlaceBits = 24;
   static constexpr Place kNone = 0xFFFFFFFF;
-  /// What an id takes when its part has just grown: parts are filled to four fifths.
+  /// Most bytes of an id, when its part has just grown: parts are filled to four fifths.
   static constexpr std::size_t kBytesMost = sizeof(std::uint64_t) * 25 / 16 + 1;
 
-  /// The place of an id with that hash of which `is_meant(place)` is true; kNone where there is none.
+  /// The place with that hash for which `is_meant(place)` is true; kNone: there is none.
   template <class IsMeant>
   Place find(std::uint64_t hash, IsMeant is_meant) const {
     const Part& part = parts_[hash >> kPartAt];
@@ -67,7 +67,7 @@ class IdIndex {
   struct Part {
     static constexpr std::uint32_t kCapacityMin = 8, kSmall = 64;
 
-    /// Where a tag belongs: those after it are tried next.
+    /// The slot where a search for a tag begins; it goes on to the following ones.
     std::uint32_t home(std::uint64_t tag) const {
       return static_cast<std::uint32_t>((tag & 0xFFFFFFFF) * capacity >> 32);
     }
@@ -81,7 +81,7 @@ class IdIndex {
         at = next(at);
       slots[at] = slot;
     }
-    /// Empties a slot, and moves up what would not be found any more.
+    /// Empties a slot, and moves those entries up that a search would no longer reach.
     void close(std::uint32_t hole) {
       for (std::uint32_t at = next(hole); slots[at] != 0; at = next(at)) {
         if (distance(home(slots[at] >> kPlaceBits), at) < distance(hole, at)) continue;
@@ -103,7 +103,7 @@ class IdIndex {
     std::uint32_t capacity = 0, used = 0;
   };
 
-  /// Never 0: no slot that is taken is 0.
+  /// Never 0, so that 0 means an empty slot.
   static std::uint64_t tag_of(std::uint64_t hash) {
     return std::max<std::uint64_t>(hash >> kTagAt & ((std::uint64_t{1} << kTagBits) - 1), 1);
   }

@@ -7,7 +7,7 @@
 
 namespace lanemq::core {
 
-/// Makes an unused chunk one of that size.
+/// Sets an unused chunk up for slots of one size.
 void JobSlots::begin(Chunk& chunk, std::size_t number) const {
   chunk.free = nullptr;
   chunk.size = static_cast<std::uint32_t>(slot_min_ + number * kStep);
@@ -15,7 +15,7 @@ void JobSlots::begin(Chunk& chunk, std::size_t number) const {
   chunk.number = static_cast<std::uint32_t>(number);
 }
 
-/// One with a free slot of that size, or of the next larger one that has any.
+/// A chunk with a free slot of that size, or of the next larger size that has one.
 JobSlots::Chunk& JobSlots::chunk_for(std::size_t number) {
   for (std::size_t larger = number; larger < kSizes; ++larger)
     if (!open_[larger].empty()) return *open_[larger].front();
@@ -53,7 +53,8 @@ void JobSlots::give_back(void* slot) {
   Chunks& open = open_[chunk.number];
   if (chunk.full()) open.push_back(chunk);
   chunk.free = ::new (slot) Free{chunk.free};
-  if (--chunk.used > 0 || open.size() == 1) return;  // the last one of its size is likely needed again
+  if (--chunk.used > 0 || open.size() == 1)
+    return;  // the last chunk of a size stays: it is likely needed again
   open.remove(chunk);
   spare_.push_back(chunk);
 }

@@ -12,13 +12,13 @@
 
 namespace lanemq::core {
 
-/// Memory for jobs with their texts behind them: slots of a few sizes in chunks of one size each, so that a
-/// job pays for what it holds and no header.
+/// Memory for jobs with their texts behind them: slots of a few sizes, in chunks of one size each, without a
+/// header per slot.
 ///
-/// A slot that is given back is the next one of its chunk to be taken, and chunks that are in use are filled
-/// before others are begun: what is in flight stays in few cache lines. A chunk that is empty serves any
-/// size again, and where no chunk of a size has room a free slot of a larger one is taken before a new
-/// chunk; so that memory follows the jobs there are, not the most there ever were of each size.
+/// The slot that was given back last is taken first, and chunks in use are filled before others are begun: so
+/// what is in flight stays in few cache lines. An empty chunk can serve any size. Where no chunk of a size
+/// has room, a free slot of a larger size is taken before a new chunk. So memory follows the jobs there are,
+/// not the most there ever were of each size.
 class JobSlots {
  public:
   static constexpr std::size_t kStep = 32;  ///< between sizes
@@ -30,28 +30,28 @@ class JobSlots {
   JobSlots& operator=(const JobSlots&) = delete;
 
   std::size_t slot_max() const { return slot_min_ + (kSizes - 1) * kStep; }
-  /// Aligned for any object; stays where it is. Requires: bytes <= slot_max().
+  /// Aligned for any object; it never moves. Requires: bytes <= slot_max().
   void* take(std::size_t bytes);
-  /// Requires: it was taken here.
+  /// Requires: take() returned it.
   void give_back(void* slot);
   /// Bytes taken from the system.
   std::size_t reserved() const { return regions_.size() * kRegionBytes; }
 
  private:
   static constexpr std::size_t kChunkBytes =
-      std::size_t{64} * 1024;                                    // and so aligned: a slot finds its chunk
-  static constexpr std::size_t kRegionBytes = 16 * kChunkBytes;  // what is taken from the system at once
+      std::size_t{64} * 1024;  // and aligned so: a slot's address tells its chunk
+  static constexpr std::size_t kRegionBytes = 16 * kChunkBytes;  // taken from the system at once
 
   struct Free {
     Free* next;
   };
-  /// Stands at the beginning of its memory.
+  /// Stands at the beginning of the chunk's memory.
   struct alignas(std::max_align_t) Chunk {
-    ListHook<Chunk> hook;  // among the spare ones, or those of its size that have a free slot
-    Free* free = nullptr;  // the one given back last first
+    ListHook<Chunk> hook;  // among the spare chunks, or those of its size with a free slot
+    Free* free = nullptr;  // the slot given back last comes first
     std::uint32_t size = 0, used = 0;
-    std::uint32_t unused = 0;  // where the slots begin that were never taken
-    std::uint32_t number = 0;  // of its size
+    std::uint32_t unused = 0;  // offset of the slots that were never taken
+    std::uint32_t number = 0;  // of the chunk's size
 
     bool full() const { return free == nullptr && unused + size > kChunkBytes; }
   };
@@ -64,7 +64,7 @@ class JobSlots {
   void begin(Chunk& chunk, std::size_t number) const;
 
   std::size_t slot_min_;
-  std::array<Chunks, kSizes> open_;  // with a free slot, by size
+  std::array<Chunks, kSizes> open_;  // chunks with a free slot, by size
   Chunks spare_;
   std::vector<std::unique_ptr<std::byte, RegionDeleter>> regions_;
 };

@@ -12,8 +12,7 @@ namespace {
 
 /// A job's share of the tables when they have just grown.
 constexpr std::size_t kIndexBytes = sizeof(std::uint64_t) + IdIndex::kBytesMost;
-/// What stands behind a record besides its texts: their ends, the numbers, and what its slot is rounded up
-/// by.
+/// What stands behind a record besides texts: their ends, the numbers, and the slot's rounding.
 constexpr std::size_t kTailBytes =
     JobText::kParts * sizeof(std::uint16_t) + sizeof(std::uint64_t) + sizeof(Expected) + JobSlots::kStep / 2;
 static_assert(Job::kRecordBytes >= sizeof(Job) + kTailBytes + kIndexBytes);
@@ -54,7 +53,7 @@ void JobTable::add_places() {
 
 Job& JobTable::take_job(const JobText::Contents& contents) {
   Job& job = *::new (slots_.take(sizeof(Job) + JobText::tail_bytes(contents))) Job;
-  // Its text ends where the job ends.
+  // JobText expects its bytes right behind the job.
   LANEMQ_CHECK(static_cast<void*>(&job.text + 1) == static_cast<void*>(&job + 1));
   job.text.fill(contents);
   return job;
@@ -73,7 +72,7 @@ Job& JobTable::create(const JobText::Contents& contents) {
   --free_places_;
   Job& job = take_job(contents);
   ++size_;
-  // What was restored there may be older than what an earlier life has used the place for since.
+  // An earlier life may have used the place after the restored record was made.
   const std::uint64_t generation = std::max(place.generation(), first_generation_) + 1;
   generation_ = std::max(generation_, generation);
   place.hold(job);
@@ -81,7 +80,7 @@ Job& JobTable::create(const JobText::Contents& contents) {
   return job;
 }
 
-/// Null where the table is full or the number is taken, or is none that a table gives.
+/// Null where the table is full, or the number is taken or impossible.
 JobTable::Place* JobTable::take_place(JobNumber number) {
   const std::size_t index = index_of(number);
   if (full() || number == JobNumber{} || generation_of(number) >> (kNumberBits - kSlotBits) != 0)
@@ -198,7 +197,7 @@ void JobTable::forget(KeptResult& result) {
     leave(result.number);
 }
 
-/// Nothing has the number any more.
+/// Frees the number's place.
 void JobTable::leave(JobNumber number) {
   place(index_of(number)).leave(generation_of(number));
   push_free(index_of(number));

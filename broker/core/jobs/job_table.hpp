@@ -17,17 +17,17 @@
 
 namespace lanemq::core {
 
-/// All jobs, and all kept results in the place of their jobs: found by number in O(1), and by an index of
-/// ids. Owns the jobs, which never move.
+/// All jobs and kept results: found by number in O(1), and by an index of ids. Owns the jobs, which never
+/// move; a result takes its job's place.
 ///
-/// Jobs live in slots that are used again (JobSlots), their texts behind them: what is in flight stays in few
-/// cache lines, however many results are kept. Places are used again in turn, so that no
-/// place's generation runs ahead: a number passes 2^53 only after 2^29 jobs in each of at least 1024 places.
+/// Jobs live in slots that are used again (JobSlots), so that what is in flight stays in few cache lines,
+/// however many results are kept. Places are used again in turn, so that their generations grow evenly:
+/// numbers pass 2^53 only after 2^29 jobs in each of at least 1024 places.
 class JobTable {
  public:
-  /// Numbers begin at a generation below 2^28 that the caller draws, so that a worker's late words about a
-  /// job of an earlier life of the broker do not fit a job of this one; and they stay below 2^53 for long,
-  /// which is as far as the integers of some languages go.
+  /// Numbers begin at a generation below 2^28 that the caller draws: so a worker's late message about a job
+  /// of an earlier life of the broker does not fit a job of this one. They stay below 2^53, the largest exact
+  /// integer of some languages, for long.
   explicit JobTable(std::size_t jobs_max, std::uint64_t first_generation = 0, std::uint64_t hash_seed = 0)
       : jobs_max_(jobs_max),
         first_generation_(first_generation),
@@ -38,49 +38,48 @@ class JobTable {
   JobTable& operator=(const JobTable&) = delete;
 
   bool full() const { return size_ >= jobs_max_; }
-  /// Jobs and kept results; one that has both counts once.
+  /// Jobs and kept results; a job with a result counts once.
   std::size_t size() const { return size_; }
 
-  /// A fresh job with a number, its texts and nothing else. Requires: !full().
+  /// A new job with a number and its texts. Requires: !full().
   Job& create(const JobText::Contents& contents);
-  /// Makes the job findable by its id. Requires: nothing else has it.
+  /// Makes the job findable by its id. Requires: no other record has the id.
   void index(Job& job);
-  /// The same where something else may have the id: then false.
+  /// The same; false where another record has the id.
   bool try_index(Job& job);
   Record* find(std::string_view id) const;
-  /// The highest generation so far; numbers of later ones were never used. Before the first job another one
-  /// may be set to begin with.
+  /// The highest generation so far: numbers of later ones were never used. The setter is for the start,
+  /// before the first job.
   std::uint64_t generation() const { return generation_; }
   void set_first_generation(std::uint64_t generation) { first_generation_ = generation_ = generation; }
 
-  /// What was known before the broker stopped, under its old number: a fresh job, or a result that is already
-  /// made. Null where the table is full or the number is taken. No job is created before restored().
+  /// Restores a job under its old number: a new record, or a finished result. Null where the table is full or
+  /// the number is taken. Requires: before restored(), and create() comes after it.
   Job* restore(JobNumber number, const JobText::Contents& contents);
   bool restore(JobNumber number, KeptResult& result);
-  /// Everything has been restored.
+  /// To be called when all jobs and results are restored.
   void restored();
 
-  /// Null for a number that is not, or no longer, a job's. Of one that has a job and a result: the job.
+  /// Null for an unknown number. A job that has a result is returned as the job.
   Record* find(JobNumber number) const;
 
-  /// All of them stand in places with numbers from 0 on, and each keeps its place while it is known: what is
-  /// listed place by place lists each once, whatever comes and goes meanwhile.
+  /// The number of places, from 0 on. A record keeps its place while it is known, so that a list place by
+  /// place has each once, whatever comes and goes meanwhile.
   std::size_t places() const { return places_.size() * kChunk; }
-  /// Null where nothing is. Requires: index < places().
+  /// The place's record; null: none. Requires: index < places().
   Record* at(std::size_t index) const { return place(index).record(); }
 
-  /// The job has ended: from now on its id means its result, or nothing where that is null. The job itself
-  /// stays, under its number, until it is erased. Requires: its state says so.
+  /// The job has ended: its id now leads to its result, or nowhere where that is null. Its number leads to
+  /// the job until erase(). Requires: its state is an end.
   void replace(Job& job, KeptResult* result);
-  /// What the job has from now on while it is not in its queue. Requires: it has none, and its state is
-  /// another than queued.
+  /// Gives the job an Away for its time outside the queue. Requires: it has none, and is not queued.
   Away& go_away(Job& job);
-  /// The job comes back to its queue. Requires: it is in no list.
+  /// Takes the Away back. Requires: it is in no list.
   void come_back(Job& job);
-  /// Ends a job's record. Requires: it was replaced. Its number means its result from now on, where it has
-  /// one.
+  /// Destroys an ended job. Its number then leads to its result, if it has one. Requires: replace() was
+  /// called.
   void erase(Job& job);
-  /// The result is where it was not before.
+  /// The result's address has changed.
   void moved(KeptResult& result);
   /// Forgets a result that is about to be destroyed.
   void forget(KeptResult& result);
@@ -94,14 +93,13 @@ class JobTable {
     alignas(Away) std::array<std::byte, sizeof(Away)> bytes;
   };
 
-  using PlaceIndex = std::uint32_t;  // below 2^24, since numbers have as many bits for it
+  using PlaceIndex = std::uint32_t;  // below 2^24: numbers have so many bits for it
 
-  /// What a number stands for: a record, or the generation that the place was used for last and the place
-  /// that is free after it.
+  /// A place: its record, or while it is free its last generation and the next free place.
   class Place {
    public:
     Record* record() const { return is_free() ? nullptr : reinterpret_cast<Record*>(word_ & ~kResult); }
-    /// Null for a result, which it does not look at.
+    /// Null for a result; reads the word alone, not the record.
     Job* job() const {
       return (word_ & (kFree | kResult)) != 0 ? nullptr : static_cast<Job*>(reinterpret_cast<Record*>(word_));
     }
@@ -109,7 +107,7 @@ class JobTable {
       word_ = reinterpret_cast<std::uint64_t>(&record) | (record.is_result ? kResult : 0);
     }
     void leave(std::uint64_t generation) { word_ = generation << kGenerationAt | kFree; }
-    /// Requires: it is free.
+    /// Requires: the place is free.
     std::uint64_t generation() const { return word_ >> kGenerationAt; }
     PlaceIndex next() const { return static_cast<PlaceIndex>(word_ >> 1 & kIndexMax); }
     void set_next(PlaceIndex next) { word_ = (word_ & ~(kIndexMax << 1)) | std::uint64_t{next} << 1; }
@@ -126,7 +124,7 @@ class JobTable {
   };
   static_assert(sizeof(Place) == 8);
 
-  /// Ids come from strangers: with a seed that they do not know, nobody can aim at one place.
+  /// Seeded, since strangers choose ids: nobody can aim at one place.
   std::uint64_t hash_of(std::string_view id) const {
     return XXH3_64bits_withSeed(id.data(), id.size(), hash_seed_);
   }
@@ -137,7 +135,7 @@ class JobTable {
   static std::uint64_t generation_of(JobNumber number) {
     return static_cast<std::uint64_t>(number) >> kSlotBits;
   }
-  /// What the id of the place's record means: its result, where it has one.
+  /// The record that the id leads to: the result, where there is one.
   Record* meant(PlaceIndex index) const {
     Record* const record = place(index).record();
     KeptResult* const result = record->result();
@@ -155,7 +153,7 @@ class JobTable {
   std::uint64_t first_generation_, generation_, hash_seed_;
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Place[]>> places_;
-  std::size_t free_places_ = 0;  // a line through them, the one left longest ago first
+  std::size_t free_places_ = 0;  // linked, the longest free first
   PlaceIndex first_free_ = 0, last_free_ = 0;
   JobSlots slots_{sizeof(Job) + JobSlots::kStep};
   std::vector<std::unique_ptr<AwaySlot[]>> away_chunks_;
@@ -163,7 +161,7 @@ class JobTable {
   IdIndex by_id_;
 };
 
-/// Whether it is kept on disk.
+/// Whether the store has it.
 inline bool is_durable(const Record& record) {
   const KeptResult* const result = record.result();
   return result != nullptr ? result->durable : record.job()->durable;

@@ -79,7 +79,7 @@ void JobText::keep_names() {
   parts_ = mask_of(kept) & ((1U << kParts) - 1);
   apart_ = was_apart;
   if (!apart_) return write(kept, tail());
-  // Behind the record is no room for more than where they are.
+  // The room behind the record is for their address alone.
   char* const block = std::make_unique_for_overwrite<char[]>(bytes_of(kept)).release();
   std::memcpy(tail(), &block, sizeof block);
   write(kept, block);

@@ -13,37 +13,35 @@
 
 namespace lanemq::core {
 
-/// What a job is expected to take of its budgets, in tokens.
+/// The tokens that a job is expected to take of its budgets.
 struct Expected {
   std::uint32_t input_tokens = 0, output_tokens = 0;
-  std::uint32_t raw_input = 0;  ///< the guess of the input before its correction, to learn from
+  std::uint32_t raw_input = 0;  ///< the input before its correction, to learn from
 
   Amounts amounts() const { return {.input_tokens = input_tokens, .output_tokens = output_tokens}; }
   bool is_estimated() const { return (input_tokens | output_tokens) != 0; }
   bool operator==(const Expected&) const = default;
 };
 
-/// The variable parts of a job, packed behind each other, and after it in memory: its holder leaves as much
-/// room behind it as tail_bytes() says, so that a typical job needs no allocation of its own and pays for
-/// what it has. Where they are larger than kInlineBytes they stand in one block apart.
-///
-/// Two numbers that few jobs have stand before the texts.
+/// A job's variable parts, packed in the memory behind this object: its holder leaves tail_bytes() there. So
+/// a typical job needs no further allocation and pays for what it has. Parts larger than kInlineBytes stand
+/// in a block apart. Two numbers that few jobs have stand before the texts.
 class JobText {
  public:
   enum Part : std::uint8_t { id, envelope, ref, model, client, meta, trace, extras, body, kParts };
   using Parts = std::array<std::string_view, kParts>;
   struct Contents {
     Parts parts{};
-    std::optional<std::uint64_t> body_hash;  ///< where it cannot be made of the body that is there
+    std::optional<std::uint64_t> body_hash;  ///< where it cannot be computed from the body at hand
     std::optional<Expected> expected;
   };
 
-  /// What stands behind the record at most.
+  /// Most bytes behind the record.
   static constexpr std::size_t kInlineBytes = 256;
   static constexpr std::size_t kTailBytesMax = sizeof(std::uint64_t) + sizeof(Expected) + kInlineBytes;
-  /// What all parts may have together.
+  /// Most bytes of all parts together.
   static constexpr std::size_t kBytesMax = 0xFFFF;
-  /// Bodies up to this are packed with the rest; larger ones are kept by their Blob.
+  /// Larger bodies are kept in a Blob.
   static constexpr std::size_t kBodyBytesMax = 4096;
 
   JobText() = default;
@@ -54,11 +52,12 @@ class JobText {
   static std::size_t tail_bytes(const Contents& contents);
   /// What the parts have together.
   static std::size_t bytes_of(const Parts& parts);
-  /// Requires: it has nothing yet, as much room behind it, and the parts have at most kBytesMax.
+  /// Requires: nothing was filled in, the room behind it is tail_bytes(), and the parts have at most
+  /// kBytesMax.
   void fill(const Contents& contents);
   /// Forgets everything.
   void clear();
-  /// Forgets all but its model and its client.
+  /// Forgets all but the model and the client.
   void keep_names();
 
   std::string_view get(Part part) const { return find(parts_, texts(), part); }
@@ -72,7 +71,7 @@ class JobText {
   void set_expected(const Expected& expected);
 
  private:
-  /// How texts stand behind each other: the end of each that is not empty, then the texts.
+  /// How texts stand one behind the other: the end of each that is not empty, then the texts.
   using Mask = std::uint16_t;  ///< a bit for each part that is not empty
   static Mask mask_of(const Parts& parts);
   static void write(const Parts& parts, char* to);
@@ -86,8 +85,8 @@ class JobText {
     return {texts + count(mask) * sizeof(std::uint16_t) + begin, end_at(texts, place) - begin};
   }
 
-  /// The bits that are set, of a mask: read from a table, since texts are asked for some twenty times a job
-  /// and machines without an instruction for it take a dozen others each time.
+  /// The number of bits in a mask, from a table: texts are read some twenty times a job, and machines without
+  /// an instruction for it need a dozen others each time.
   static constexpr std::array<std::uint8_t, std::size_t{1} << kParts> kCounts = [] {
     std::array<std::uint8_t, std::size_t{1} << kParts> counts{};
     for (std::size_t mask = 1; mask < counts.size(); ++mask)
@@ -101,7 +100,7 @@ class JobText {
     return end;
   }
 
-  // Behind it: the hash, the expected tokens, then the texts or where they are; each where there is any.
+  // Behind this object: the hash and the expected tokens, if any, then the texts or their address.
   const char* tail() const { return reinterpret_cast<const char*>(this + 1); }
   char* tail() { return reinterpret_cast<char*>(this + 1); }
   std::size_t expected_at() const { return has_hash_ ? sizeof(std::uint64_t) : 0; }

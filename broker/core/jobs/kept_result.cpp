@@ -71,7 +71,7 @@ std::size_t KeptResult::loose_bytes() const {
   if (extra->dead) return 0;
   loose += extra->body.size() + (extra->answer ? bytes_of(*extra->answer) : 0);
   if (state != JobState::succeeded) return loose;
-  // Of the others a status says how they ended.
+  // A job that did not succeed keeps its ending in memory: a status reports it.
   return loose + (extra->ending ? bytes_of(*extra->ending) : 0) + (apart() ? 0 : sizeof(Extra));
 }
 
@@ -96,7 +96,7 @@ KeptResults::Of KeptResults::of(const Job& job, Service& service, std::uint64_t 
           .client = client};
 }
 
-/// With its texts, and its body where that is small.
+/// Makes a result with its texts, and with its body where that is small.
 KeptResult& KeptResults::make(const Of& of, const Terminal& end, bool in_arena) {
   const std::string_view model = of.model;
   const bool here = stands_behind(of, end);
@@ -179,7 +179,7 @@ KeptResult& KeptResults::restore(const Of& of, const Terminal& end, std::unique_
   return kept;
 }
 
-/// It counts, as its client's too.
+/// Counts the result, also for its client.
 void KeptResults::hold(KeptResult& result, std::uint64_t client) {
   if (share_.any() && client != kNoMark) {
     const auto [known, fresh] = holder_of_.try_emplace(client, 0);
@@ -210,7 +210,7 @@ void KeptResults::count_in(KeptResult& result) {
   weigh(result.holder);
 }
 
-/// The opposite.
+/// Takes the result out of the counts.
 void KeptResults::count_out(KeptResult& result) {
   const std::size_t bytes = result.bytes();
   bytes_ -= bytes;
@@ -223,7 +223,7 @@ void KeptResults::count_out(KeptResult& result) {
   weigh(result.holder);
 }
 
-/// It counts no more, and is nobody's.
+/// Takes the result out of the counts, and away from its client.
 void KeptResults::let_go(KeptResult& result) {
   count_out(result);
   const std::uint32_t index = std::exchange(result.holder, KeptResult::kNobody);
@@ -247,7 +247,7 @@ void KeptResults::weigh(std::uint32_t index) {
     std::erase(over_, index);
 }
 
-/// About: its row, and its share of the pages.
+/// An estimate: its row, and its share of the file's pages.
 std::size_t KeptResults::bytes_in_store(const KeptResult& result) const {
   return result.durable ? KeptResult::kRecordBytes + result.id_size + result.model_size + result.body_bytes
                         : 0;
@@ -291,7 +291,7 @@ KeptResult* KeptResults::oldest_of(const Holder& holder) const {
   return older(line.first, holder.apart.empty() ? nullptr : holder.apart.front()->apart);
 }
 
-/// Few hold so much: of a quarter, four by their number and four by their bytes.
+/// At most eight clients hold more than a quarter: four by number, four by bytes.
 KeptResult* KeptResults::next_to_go() const {
   KeptResult* next = nullptr;
   for (const std::uint32_t index : over_) {
@@ -301,8 +301,8 @@ KeptResult* KeptResults::next_to_go() const {
   return next != nullptr ? next : oldest_of_all();
 }
 
-/// The oldest in the arena gets memory of its own, so that a younger one can leave. It stays what it is, and
-/// where it is in the order.
+/// Moves the oldest result of the arena to memory of its own, so that a younger one can be freed. Its content
+/// and its place in the order stay.
 KeptResult& KeptResults::move_out(KeptResult& result) {
   const std::size_t texts = std::size_t{result.id_size} + result.model_size + result.body_size;
   const std::size_t behind = result.body_loose || result.pointer_behind ? sizeof(const char*) : 0;
@@ -325,15 +325,14 @@ KeptResult& KeptResults::move_out(KeptResult& result) {
   return moved;
 }
 
-/// Those that have nothing loose are passed over once.
+/// The next result with something loose; those without are passed over once.
 KeptResult* KeptResults::find_loose(const List& list, KeptResult*& next) {
   while (next != nullptr && next->loose_bytes() == 0)
     next = list.next(*next);
   return next;
 }
 
-/// They are freed in the order in which they were made: the oldest are left to the store first, and nothing
-/// leaves before them.
+/// Loose bodies are freed in the order in which they were made, so the oldest must go first.
 void KeptResults::free_loose_body(KeptResult& result) {
   if (!result.body_loose) return;
   loose_bodies_.free_oldest(result.body_bytes);

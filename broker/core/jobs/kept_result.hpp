@@ -31,7 +31,7 @@
 
 namespace lanemq::core {
 
-/// How a job ended, as those who ask are told. Views: good for as long as what it was taken from.
+/// How a job ended, as a client is told. Views: valid as long as their source.
 struct Terminal {
   std::string_view id;
   bool client_named_it = false;
@@ -44,52 +44,52 @@ struct Terminal {
   Blob body;
 };
 
-/// What is kept of a job that has ended, for those who ask later. One block with its texts behind it, written
-/// once: results are many and cold. Made by KeptResults.
+/// What is kept of an ended job, for those who ask later. One block with its texts behind it, written once:
+/// results are many and rarely read. Made by KeptResults.
 struct KeptResult final : Record {
-  /// What a result counts for in the byte bounds, besides its texts: this and its share of the indexes.
+  /// A result's share of the byte bounds without its texts: the record, and its share of the indexes.
   static constexpr std::size_t kRecordBytes = 128;
-  /// A larger body of a job that is in the store stands apart, to be left to it.
+  /// A larger body of a durable job stands apart, so that memory can drop it and leave it to the store.
   static constexpr std::size_t kInlineBytesMax = 256;
 
   Terminal terminal() const;
   std::string_view id() const { return {texts(), id_size}; }
   std::string_view model() const { return {texts() + id_size, model_size}; }
-  /// What it counts for in the byte bounds. Does not change once it is kept.
+  /// Its share of the byte bounds; constant while it is kept.
   std::size_t bytes() const;
 
-  /// What of it the store alone can keep: its body, what is kept of a streamed answer, and how it succeeded.
+  /// Bytes that memory can drop because the store has them: body, kept stream, and how it succeeded.
   std::size_t loose_bytes() const;
 
-  /// Kept for a time of its own, not for the usual one.
+  /// Whether it is kept for a time of its own, and not for the usual one.
   bool apart() const { return extra && extra->apart != nullptr; }
 
-  /// What is left of the job, null where it is not dead.
+  /// What is kept of a dead job; null: it is not dead.
   DeadJob* dead() const { return extra ? extra->dead.get() : nullptr; }
 
-  /// What is kept of a streamed answer; null where it was none, or nothing is.
+  /// What is kept of a streamed answer; null: nothing.
   const AnswerStream* answer() const { return extra ? extra->answer.get() : nullptr; }
 
-  /// What few of them have.
+  /// What few results have.
   struct Extra {
     std::unique_ptr<Ending> ending;
     std::unique_ptr<AnswerStream> answer;
-    std::unique_ptr<DeadJob> dead;          ///< what KeptResults::bury() was given
-    Blob body;                              ///< where too large to stand behind the record
-    Timer timer{TimerOwner::result, this};  ///< for the holder to use, where it is kept apart
-    KeptResult* apart = nullptr;            ///< the result itself, where it is kept for a time of its own
-    TimePoint ended_at{};                   ///< likewise
-    ListHook<Extra> of_holder;              ///< likewise: among those of its client
+    std::unique_ptr<DeadJob> dead;          ///< as given to KeptResults::bury()
+    Blob body;                              ///< where too large for the place behind the record
+    Timer timer{TimerOwner::result, this};  ///< for the holder, where the result is apart
+    KeptResult* apart = nullptr;            ///< the result itself, where it is apart
+    TimePoint ended_at{};                   ///< where it is apart
+    ListHook<Extra> of_holder;              ///< where it is apart: among its client's
   };
 
-  std::uint32_t attempt = 0;  ///< the last hand-over
+  std::uint32_t attempt = 0;  ///< of the last hand-over
   std::uint16_t attempts = 0;
   LaneIndex lane = 0;
   JobState state = JobState::succeeded;
-  ListHook<KeptResult> hook;  ///< among those of its kind
-  TimePoint due{};            ///< when it is forgotten
+  ListHook<KeptResult> hook;  ///< among results of its kind
+  TimePoint due{};            ///< the time to forget it
   Service* service = nullptr;
-  Job* job = nullptr;  ///< set while the job's place is not free yet
+  Job* job = nullptr;  ///< set while the job still has its place
   std::uint64_t body_hash = 0;
   std::unique_ptr<Extra> extra;
   std::uint32_t queued_ms = 0, ran_ms = 0;
@@ -97,14 +97,14 @@ struct KeptResult final : Record {
   LaneIndex submitted_lane = 0;
   bool client_named_it : 1 = false;
   bool id_told : 1 = false;              ///< a client knows the job by its id
-  bool durable : 1 = false;              ///< it is in the store
-  bool body_stored : 1 = false;          ///< what is loose of it is there alone
-  bool alone : 1 = false;                ///< its memory is its own
-  bool body_loose : 1 = false;           ///< its body stands apart, where it can be left to the store
-  bool pointer_behind : 1 = false;       ///< it stood there, and what says where is still behind the record
-  std::uint32_t body_bytes = 0;          ///< of its body, wherever that is
-  std::uint32_t holder = kNobody;        ///< whose it is, among KeptResults' holders
-  KeptResult* next_of_holder = nullptr;  ///< of those of its client that are kept for the usual time
+  bool durable : 1 = false;              ///< the store has it
+  bool body_stored : 1 = false;          ///< only the store has its loose bytes
+  bool alone : 1 = false;                ///< has memory of its own
+  bool body_loose : 1 = false;           ///< its body stands apart and may be left to the store
+  bool pointer_behind : 1 = false;       ///< its body stood apart; the pointer's room is still there
+  std::uint32_t body_bytes = 0;          ///< size of its body, wherever that is
+  std::uint32_t holder = kNobody;        ///< its client, among KeptResults' holders
+  KeptResult* next_of_holder = nullptr;  ///< the client's next result of the usual time
 
   static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
@@ -114,7 +114,7 @@ struct KeptResult final : Record {
   KeptResult(KeptResult&&) = default;
   ~KeptResult() = default;
 
-  /// Behind the record: its id, its model, and its body or where that is.
+  /// Behind the record: its id, its model, and its body or the address of that.
   const char* texts() const { return reinterpret_cast<const char*>(this + 1); }
   char* texts() { return reinterpret_cast<char*>(this + 1); }
   const char* loose_body() const {
@@ -125,21 +125,20 @@ struct KeptResult final : Record {
 };
 static_assert(sizeof(KeptResult) == 104);
 
-/// How much one client holds when the rest is for others; 0: however much.
+/// How much one client may hold before its own results go first; 0: no bound.
 struct ResultShare {
   std::size_t results = 0, bytes = 0;
   bool any() const { return results > 0 || bytes > 0; }
 };
 
-/// The results that are kept, the oldest first: those for the usual time, which leave in the order in which
-/// they came, those for a time of their own, and those of dead jobs. Owns them.
+/// The kept results, the oldest first, in three kinds: those of the usual time, which leave in the order in
+/// which they came; those apart; and those of dead jobs. Owns them.
 ///
-/// What is loose of those that are in the store may be left to it, the oldest first.
-///
-/// While a client holds so much that the rest is for others, its own make way before theirs.
+/// The loose bytes of durable results may be left to the store, the oldest first. A client that holds more
+/// than its share makes room among its own results before others' go.
 class KeptResults {
  public:
-  /// What a client counts for in the byte bounds while it has results, where they are shared out.
+  /// A client's share of the byte bounds while it has results and results are shared.
   static constexpr std::size_t kHolderBytes = 128;
 
   /// `retain`: the usual time.
@@ -157,25 +156,25 @@ class KeptResults {
     Service* service = nullptr;
     std::uint64_t body_hash = 0;
     std::string_view model;
-    std::uint64_t client = kNoMark;  ///< of its name
+    std::uint64_t client = kNoMark;  ///< mark of the client's name
   };
-  /// `client`: the mark of its client's name.
+  /// `client`: mark of the client's name.
   static Of of(const Job& job, Service& service, std::uint64_t client, std::uint64_t body_hash);
-  /// Keeps how a job ended; with `apart`, for a time of its own. A large body is shared where it owns its
-  /// bytes, else copied. `answer`: what is kept of a streamed one.
+  /// Keeps how a job ended; `apart`: for a time of its own. A large body is shared if it owns its bytes, else
+  /// copied. `answer`: what is kept of a stream.
   KeptResult& add(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending, bool apart,
                   std::unique_ptr<AnswerStream> answer = nullptr);
-  /// What of a result comes back besides what it was made of.
+  /// What else a restored result needs.
   struct Restored {
     std::size_t body_bytes =
-        0;  ///< where the end has no body: it is in the store alone, and what is loose besides
+        0;  ///< used where the end has no body: only the store has it, and what else is loose
     TimePoint ended_at{}, due{};
-    bool dead = false;  ///< it is going to be buried
+    bool dead = false;  ///< bury() follows
   };
-  /// The same of a result that an earlier life of the broker kept, in any order.
+  /// Adds a result of an earlier life of the broker, in any order.
   KeptResult& restore(const Of& of, const Terminal& end, std::unique_ptr<Ending> ending,
                       const Restored& restored);
-  /// Those that were restored are listed by their age; then `tell` is called with each.
+  /// Sorts restored results by age into their lists, and calls `tell` with each.
   template <class Tell>
   void list_restored(Tell tell) {
     std::stable_sort(restored_.begin(), restored_.end(), [this](const KeptResult* a, const KeptResult* b) {
@@ -186,18 +185,18 @@ class KeptResults {
       tell(*result);
     }
   }
-  /// The result is that of a dead job from now on. Requires: it is apart and not dead yet.
+  /// Marks the result as that of a dead job. Requires: it is apart and not dead.
   void bury(KeptResult& result, std::unique_ptr<DeadJob> job);
-  /// The opposite: takes the job out of its result.
+  /// Takes the dead job out of its result, which is then not dead any more.
   std::unique_ptr<DeadJob> exhume(KeptResult& result);
-  /// What is kept of its streamed answer goes. Requires: it is dead.
+  /// Drops what is kept of its stream. Requires: it is dead.
   void shed_answer(KeptResult& result);
-  /// The one that makes way next: of the clients that hold more than their share the oldest one, or else the
-  /// oldest of all. Null when there is none.
+  /// The result that makes way next: the oldest of a client above its share, else the oldest of all. Null:
+  /// there is none.
   KeptResult* next_to_go() const;
-  /// Those that stay, and stand before it in memory that is freed in its order, move elsewhere; `tell` is
-  /// called with each where it is now. Each moves once at most. What they count for is taken from
-  /// `bytes_left`: false where that is used up and some are left to move.
+  /// Moves the results that stay out of the memory before `result`, which is freed in order; calls `tell`
+  /// with each at its new address. Each moves once at most. `bytes_left` is lowered by what they count; false
+  /// where it is used up before all have moved.
   template <class Tell>
   bool pass_over_for(const KeptResult& result, std::size_t& bytes_left, Tell tell) {
     if (result.alone) return true;
@@ -209,43 +208,42 @@ class KeptResults {
     }
     return true;
   }
-  /// Destroys a result. Requires: it is apart, or the oldest of the others, or those before it were passed
-  /// over.
+  /// Destroys a result. Requires: it is apart, or the oldest of the usual ones, or those before it were
+  /// passed over.
   void remove(KeptResult& result);
 
-  /// The oldest of those for the usual time, null when there is none.
+  /// The oldest result of the usual time; null: none.
   KeptResult* oldest() const { return passed_over_.empty() ? usual_.front() : passed_over_.front(); }
   KeptResult* oldest_apart() const { return apart_.front(); }
-  /// Of both, the one whose job ended first.
+  /// The result whose job ended first, of the usual time or apart.
   KeptResult* oldest_of_all() const;
-  /// By what a result that is kept apart stands in one order with the others, whose times are those of
-  /// timers: when its job ended, to the millisecond.
+  /// The time by which results apart are ordered among the others, whose times are timers': the job's end, to
+  /// the millisecond.
   TimePoint mark(TimePoint ended_at) const { return TimerWheel::fires_at(ended_at + retain_) - retain_; }
-  /// When its job ended, to the millisecond. Requires: it is not dead.
+  /// The job's end, to the millisecond. Requires: it is not dead.
   TimePoint ended_at(const KeptResult& result) const {
     return result.apart() ? result.extra->ended_at : result.due - retain_;
   }
-  /// Leaves what is loose of the oldest result to the store; false where nothing is.
+  /// Drops the loose bytes of the oldest result from memory; false where none has any.
   bool unload_oldest();
   KeptResult* oldest_dead() const { return dead_.front(); }
-  /// The dead one after it.
+  /// The next dead result.
   KeptResult* next_dead(const KeptResult& result) const { return dead_.next(result); }
-  /// Those that are not dead.
+  /// Results that are not dead.
   std::size_t size() const { return passed_over_.size() + usual_.size() + apart_.size(); }
   std::size_t dead_size() const { return dead_.size(); }
-  /// What they count for in the byte bounds, without the dead.
+  /// Their share of the byte bounds, without dead results.
   std::size_t bytes() const { return bytes_; }
   std::size_t dead_bytes() const { return dead_bytes_; }
-  /// Of these, what could be left to the store.
+  /// Bytes of these that could be left to the store.
   std::size_t loose_bytes() const { return loose_bytes_; }
-  /// What those in the store take there, about.
+  /// Bytes that durable results take in the store, about.
   std::size_t stored_bytes() const { return stored_bytes_; }
 
  private:
   using List = IntrusiveList<KeptResult, &KeptResult::hook>;
 
-  /// What a client has of them, the dead ones not counted. Of those for the usual time, too, the oldest
-  /// first.
+  /// What one client holds, without dead results; and its results of the usual time, the oldest first.
   struct Holder {
     struct Line {
       KeptResult* first = nullptr;
@@ -285,17 +283,16 @@ class KeptResults {
 
   Duration retain_;
   ResultShare share_;
-  // Those for the usual time are two: with memory of their own, as those have that were restored or passed
-  // over, and behind them, younger, the ones in the arena.
+  // Results of the usual time are in two lists: first those with memory of their own (restored or passed
+  // over), then the younger ones in the arena.
   List passed_over_, usual_, apart_, dead_;
   std::deque<Holder> holders_;
   std::vector<std::uint32_t> free_holders_, over_;
   absl::flat_hash_map<std::uint64_t, std::uint32_t> holder_of_;  // by the client's mark
-  FifoArena arena_;                                              // of the usual ones
-  FifoArena loose_bodies_;             // of those of them that may be left to the store
-  std::vector<KeptResult*> restored_;  // that are in no list yet
-  // Of those passed over, the usual ones and those apart: the first that may have something loose; null: none
-  // has.
+  FifoArena arena_;                                              // memory of usual_
+  FifoArena loose_bodies_;             // of usual_: bodies that may be left to the store
+  std::vector<KeptResult*> restored_;  // in no list yet
+  // In passed_over_, usual_ and apart_: the first result that may have something loose; null: none.
   std::array<KeptResult*, 3> next_loose_{};
   std::size_t bytes_ = 0, dead_bytes_ = 0, loose_bytes_ = 0, stored_bytes_ = 0;
   std::uint64_t next_death_ = 1;

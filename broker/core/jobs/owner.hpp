@@ -8,12 +8,12 @@ namespace lanemq::core {
 struct Connection;
 struct Job;
 
-/// Somebody for whom a job goes on that is to be cancelled when all of these are gone: the connection by
-/// which its client submitted it, and those by which it was submitted again or fetched. Lives with the job.
+/// A connection for which a job goes on: the job is cancelled when all its owners are gone. Owners submitted
+/// the job, submitted it again or fetched it. Lives with the job.
 struct Owner {
   Job* job = nullptr;
   Connection* connection = nullptr;  ///< holds a reference
-  ListHook<Owner> hook;              ///< among those of the connection
+  ListHook<Owner> hook;              ///< among the owners at its connection
 };
 
 }  // namespace lanemq::core

@@ -9,20 +9,19 @@ namespace lanemq::core {
 struct Job;
 struct KeptResult;
 
-/// The number by which the broker and its workers speak of a job, so that it never means another job later.
-/// 0 is no job.
+/// The number of a job between broker and workers; never used for another job. 0 is no job.
 enum class JobNumber : std::uint64_t {};
 
-/// What is known of a job under its id and its number: the Job itself until it ends, then its KeptResult.
-/// There are no others.
+/// What is known of a job by its id and number: the Job until it ends, then its KeptResult. There are no
+/// other kinds.
 struct Record {
   JobNumber number : 56 {};
   const bool is_result : 1;
 
-  /// The job, null when there is only its result.
+  /// The job; null: only its result is kept.
   Job* job();
   const Job* job() const;
-  /// What is kept of a job that has ended, null while it has not.
+  /// The result of an ended job; null: it has not ended.
   KeptResult* result();
   const KeptResult* result() const;
   std::string_view id() const;

@@ -8,7 +8,7 @@
 namespace lanemq::core {
 namespace {
 
-/// An attempt's causes, as History has them.
+/// The constant of an attempt's cause, as History needs it.
 std::string_view cause_named(std::string_view name) {
   if (const auto error_class = lanemq::error_class(name)) return name_of(*error_class);
   if (name == name_of(ErrorCode::deadline)) return name_of(ErrorCode::deadline);
@@ -16,16 +16,16 @@ std::string_view cause_named(std::string_view name) {
   return "missing";
 }
 
-/// Of a job's record: an item of a batch says what it shares with the first one, and so may be longer alone.
+/// Bytes of a job's record: in a batch it shared fields with the first item, so it may be longer alone.
 constexpr std::size_t kRecordBytesMax = 4 * limits::header_bytes_max;
 
-// Values of a list, and of those in a row that belong together.
+// Values in a list, and in a row of values that belong together.
 constexpr std::size_t kStateValues = 19, kResultValues = 14, kAttemptValues = 7, kEndingValues = 10;
 constexpr std::int64_t kNotKnown = -1;
 /// Flags of a result.
 constexpr int kClientNamedIt = 1, kIdTold = 2, kDead = 4, kOfClient = 8;
 
-/// Of what may not be known; nothing that is counted is below 0.
+/// Writes an optional number; -1 where it is not known, since nothing counted is below 0.
 void write_known(const std::optional<std::int64_t>& value, DocumentWriter& out) {
   out.integer(value.value_or(kNotKnown));
 }
@@ -35,7 +35,7 @@ std::optional<std::int64_t> read_known(ListReader& in) {
   return value == kNotKnown ? std::nullopt : std::optional(value);
 }
 
-/// An integer of a smaller type; one that does not fit makes the list unsound.
+/// Reads integers of smaller types; one that does not fit marks the list as unsound.
 class Integers {
  public:
   explicit Integers(ListReader& in) : in_(in) {}
@@ -167,7 +167,7 @@ Result<StoredResult> StoredDecoder::result(std::string_view bytes, std::unique_p
   in.read(flags);
   in.read(result.due_us);
   in.read(result.ended_us);
-  // Who wrote it before clients shared what is kept says nothing of it.
+  // Earlier versions did not write the client.
   std::int64_t client = 0;
   if ((flags & kOfClient) != 0) in.read(client);
   result.client = static_cast<std::uint64_t>(client);

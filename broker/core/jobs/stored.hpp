@@ -18,23 +18,22 @@
 
 namespace lanemq::core {
 
-// What a store is given of jobs, results and budgets, as bytes that it does not look into: msgpack arrays, to
-// whose ends later versions may append; anything else needs a new version of the store's schema. A job's
-// record is the submit that it came by, in the words of the protocol. Times are Unix time in microseconds, so
-// that they outlive the process.
+// The bytes that a store is given of jobs, results and budgets, and does not look into: msgpack arrays, to
+// which later versions may append. Any other change needs a new version of the store's schema. A job's record
+// is its submit, as in the protocol. Times are Unix time in microseconds, so that they outlive the process.
 
-/// The record of a job as far as another run of it needs one: without its lane, and what was said of this
-/// run.
+/// The part of a job's submit that another run needs: without its lane, and without what concerned this run
+/// alone.
 std::string record_of(const Job& job, std::string_view service);
 
-/// What of a job changes while it waits and runs.
+/// What changes of a job while it waits and runs.
 struct StoredState {
   enum class Kind : std::uint8_t { queued, delayed, running, dead };
 
   Kind kind = Kind::queued;
   std::uint64_t arrival = 0;
   std::int64_t accepted_us = 0, deadline_us = 0;
-  std::int64_t due_us = 0;  ///< running: when it was handed over
+  std::int64_t due_us = 0;  ///< of a running job: the time of its hand-over
   Duration delay{};         ///< Job::Extra's
   std::uint32_t attempt = 0;
   std::uint16_t attempts = 0, attempts_max = 0;
