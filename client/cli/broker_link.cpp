@@ -85,6 +85,7 @@ void say_error(const ClientError& error) {
   if (!error.id.empty()) sentence += " (job " + printable(error.id) + ")";
   if (error.retry_after) sentence += "; try again in " + short_duration(*error.retry_after);
   say(sentence);
+  if (error.key_is_refused()) say(std::string(kKeyHelp));
   if (error.body.empty()) return;
   const std::string body =
       error_is_terminal() ? harmless(error.body.bytes()) : std::string(error.body.bytes());

@@ -137,14 +137,24 @@ Explanation waits(const JobStatus& status) {
           .help = {}};
 }
 
-std::string error_text(const JobStatus& status) {
+/// A text of the error that a job ended with; empty: there is none.
+std::string error_part(const JobStatus& status, const char* name) {
   const auto error = nlohmann::json::parse(status.error_json, nullptr, false);
-  const auto text = [&](const char* name) {
-    const bool there = error.is_object() && error.contains(name) && error[name].is_string();
-    return there ? printable(error[name].get<std::string>(), limits::text_bytes_max) : std::string();
-  };
-  const std::string code = text("code"), message = text("message");
+  const bool there = error.is_object() && error.contains(name) && error[name].is_string();
+  return there ? printable(error[name].get<std::string>(), limits::text_bytes_max) : std::string();
+}
+
+std::string error_text(const JobStatus& status) {
+  const std::string code = error_part(status, "code"), message = error_part(status, "message");
   return code.empty() ? "" : ": " + code + (message.empty() ? "" : ", " + message);
+}
+
+std::string help_of_failed(const JobStatus& status) {
+  // The worker's code stands in front of the message.
+  const bool key_is_refused = error_part(status, "message").starts_with("upstream_auth: ");
+  return key_is_refused
+             ? std::string(kKeyHelp) + " lanemq redrive " + printable(status.id) + " runs it again."
+             : std::string();
 }
 
 Explanation state_of(const JobStatus& status) {
@@ -159,7 +169,8 @@ Explanation state_of(const JobStatus& status) {
   if (status.state == "expired")
     return {.what = "ended because its time was over" + error_text(status) + ".",
             .help = "A longer --timeout or a higher lane helps; lanemq stats shows what the lane waits."};
-  if (status.state == "failed") return {.what = "has failed" + error_text(status) + ".", .help = {}};
+  if (status.state == "failed")
+    return {.what = "has failed" + error_text(status) + ".", .help = help_of_failed(status)};
   if (status.state == "unknown")
     return {.what = "is not known: no such job came, or it has ended and is no longer kept.",
             .help = "A job that is to be found longer is submitted with a longer retain_ms."};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <lanemq/client.hpp>
 
@@ -14,6 +15,11 @@ struct Explanation {
 };
 
 Explanation explain_status(const JobStatus& status);
+
+/// What helps where the upstream refused the key of the worker.
+inline constexpr std::string_view kKeyHelp =
+    "The key is the worker's: give lanemq-worker the right one and restart it; the upstream's message says "
+    "what is wrong with this one.";
 
 /// A job's status as JSON, in one line, by the names of the protocol; what it does not say is left out.
 std::string status_json(const JobStatus& status);

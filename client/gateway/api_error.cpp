@@ -57,6 +57,8 @@ constexpr ErrorRow kRows[] = {
     {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no, Fault::request},
     {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no, Fault::queue},
     // The gateway's own.
+    {"upstream_auth", 502, "server_error", "upstream_auth", 502, "api_error", Retry::no, Fault::upstream},
+    {"keys_rest", 503, "server_error", "upstream_quota", 503, "api_error", Retry::no, Fault::upstream},
     {"method_not_allowed", 405, "invalid_request_error", "method_not_allowed", 405, "invalid_request_error",
      Retry::no, Fault::request},
     {"header_too_large", 431, "invalid_request_error", "header_too_large", 431, "invalid_request_error",
@@ -151,6 +153,14 @@ void add_retry_headers(const ApiError& error, Headers& headers) {
   headers.set("retry-after-ms", std::to_string(ms));
 }
 
+/// What the broker calls one thing and callers have to tell apart.
+std::string said_as(const ClientError& error) {
+  if (error.key_is_refused()) return "upstream_auth";
+  // Why the keys rest is not said, and it need not be the money.
+  if (error.code == "upstream_quota" && !error.upstream_status) return "keys_rest";
+  return error.code;
+}
+
 }  // namespace
 
 std::span<const ErrorRow> api_error_table() {
@@ -196,7 +206,10 @@ tl::unexpected<ApiError> wrong(std::string message, std::string param) {
 }
 
 ApiError api_error_of(const ClientError& error, const std::string& lane) {
-  ApiError result{.name = error.code, .message = error.message, .lane = lane};
+  ApiError result{.name = said_as(error), .message = error.message, .lane = lane};
+  if (error.key_is_refused())
+    result.message =
+        "the upstream refused the key of the worker, which is not the caller's: " + error.message;
   if (!error.limiter.empty()) result.message += " (limited by " + error.limiter + ")";
   if (error.code == "deadline" && error.attempts > 0)
     result.message += " (attempts before: " + std::to_string(error.attempts) + ")";

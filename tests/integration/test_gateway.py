@@ -12,6 +12,7 @@ import random
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -280,6 +281,26 @@ class Failures(GatewayCase):
             answer = self.ask("POST", path, make("x+status=500"), headers)
             self.assertEqual((answer.status, answer.headers["x-should-retry"]), (502, "false"), answer.body)
             self.assertEqual(answer.json()["error"]["upstream"]["status"], 500)
+
+    def test_a_key_that_the_upstream_refuses_is_the_workers_and_nobodys_bill(self):
+        self.directly("POST", f"/admin/keys/{UPSTREAM_KEY}", '{"dead": true}')
+        for path, make, headers in ((CHAT, chat, {}), (MESSAGES, messages, VERSION)):
+            for stream in (False, True):
+                answer = self.ask("POST", path, make(stream=stream), headers)
+                self.assertEqual((answer.status, answer.headers["x-lanemq-error"]), (502, "upstream"), answer.body)
+                self.assertEqual((answer.headers["x-should-retry"], answer.json()["error"]["upstream"]["status"]), ("false", 401))
+                self.assertIn("the key of the worker", answer.json()["error"]["message"])
+        self.assertEqual(self.ask("POST", CHAT, chat()).json()["error"]["code"], "upstream_auth")
+        told = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "submit", "--service", "openai",
+                               "--id", "refused", chat()], capture_output=True, text=True, timeout=harness.PATIENCE, check=False)
+        self.assertEqual(told.returncode, 1)
+        self.assertRegex(told.stderr, "upstream_auth: the upstream answered 401(.|\n)*The key is the worker's")
+        why = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "explain", "refused"],
+                             capture_output=True, text=True, timeout=harness.PATIENCE, check=False)
+        self.assertIn("The key is the worker's", why.stdout)
+        self.directly("POST", f"/admin/keys/{UPSTREAM_KEY}", '{"dead": "quota"}')
+        spent = self.ask("POST", CHAT, chat()).json()["error"]
+        self.assertEqual((spent["type"], spent["code"]), ("insufficient_quota", "upstream_quota"))
 
     def test_a_stream_that_breaks_after_content_ends_in_an_error_event(self):
         for path, make, headers, sign in ((CHAT, chat, {}, b'data: {"error":'), (MESSAGES, messages, VERSION, b"event: error\ndata: {")):

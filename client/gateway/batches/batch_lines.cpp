@@ -122,7 +122,8 @@ std::string anthropic_line(const LineName& name, const std::string& result) {
 }
 
 std::string openai_failure(const LineName& name, const ClientError& error) {
-  if (error.upstream_status && !error.body.empty())
+  // What it says of the worker's key is no answer to the line.
+  if (error.upstream_status && !error.body.empty() && !error.key_is_refused())
     return openai_line(name, openai_response(name, *error.upstream_status, error.body.bytes()), "null");
   const ApiError said = api_error_of(error, {});
   const std::string_view code = api_error_row(said.name).openai_code;

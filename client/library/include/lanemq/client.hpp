@@ -93,6 +93,8 @@ struct ClientError {
   bool local = false;  ///< said by this library: whether the broker ran the job is not known
 
   std::optional<ErrorCode> known_code() const { return error_code(code); }
+  /// The upstream refused the key that the worker showed it: that is for whoever runs the worker to mend.
+  bool key_is_refused() const { return code == "upstream_quota" && upstream_status == 401; }
 };
 
 /// A value from the broker, or why there is none.

@@ -98,6 +98,11 @@ TEST(Explanation, says_how_a_job_ended) {
   EXPECT_EQ(what({.state = "failed", .error_json = R"({"code":"upstream_failed","message":"500"})"}),
             "Job j1 has failed: upstream_failed, 500.");
   EXPECT_EQ(what({.state = "failed", .error_json = "7"}), "Job j1 has failed.");
+  const JobStatus refused{.id = "j1",
+                          .state = "failed",
+                          .error_json = R"({"code":"upstream_quota","message":"upstream_auth: 401"})"};
+  EXPECT_THAT(explain_status(refused).help, HasSubstr("The key is the worker's"));
+  EXPECT_THAT(explain_status(refused).help, HasSubstr("lanemq redrive j1"));
   EXPECT_THAT(what({.state = "expired"}), HasSubstr("time was over"));
   EXPECT_THAT(what({.state = "unknown"}), HasSubstr("is not known"));
   EXPECT_EQ(what({.state = "stolen\x1b"}), "Job j1 is stolen\\x1b.");

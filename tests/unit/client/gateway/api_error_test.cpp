@@ -109,6 +109,32 @@ TEST(ApiErrors, pass_on_what_the_upstream_says_of_the_request) {
   EXPECT_EQ(timeout.status, 502);
 }
 
+TEST(ApiErrors, tell_a_refused_key_from_one_whose_money_is_spent) {
+  ClientError refused{.code = "upstream_quota",
+                      .message = "upstream_auth: the upstream answered 401",
+                      .upstream_status = 401,
+                      .body = Blob::copy(R"({"error":{"code":"invalid_api_key"}})")};
+
+  const HttpAnswer key = error_answer(Api::openai, api_error_of(refused, "normal"));
+  refused.upstream_status = 402;
+  const HttpAnswer money = error_answer(Api::openai, api_error_of(refused, "normal"));
+  refused.upstream_status.reset();
+  const HttpAnswer rests = error_answer(Api::openai, api_error_of(refused, "normal"));
+
+  EXPECT_EQ(key.status, 502);
+  EXPECT_EQ(body_of(key)["error"]["code"], "upstream_auth");
+  EXPECT_EQ(body_of(key)["error"]["type"], "server_error");
+  EXPECT_EQ(body_of(key)["error"]["upstream"]["status"], 401);
+  EXPECT_EQ(body_of(key)["error"]["message"],
+            "the upstream refused the key of the worker, which is not the caller's: upstream_auth: the "
+            "upstream answered 401");
+  EXPECT_EQ(key.headers.get("x-lanemq-error"), "upstream");
+  EXPECT_EQ(key.headers.get("x-should-retry"), "false");
+  EXPECT_EQ(body_of(money)["error"]["type"], "insufficient_quota");
+  EXPECT_EQ(body_of(rests)["error"]["type"], "server_error");
+  EXPECT_EQ(body_of(rests)["error"]["code"], "upstream_quota");
+}
+
 TEST(ApiErrors, show_an_upstreams_failure_beside_their_own_words) {
   const ClientError failed{.code = "upstream_failed",
                            .message = "all attempts are spent",

@@ -110,6 +110,17 @@ TEST(AnswerLine, passes_on_what_the_upstream_said_of_a_failure) {
             "\n");
 }
 
+TEST(AnswerLine, does_not_pass_on_what_the_upstream_said_of_the_workers_key) {
+  const ClientError refused{.code = "upstream_quota",
+                            .message = "upstream_auth: 401",
+                            .upstream_status = 401,
+                            .body = Blob::copy(R"({"error":{"code":"invalid_api_key"}})")};
+
+  const std::string line = answer_line(kOpenai, tl::unexpected(refused));
+
+  EXPECT_NE(line.find(R"("response":null,"error":{"code":"upstream_auth",)"), std::string::npos) << line;
+}
+
 TEST(AnswerLine, names_a_failure_of_ours) {
   const Answer lost = tl::unexpected(ClientError{.code = "worker_lost", .message = "its worker died"});
 
