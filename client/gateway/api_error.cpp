@@ -57,6 +57,7 @@ constexpr ErrorRow kRows[] = {
     {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no, Fault::request},
     {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no, Fault::queue},
     // The gateway's own.
+    {"timeout", 504, "server_error", "timeout", 504, "timeout_error", Retry::no, Fault::upstream},
     {"upstream_auth", 502, "server_error", "upstream_auth", 502, "api_error", Retry::no, Fault::upstream},
     {"keys_rest", 503, "server_error", "upstream_quota", 503, "api_error", Retry::no, Fault::upstream},
     {"method_not_allowed", 405, "invalid_request_error", "method_not_allowed", 405, "invalid_request_error",
@@ -156,6 +157,7 @@ void add_retry_headers(const ApiError& error, Headers& headers) {
 /// What the broker calls one thing and callers have to tell apart.
 std::string said_as(const ClientError& error) {
   if (error.key_is_refused()) return "upstream_auth";
+  if (error.code == "deadline" && error.attempts > 0) return "timeout";
   // Why the keys rest is not said, and it need not be the money.
   if (error.code == "upstream_quota" && !error.upstream_status) return "keys_rest";
   return error.code;
@@ -212,7 +214,7 @@ ApiError api_error_of(const ClientError& error, const std::string& lane) {
         "the upstream refused the key of the worker, which is not the caller's: " + error.message;
   if (!error.limiter.empty()) result.message += " (limited by " + error.limiter + ")";
   if (error.code == "deadline" && error.attempts > 0)
-    result.message += " (attempts before: " + std::to_string(error.attempts) + ")";
+    result.message += " (attempts: " + std::to_string(error.attempts) + ")";
   result.retry_after = error.retry_after;
   result.upstream_status = error.upstream_status;
   result.upstream_body = error.body;

@@ -74,16 +74,23 @@ Flight::Flight(Flights& flights, JobPlan plan, std::string id, bool replayed)
 void Flight::start() {
   if (plan_.first_content) {
     content_timer_ = flights_.gateway_.loop.timer();
-    const milliseconds look_time = std::min(kLookTime, *plan_.first_content / 2);
-    content_timer_->after(*plan_.first_content - look_time, [this, look_time] {
-      content_timer_->after(look_time, [this] {
-        give_up("deadline", "no content came within " + std::to_string(plan_.first_content->count()) +
-                                " ms, which is all that the caller waits for");
-      });
-      look();
+    look_and_then(*content_timer_, *plan_.first_content, [this] {
+      give_up("deadline", "no content came within " + std::to_string(plan_.first_content->count()) +
+                              " ms, which is all that the caller waits for");
     });
   }
   plan_.idempotency_key.empty() ? submit_step() : find_generation();
+}
+
+/// Does it after that time, and looks before where the job is, so that what is done knows.
+void Flight::look_and_then(Loop::Timer& timer, milliseconds time, std::function<void()> what) {
+  const milliseconds look_time = std::min(kLookTime, time / 2);
+  timer.after(time - look_time, [this, &timer, look_time, what = std::move(what)] {
+    // The timer's own function goes when it has another.
+    const std::function<void()> then = what;
+    timer.after(look_time, then);
+    look();
+  });
 }
 
 /// The broker keeps jobs that failed, too, and would tell of them again; another gateway, or an earlier life
@@ -122,6 +129,8 @@ void Flight::submit_step() {
   Gateway& gateway = flights_.gateway_;
   const RouteStep& step = plan_.steps[step_];
   facts_.id = step_ == 0 ? base_id_ : base_id_ + "-" + std::to_string(step_);
+  facts_.attempts = 0;
+  facts_.queued.reset();
   if (plan_.route) facts_.served_by = step.model;
   JobRequest job{.service = step.service,
                  .id = facts_.id,
@@ -142,10 +151,13 @@ void Flight::submit_step() {
   ++gateway.metrics.jobs;
   if (step.max_wait > milliseconds(0) && step_ + 1 < plan_.steps.size()) {
     if (!step_timer_) step_timer_ = gateway.loop.timer();
-    step_timer_->after(step.max_wait, [this] {
+    look_and_then(*step_timer_, step.max_wait, [this] {
       const std::shared_ptr<Flight> self = shared_from_this();
       cancel_job();
-      go_on({.code = "deadline", .message = "no content within the step's max_wait", .local = true});
+      go_on({.code = "deadline",
+             .message = "no content within the step's max_wait",
+             .attempts = facts_.attempts,
+             .local = true});
     });
   }
   const auto ended = [weak = weak_from_this(), turn = step_](Answer answer) {
@@ -262,7 +274,11 @@ void Flight::give_up(std::string code, const std::string& message) {
   if (over() || cancelled_) return;
   const std::shared_ptr<Flight> self = shared_from_this();
   cancel_job();
-  error_ = ClientError{.code = std::move(code), .message = message, .id = facts_.id, .local = true};
+  error_ = ClientError{.code = std::move(code),
+                       .message = message,
+                       .id = facts_.id,
+                       .attempts = facts_.attempts,
+                       .local = true};
   finish();
 }
 

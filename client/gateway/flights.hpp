@@ -108,6 +108,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void find_generation();
   void on_known(const Reply<JobStatus>& status);
   void submit_step();
+  void look_and_then(Loop::Timer& timer, std::chrono::milliseconds time, std::function<void()> what);
   void say_seen();
   void on_status(std::size_t step, const JobStatus& status);
   void on_chunk(std::size_t step, const JobChunk& chunk);

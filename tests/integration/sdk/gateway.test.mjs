@@ -115,13 +115,14 @@ test("a key over its limit is a 429 that says when to come back", async () => {
   assert.equal((await ended(name)).length, 1);
 });
 
-for (const [what, ask, Kind, status] of [
-  ["OpenAI", (name, options) => openai.chat.completions.create({ model: name, messages }, options), OpenAI.InternalServerError, 503],
-  ["Anthropic", (name, options) => anthropic.messages.create({ model: name, max_tokens, messages }, options), Anthropic.InternalServerError, 504],
+// Whether the call had begun by then, 504 at OpenAI's, is up to the machine.
+for (const [what, ask, Kind, statuses] of [
+  ["OpenAI", (name, options) => openai.chat.completions.create({ model: name, messages }, options), OpenAI.InternalServerError, [503, 504]],
+  ["Anthropic", (name, options) => anthropic.messages.create({ model: name, max_tokens, messages }, options), Anthropic.InternalServerError, [504]],
 ])
   test(`a deadline is told to ${what}'s SDK so that it does not ask again`, async () => {
     const name = await timesOut(500, async (name, ms) => {
-      await assert.rejects(ask(name, { headers: { "x-lanemq-timeout-ms": `${ms}` } }), (error) => error instanceof Kind && error.status === status);
+      await assert.rejects(ask(name, { headers: { "x-lanemq-timeout-ms": `${ms}` } }), (error) => error instanceof Kind && statuses.includes(error.status));
       return true;
     });
     assert.deepEqual((await ended(name)).map((record) => record.end), ["hung_up"]);

@@ -109,6 +109,23 @@ TEST(ApiErrors, pass_on_what_the_upstream_says_of_the_request) {
   EXPECT_EQ(timeout.status, 502);
 }
 
+TEST(ApiErrors, tell_a_time_that_was_over_at_the_upstream_from_one_in_the_queue) {
+  ClientError late{.code = "deadline", .message = "over"};
+
+  const HttpAnswer waited = error_answer(Api::openai, api_error_of(late, "normal"));
+  late.attempts = 1;
+  const HttpAnswer ran = error_answer(Api::openai, api_error_of(late, "normal"));
+
+  EXPECT_EQ(waited.status, 503);
+  EXPECT_EQ(body_of(waited)["error"]["code"], "queue_timeout");
+  EXPECT_EQ(waited.headers.get("x-lanemq-error"), "queue");
+  EXPECT_EQ(ran.status, 504);
+  EXPECT_EQ(body_of(ran)["error"]["code"], "timeout");
+  EXPECT_EQ(body_of(ran)["error"]["message"], "over (attempts: 1)");
+  EXPECT_EQ(ran.headers.get("x-lanemq-error"), "upstream");
+  EXPECT_EQ(ran.headers.get("x-should-retry"), "false");
+}
+
 TEST(ApiErrors, tell_a_refused_key_from_one_whose_money_is_spent) {
   ClientError refused{.code = "upstream_quota",
                       .message = "upstream_auth: the upstream answered 401",
