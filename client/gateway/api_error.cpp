@@ -80,6 +80,7 @@ constexpr ErrorRow kRows[] = {
      Fault::request},
     {"not_kept", 503, "server_error", "not_kept", 503, "api_error", Retry::no, Fault::gateway},
     {"unavailable", 503, "server_error", "unavailable", 503, "api_error", Retry::yes, Fault::queue},
+    {"no_worker", 503, "server_error", "no_worker", 503, "api_error", Retry::yes, Fault::queue},
     {"gateway_full", 503, "server_error", "gateway_full", 529, "overloaded_error", Retry::yes,
      Fault::gateway},
 };

@@ -18,6 +18,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// How the broker says what a job waits for that nobody serves.
+constexpr std::string_view kNoWorker = "no worker ";
+/// Looks at which no worker is there, one behind the other, until a request is refused for it: a worker that
+/// is started again is missing at one of them.
+constexpr int kUnservedLooks = 2;
 constexpr std::size_t kIdDigits = 32;  ///< of the hash of an Idempotency-Key
 /// Flights that are over and kept, all together.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
@@ -131,6 +136,8 @@ void Flight::submit_step() {
   facts_.id = step_ == 0 ? base_id_ : base_id_ + "-" + std::to_string(step_);
   facts_.attempts = 0;
   facts_.queued.reset();
+  facts_.unserved = false;
+  unserved_looks_ = 0;
   if (plan_.route) facts_.served_by = step.model;
   JobRequest job{.service = step.service,
                  .id = facts_.id,
@@ -160,6 +167,7 @@ void Flight::submit_step() {
              .local = true});
     });
   }
+  watch_service();
   const auto ended = [weak = weak_from_this(), turn = step_](Answer answer) {
     if (const std::shared_ptr<Flight> self = weak.lock()) self->on_end(turn, std::move(answer));
   };
@@ -186,6 +194,44 @@ void Flight::on_status(std::size_t step, const JobStatus& status) {
   if (over() || cancelled_ || step != step_ || last_seq_ >= 0 || status.state == "unknown") return;
   facts_.attempts = status.attempts;
   facts_.queued = status.queued;
+  facts_.unserved = status.blocked_by.starts_with(kNoWorker);
+}
+
+void Flight::watch_service() {
+  const milliseconds wait = flights_.gateway_.settings.no_worker_wait;
+  if (wait == milliseconds(0)) return;
+  if (!service_timer_) service_timer_ = flights_.gateway_.loop.timer();
+  service_timer_->after(wait / kUnservedLooks, [this] {
+    flights_.gateway_.broker.status(facts_.id,
+                                    [weak = weak_from_this(), turn = step_](const Reply<JobStatus>& status) {
+                                      if (const std::shared_ptr<Flight> self = weak.lock())
+                                        self->on_service(turn, status);
+                                    });
+  });
+}
+
+void Flight::on_service(std::size_t step, const Reply<JobStatus>& status) {
+  if (over() || cancelled_ || step != step_ || last_seq_ >= 0) return;
+  if (status) on_status(step, *status);
+  const bool is_unserved = status && status->blocked_by.starts_with(kNoWorker);
+  unserved_looks_ = is_unserved ? unserved_looks_ + 1 : 0;
+  unserved_looks_ < kUnservedLooks ? watch_service() : refuse_unserved();
+}
+
+void Flight::refuse_unserved() {
+  const std::shared_ptr<Flight> self = shared_from_this();
+  Gateway& gateway = flights_.gateway_;
+  const std::string& service = plan_.steps[step_].service;
+  ++gateway.metrics.unserved;
+  gateway.refusal_log.note_unserved(service, gateway.loop.now());
+  cancel_job();
+  go_on({.code = "no_worker",
+         .message = "no worker serves \"" + service + "\", and none came within " +
+                    std::to_string(gateway.settings.no_worker_wait.count()) +
+                    " ms (no_worker_wait); start one, or try again later",
+         .id = facts_.id,
+         .retry_after = kUnservedRetryAfter,
+         .local = true});
 }
 
 void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
@@ -193,6 +239,7 @@ void Flight::on_chunk(std::size_t step, const JobChunk& chunk) {
   if (last_seq_ < 0) {
     content_timer_.reset();
     step_timer_.reset();
+    service_timer_.reset();
     if (!chunk.lane.empty()) facts_.lane = chunk.lane;
     facts_.attempts = chunk.attempts;
     facts_.queued = chunk.queued;
@@ -286,6 +333,7 @@ void Flight::finish() {
   const std::shared_ptr<Flight> self = shared_from_this();
   content_timer_.reset();
   step_timer_.reset();
+  service_timer_.reset();
   plan_.body = {};
   end_grace();
   release_place();
@@ -373,6 +421,7 @@ void Flight::abandon() {
   cancelled_ = true;
   content_timer_.reset();
   step_timer_.reset();
+  service_timer_.reset();
   ++flights_.gateway_.metrics.cancelled;
   release_place();
   flights_.settle(*this);

@@ -58,6 +58,7 @@ struct JobFacts {
   std::int64_t attempts = 0;
   std::optional<std::chrono::milliseconds> queued{}, ran{};
   bool replayed = false;
+  bool unserved = false;  ///< no worker served it when it was looked at last
 };
 
 /// Who waits for a flight's answer. Everything is called on the loop's thread.
@@ -70,6 +71,9 @@ class FlightWatcher {
   /// `chunks` of a stream may have gone out before.
   virtual void on_failed(const ClientError& error) = 0;
 };
+
+/// When to try again what no worker serves.
+inline constexpr std::chrono::milliseconds kUnservedRetryAfter{10'000};
 
 class Flights;
 
@@ -111,6 +115,9 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void look_and_then(Loop::Timer& timer, std::chrono::milliseconds time, std::function<void()> what);
   void say_seen();
   void on_status(std::size_t step, const JobStatus& status);
+  void watch_service();
+  void on_service(std::size_t step, const Reply<JobStatus>& status);
+  void refuse_unserved();
   void on_chunk(std::size_t step, const JobChunk& chunk);
   void tell_chunk(std::int64_t seq, const Blob& bytes);
   void on_end(std::size_t step, Answer answer);
@@ -138,7 +145,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   Loop::TimePoint started_;
   std::size_t step_ = 0;
   std::vector<Watch> watchers_;
-  std::unique_ptr<Loop::Timer> content_timer_, step_timer_;
+  std::unique_ptr<Loop::Timer> content_timer_, step_timer_, service_timer_;
+  int unserved_looks_ = 0;                    ///< in a row, at which no worker served it
   std::unique_ptr<Loop::Timer> grace_timer_;  ///< while nobody watches, and an SDK may come again
   Loop::TimePoint grace_until_{};
 

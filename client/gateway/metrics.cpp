@@ -67,6 +67,8 @@ constexpr Row<Figures> kRows[] = {
      [](const Figures& f) { return number(f.own.cancelled); }},
     {"caller_limits_total", "counter", "Requests over their key's own limits.",
      [](const Figures& f) { return number(f.own.caller_limits_hit); }},
+    {"no_worker_total", "counter", "Requests that no worker served within no_worker_wait.",
+     [](const Figures& f) { return number(f.own.unserved); }},
     {"connections", "gauge", "Connections of callers.",
      [](const Figures& f) { return number(f.server.connections); }},
     {"connections_total", "counter", "Connections accepted.",

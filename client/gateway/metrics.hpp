@@ -27,6 +27,7 @@ struct Metrics {
   std::uint64_t replayed = 0;   ///< by their Idempotency-Key
   std::uint64_t cancelled = 0;  ///< jobs whose callers hung up
   std::uint64_t caller_limits_hit = 0;
+  std::uint64_t unserved = 0;  ///< refused since no worker served them
 
   std::map<std::string, std::uint64_t, std::less<>> refused{};  ///< requests, by the reason; those are few
 

@@ -19,7 +19,9 @@ bool is_context(const ClientError& error) {
 }
 
 bool is_server_error(const ClientError& error) {
-  if (error.code == "worker_lost" || error.code == "internal" || error.code == "paused") return true;
+  if (error.code == "worker_lost" || error.code == "internal" || error.code == "paused" ||
+      error.code == "no_worker")
+    return true;
   if (error.code == "limited") return false;
   if (error.upstream_status) return *error.upstream_status >= 500;
   return error.code == "upstream_failed";

@@ -24,6 +24,14 @@ void RefusalLog::note_connection(std::string_view address, std::string_view boun
              {{"address", address}, {"bound", bound}, {"untold", std::exchange(connections_.untold, 0)}});
 }
 
+void RefusalLog::note_unserved(std::string_view service, Loop::TimePoint now) {
+  if (!services_.may_be_told(now)) return;
+  log::event(log::Level::warning, "service.no_worker",
+             {{"service", service},
+              {"untold", std::exchange(services_.untold, 0)},
+              {"do", "start a worker for it: lanemq-worker --service " + printable(service) + "=HANDLER"}});
+}
+
 void RefusalLog::note(const Refused& refused, Loop::TimePoint now) {
   if (!requests_.may_be_told(now)) return;
   log::event(log::Level::warning, "request.refused",

@@ -9,8 +9,8 @@
 
 namespace lanemq::gateway {
 
-/// Tells of requests that were refused for who sent them, and of connections that were closed over a bound,
-/// of each a line a second at most. Belongs to the loop's thread.
+/// Tells of requests that were refused for who sent them or since no worker served them, and of connections
+/// that were closed over a bound, of each a line a second at most. Belongs to the loop's thread.
 class RefusalLog {
  public:
   static constexpr std::chrono::seconds kBetween{1};
@@ -24,6 +24,8 @@ class RefusalLog {
   void note(const Refused& refused, Loop::TimePoint now);
   /// `bound`: its name.
   void note_connection(std::string_view address, std::string_view bound, Loop::TimePoint now);
+  /// No worker serves this service.
+  void note_unserved(std::string_view service, Loop::TimePoint now);
 
  private:
   struct Line {
@@ -32,7 +34,7 @@ class RefusalLog {
 
     bool may_be_told(Loop::TimePoint now);
   };
-  Line requests_, connections_;
+  Line requests_, connections_, services_;
 };
 
 }  // namespace lanemq::gateway

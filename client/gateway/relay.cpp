@@ -12,6 +12,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// How long a stream's status is held back while no worker serves it: proxies mostly wait for so long. Then
+/// it is looked for a worker once a second.
+constexpr milliseconds kHeldBackMax{60'000}, kHeldBackLook{1'000};
+/// What the broker may take to say that there still is none.
+constexpr milliseconds kHeldBackBeyond{2'000};
+
 std::string ms_text(std::chrono::nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(time).count());
 }
@@ -38,11 +44,7 @@ void Relay::follow(const Flights::Boarded& boarded) {
   if (flight_->plan().stream) {
     ++gateway_.metrics.streams_open;
     timer_ = gateway_.loop.timer();
-    const milliseconds look_time = std::min(kLookTime, gateway_.settings.commit / 2);
-    timer_->after(gateway_.settings.commit - look_time, [this, look_time] {
-      timer_->after(look_time, [this] { commit(); });
-      flight_->look();
-    });
+    commit_after(gateway_.settings.commit);
   }
   const std::shared_ptr<Relay> self = shared_from_this();
   flight_->join(*this);
@@ -78,8 +80,24 @@ void Relay::begin() {
   watch_silence();
 }
 
+void Relay::commit_after(milliseconds time) {
+  const milliseconds look_time = std::min(kLookTime, time / 2);
+  timer_->after(time - look_time, [this, look_time] {
+    timer_->after(look_time, [this] { commit(); });
+    flight_->look();
+  });
+}
+
+/// Whether the stream may soon be refused as nobody serves it, which its status is then to say.
+bool Relay::may_be_refused() const {
+  const milliseconds wait = std::min(gateway_.settings.no_worker_wait, kHeldBackMax);
+  return flight_->facts().unserved && wait > milliseconds(0) &&
+         gateway_.loop.now() - arrived_ < wait + kHeldBackBeyond;
+}
+
 void Relay::commit() {
   if (begun_ || over_) return;
+  if (may_be_refused()) return commit_after(kHeldBackLook);
   written_at_ = gateway_.loop.now();
   begin();
   ++gateway_.metrics.keep_alives;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ class Relay final : public FlightWatcher, public std::enable_shared_from_this<Re
   Headers headers() const;
   void begin();
   void on_whole(const Blob& body);
+  void commit_after(std::chrono::milliseconds time);
+  bool may_be_refused() const;
   void commit();
   void watch_silence();
   void gone();

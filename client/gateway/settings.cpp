@@ -123,6 +123,10 @@ const Options<Settings>& option_table() {
                &Settings::commit),
       duration("keep_alive", {std::chrono::milliseconds(10), kDay},
                "Silence in a stream before a keep-alive.", &Settings::keep_alive),
+      duration("no_worker_wait", kTimeOrNone,
+               "How long a request waits for a worker where none serves it, until it is refused with 503; 0: "
+               "for as long as its time lasts.",
+               &Settings::no_worker_wait),
       duration("detach", kTimeOrNone,
                "A job goes on when its caller hangs up, and its answer waits so long for the caller's next "
                "try; 0: it is cancelled.",

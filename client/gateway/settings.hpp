@@ -39,6 +39,8 @@ struct Settings {
 
   std::chrono::milliseconds commit{8'000};       ///< how long a stream's status is held back
   std::chrono::milliseconds keep_alive{10'000};  ///< silence in a stream before a keep-alive
+  /// How long a request waits for a worker where none serves it; 0: for as long as its time lasts.
+  std::chrono::milliseconds no_worker_wait{30'000};
   /// From SIGTERM on /readyz says that it stops, and so much later it does: who spreads callers has seen it.
   std::chrono::milliseconds drain_delay{1'000};
   std::chrono::milliseconds drain_timeout{10'000};

@@ -278,6 +278,44 @@ class Timeouts(GatewayCase):
                     self.assertEqual(waited.headers["x-lanemq-error"], "queue")
 
 
+class NoWorker(GatewayCase):
+    config = ('[[model]]\nname = "gpt-nobody"\nmodel = "gpt-x"\nservice = "nobody"\n'
+              '[[model]]\nname = "claude-nobody"\nmodel = "claude-x"\nservice = "nobody"\napi = "anthropic"\n'
+              '[[model]]\nname = "gpt-other"\nmodel = "gpt-x"\nservice = "nobody"\n[[model.fallback]]\nmodel = "gpt-y"\n')
+    # Streams would have their status before, if that were not held back.
+    flags = ("--no-worker-wait", "400ms", "--commit", "20ms")
+
+    def test_ends_requests_that_nobody_serves_and_nothing_of_them_runs_later(self):
+        for path, make, model, headers in ((CHAT, chat, "gpt-nobody", {}), (MESSAGES, messages, "claude-nobody", VERSION)):
+            for stream in (False, True):
+                with self.subTest(path=path, stream=stream):
+                    answer = self.ask("POST", path, make(model, stream=stream), headers)
+                    self.assertEqual(answer.status, 503, answer.body)
+                    self.assertIn('no worker serves "nobody"', answer.json()["error"]["message"])
+                    self.assertEqual((answer.headers["retry-after"], answer.headers["x-should-retry"]), ("10", "true"))
+                    self.assertEqual((answer.headers["x-lanemq-error"], answer.headers["x-lanemq-attempts"]), ("queue", "0"))
+        self.assertEqual(self.ask("POST", CHAT, chat("gpt-nobody")).json()["error"]["code"], "no_worker")
+        self.assertEqual(self.metric("lanemq_gateway_no_worker_total"), 5)
+        self.assertRegex(self.gateway.stderr(), "service.no_worker service=nobody .*lanemq-worker --service nobody=")
+        self.room.stats_when(lambda stats: stats["lanes"]["normal"]["queued"] == 0, "no job that waits")
+        # What had been left of them would be handed over before this one.
+        self.room.start(harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service",
+                                        f"nobody=openai:{self.upstream}/v1", env={**os.environ, "OPENAI_API_KEY": UPSTREAM_KEY}))
+        self.assertEqual(self.ask("POST", CHAT, chat("gpt-nobody")).status, 200)
+        self.assertEqual(self.calls_begun(), 1)
+
+    def test_spares_requests_whose_worker_is_busy_and_those_with_somewhere_else_to_go(self):
+        busy = [self.send(CHAT, chat("gpt-x+hold", stream=stream)) for stream in (False, True)]
+        self.when_at_upstream(2)
+        # Its step has waited as long as both of them, and begun later.
+        served = self.ask("POST", CHAT, chat("gpt-other"))
+        self.assertEqual((served.status, served.headers["x-lanemq-served-by"]), (200, "gpt-y"), served.body)
+        self.release("gpt-x+hold")
+        for connection in busy:
+            answer = self.answer_of(connection)
+            self.assertEqual((answer.status, b"error" in answer.body), (200, False), answer.body)
+
+
 NOBODY_THERE = "127.0.0.5:1"
 
 

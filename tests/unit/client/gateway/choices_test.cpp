@@ -86,6 +86,7 @@ TEST(FallBacks, are_taken_for_their_reasons) {
                         FallBackOn::context));
   EXPECT_FALSE(is_reason(failure("upstream_rejected", 400, "{}"), FallBackOn::context));
   EXPECT_TRUE(is_reason(failure("upstream_quota"), FallBackOn::quota));
+  EXPECT_TRUE(is_reason(failure("no_worker"), FallBackOn::server_error));
 
   ModelSettings route;
   EXPECT_TRUE(falls_back(route, failure("deadline")));
