@@ -19,7 +19,7 @@
 
 namespace lanemq::core {
 
-/// What Broker is made of, the lowest first: each is given those below it that it may ask, and none above.
+/// The parts of Broker, the lowest first: each is given the parts below it that it may ask, and none above.
 struct Parts {
   Parts(State& state, std::uint64_t seed);
 

@@ -34,20 +34,20 @@ struct StoredState {
   std::uint64_t arrival = 0;
   std::int64_t accepted_us = 0, deadline_us = 0;
   std::int64_t due_us = 0;  ///< of a running job: the time of its hand-over
-  Duration delay{};         ///< Job::Extra's
+  Duration delay{};         ///< as Job::Extra::delay
   std::uint32_t attempt = 0;
   std::uint16_t attempts = 0, attempts_max = 0;
   std::uint8_t crashes = 0;
   std::uint32_t input_tokens = 0, output_tokens = 0, raw_input = 0;
   std::int64_t retain_ms = 0;
   std::uint64_t body_hash = 0;
-  std::string_view lane;    ///< where it is not that of its record
-  std::string_view key;     ///< running: which one of its budget's it has
-  std::int64_t chunks = 0;  ///< of its streamed answer, that clients got by then
+  std::string_view lane;    ///< where it differs from the record's lane
+  std::string_view key;     ///< running: the name of its key
+  std::int64_t chunks = 0;  ///< chunks of its stream that clients got by then
 };
 void write(const StoredState& state, const History& history, std::int64_t epoch_us, Buffer& out);
 
-/// What is kept of a job that has ended.
+/// What the store keeps of an ended job.
 struct StoredResult {
   std::string_view id, model, service, lane, submitted_lane;
   JobState state = JobState::succeeded;
@@ -57,21 +57,21 @@ struct StoredResult {
   std::uint64_t body_hash = 0;
   bool client_named_it = false, id_told = false, dead = false;
   std::int64_t due_us = 0, ended_us = 0;
-  std::uint64_t client = kNoMark;  ///< of the name that its submit gave
+  std::uint64_t client = kNoMark;  ///< of the client that its submit named
 };
-/// `ending` may be null.
+/// Appends a result's record to `out`; `ending` may be null.
 void write(const StoredResult& result, const Ending* ending, Buffer& out);
 
-/// Reads all of these. What it returned lives until it reads again. Not thread-safe.
+/// Decodes all of these. A returned value is valid until the next call. Not thread-safe.
 class StoredDecoder {
  public:
   StoredDecoder();
 
-  /// `history`: what was written of the attempts, of a broker whose time zero is `epoch_us`.
+  /// `history` gets the attempts; `epoch_us`: the Unix time of the broker's time zero.
   Result<StoredState> state(std::string_view bytes, std::int64_t epoch_us, History& history);
   Result<StoredResult> result(std::string_view bytes, std::unique_ptr<Ending>& ending);
   Result<std::vector<StoredEntry>> entries(std::string_view bytes);
-  /// The submit that a job's record is.
+  /// Decodes a job's record, which is a submit.
   Result<wire::Submit> submit(std::string_view record);
 
  private:

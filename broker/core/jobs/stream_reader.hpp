@@ -14,25 +14,24 @@ namespace lanemq::core {
 struct Connection;
 struct Job;
 
-/// A request that gets a streamed answer piece by piece: the submit of the job, a later one of the same id,
-/// or a fetch that follows it. Lives with the job's AnswerStream, until the job ends or the reader is left
-/// behind.
+/// A request that reads a streamed answer piece by piece: the job's submit, a later submit of the same id, or
+/// a fetch. Lives with the job's AnswerStream, until the job ends or the reader leaves or falls behind.
 struct StreamReader {
-  Timer timer{TimerOwner::reader, this};  ///< when it may have to be let go
+  Timer timer{TimerOwner::reader, this};  ///< the time to check whether it must be let go
   Job* job = nullptr;
   Connection* connection = nullptr;  ///< holds a reference
   std::string envelope, ref;
-  ListHook<StreamReader> hook;   ///< among those of its connection
-  std::int64_t next = 0;         ///< the chunk that it gets next
-  std::int64_t seen = -1;        ///< the last one that it has taken
-  std::uint64_t seen_bytes = 0;  ///< of the stream, up to that one
-  TimePoint silent_since{};      ///< while it has taken less than it was sent
-  TimePoint until = kNever;      ///< of a fetch: when it is told how far the job is
-  bool told = false;             ///< it got its first chunk
-  bool joined = false;           ///< not by the job's first submit, whose reader counts with the job
-  bool waits = false;            ///< it was promised `accepted` before, which waits for the disk
+  ListHook<StreamReader> hook;   ///< among the readers of its connection
+  std::int64_t next = 0;         ///< the next chunk to send to it
+  std::int64_t seen = -1;        ///< the last chunk that the client confirmed
+  std::uint64_t seen_bytes = 0;  ///< bytes of the stream up to `seen`
+  TimePoint silent_since{};      ///< the time since when it has confirmed less than it was sent
+  TimePoint until = kNever;      ///< of a fetch: the time to answer with a status
+  bool told = false;             ///< its first chunk was sent
+  bool joined = false;           ///< reads by another request than the job's first submit
+  bool waits = false;            ///< its `accepted` waits for the disk, and chunks wait behind it
 
-  /// What one that joined counts for in the byte bounds.
+  /// The share of a joined reader in the byte bounds; the first one counts with the job.
   std::size_t bytes() const { return sizeof(StreamReader) + envelope.size() + ref.size(); }
   std::int64_t unseen() const { return next - 1 - seen; }
 };

@@ -11,15 +11,15 @@
 namespace lanemq::core {
 namespace {
 
-/// Who may wait for one job besides its submitter.
+/// Requests that may wait for one job besides its submit.
 constexpr std::size_t kWaitersMax = 64;
-/// Requests of one connection that may wait so.
+/// Such requests of one connection.
 constexpr std::size_t kWaitersPerConnectionMax = 20'000;
-/// For whom one job may go on that is to be cancelled when they are gone.
+/// Owners of one job.
 constexpr std::size_t kOwnersMax = 64;
-/// Who may wait for results that are read back from the store.
+/// Requests that may wait for results to be read from the store.
 constexpr std::size_t kAskingMax = 1024;
-/// How long who finds no room for its question stays away.
+/// When a request that found no room may come again.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(100), kRetryAfterFull = std::chrono::seconds(30);
 
 /// The state of a job that nobody knows.
@@ -87,7 +87,7 @@ void Answers::say_status(const Record& record, const Origin& to, wire::Raw ref, 
   state_.outbox.add(to.peer, to.address, to.envelope, reply);
 }
 
-/// Where a job is. `wait` holds a text of it, and state_.scratch another.
+/// Fills in the state of a job. The reply's texts are views of `wait` and of state_.scratch.
 void Answers::fill_status(wire::StatusReply& reply, Dispatcher::Wait& wait, const Record& record,
                           TimePoint now) {
   reply.id = record.id();
@@ -154,7 +154,7 @@ void Answers::say_statuses(const StatusAsked& event, TimePoint now) {
 }
 
 void Answers::say_terminal(const Terminal& end, const Origin& to, wire::Raw ref) {
-  // Without a ref or a name of its own, the id is all the client can know the job by.
+  // A client that gave neither ref nor id knows the job by the broker's id alone.
   const std::string_view id = end.client_named_it || !ref.present() ? end.id : std::string_view{};
   if (end.state == JobState::succeeded) {
     const Lane& lane = *state_.lanes[end.lane];
@@ -218,7 +218,7 @@ void Answers::result_read(const ResultRead& event) {
   std::unique_ptr<Ending> ending;
   const auto stored = event.record ? decoder_->result(*event.record, ending)
                                    : failure(ErrorCode::internal, "it is not there");
-  // It went meanwhile; another job may have its id by now.
+  // The result went meanwhile; another job may have its id by now.
   const bool went = state_.jobs.find(JobNumber{event.number}) == nullptr;
   for (const Asking& who : asking) {
     const Origin to{.address = who.address, .envelope = who.envelope};
@@ -248,7 +248,7 @@ Refusal Answers::chunk_gone(std::string_view id, std::int64_t seq, std::int64_t 
           {}};
 }
 
-/// What is kept of a stream that is over, from a chunk on, and its end.
+/// Sends a finished stream from a chunk on, as far as it is kept, and then its end.
 void Answers::replay(const Terminal& end, const AnswerStream* stream, std::int64_t from_seq, const Origin& to,
                      wire::Raw ref) {
   const std::int64_t count = end.ending != nullptr ? end.ending->chunks : 0;
@@ -301,7 +301,7 @@ void Answers::add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optio
   if (until) state_.timers.set(waiter->timer, *until);
   auto& waiters = job.need_extra().waiters;
   if (waiters.size() >= kWaitersMax) {
-    // The longest waiter makes way: most likely its connection is gone and came back as this one.
+    // The longest waiter makes room: most likely its connection is gone and came back as this one.
     drop_waiter(*waiters.front());
     waiters.erase(waiters.begin());
     ++state_.stats.waiters_dropped;
@@ -322,7 +322,7 @@ void Answers::end_waiting(Waiter& waiter, TimePoint now) {
   waiters.erase(place);
 }
 
-/// It is about to be destroyed.
+/// Unlinks a waiter and destroys it.
 void Answers::drop_waiter(Waiter& waiter) {
   state_.timers.clear(waiter.timer);
   state_.waiters_bytes -= waiter.bytes();
@@ -345,7 +345,7 @@ void Answers::add_owner(Job& job, Connection& connection) {
   const auto is_its = [&](const auto& owner) { return owner->connection == &connection; };
   if (std::any_of(owners.begin(), owners.end(), is_its)) return;
   if (owners.size() >= kOwnersMax) {
-    // So many are enough to keep it; one that seems gone makes way.
+    // At the bound an owner that seems gone makes room; the other owners keep the job alive.
     const auto gone = std::find_if(owners.begin(), owners.end(),
                                    [](const auto& owner) { return owner->connection->unreachable; });
     if (gone == owners.end()) return;

@@ -26,12 +26,11 @@ class Journal;
 class Results;
 struct State;
 
-/// What clients are told, who waits for a job besides its submitter, and for whom a job goes on that is to be
-/// cancelled when they are gone. It tells, and ends no job.
+/// Tells clients what became of their requests. Knows who waits for a job besides its submitter, and the
+/// owners of jobs that are cancelled without owners. Ends no job.
 class Answers {
  public:
-  /// Of a client that is gone, how long its jobs wait for it to come back, where they are cancelled without
-  /// it.
+  /// How long the broker waits for a client that seems gone, before it cancels jobs that nobody else owns.
   static constexpr Duration kOrphanPause = std::chrono::seconds(5);
 
   Answers(State& state, Journal& journal, Results& results, Dispatcher& dispatcher);
@@ -40,46 +39,46 @@ class Answers {
 
   // ---- answers
   void refuse(const Origin& to, wire::Raw ref, std::string_view id, const Refusal& why);
-  /// What would have to wait for the disk as well.
+  /// The refusal of a request that would have to wait for a disk that is far behind.
   static const Refusal& disk_behind();
-  /// Refuses what would wait for the disk, where more waits than may: true if it did. An answer that waits
-  /// would come much later, and takes memory until then.
+  /// Refuses a request whose answer would wait for the disk while more waits than may: it would come late and
+  /// use memory until then. True if refused.
   bool refused_for_disk(const Origin& to, wire::Raw ref, std::string_view id);
-  /// `position`: of the job in its queue; none for one that was known before. `eta_ms`: where that is known.
+  /// `position`: of the job in its queue; none for a known job. `eta_ms`: where known.
   void say_accepted(std::string_view id, const Lane& lane, bool durable, std::optional<std::size_t> position,
                     std::optional<std::int64_t> eta_ms, const Origin& to, wire::Raw ref);
   void say_status(const Record& record, const Origin& to, wire::Raw ref, TimePoint now);
-  /// Where each of many jobs is, in the order of their ids: maps with the fields of a single status. An
-  /// answer holds as many as fit into a header; who finds ids left out asks for those again.
+  /// Answers with the states of many jobs, in the order of the ids asked for: maps with the fields of a
+  /// single status. An answer holds as many as fit a header; the client asks again for ids that it lacks.
   void say_statuses(const StatusAsked& event, TimePoint now);
   void say_unknown(std::string_view id, const Origin& to, wire::Raw ref);
   void say_terminal(const Terminal& end, const Origin& to, wire::Raw ref);
-  /// How a job ended, and from where on its chunks are wanted: from memory, or when the store has been asked.
+  /// Tells how a job ended, and sends its chunks from `from_seq` on: now, or once the store was read.
   void tell_end(const KeptResult& result, std::optional<std::int64_t> from_seq, const Origin& to,
                 wire::Raw ref);
-  /// The store has been.
+  /// The store was read: answers the requests that wait for this result.
   void result_read(const ResultRead& event);
-  /// Why a reader cannot begin with a chunk, of a job whose chunks are kept from `first` on.
+  /// The refusal of a reader that wants a chunk before `first`, the oldest one kept.
   static Refusal chunk_gone(std::string_view id, std::int64_t seq, std::int64_t first);
 
   // ---- who waits
-  /// Whether one more request may wait for a job that was submitted before.
+  /// Refuses a request that would wait for a known job, where too many wait.
   std::optional<Refusal> no_room_to_wait(const Origin& from, wire::Raw ref, TimePoint now);
   void add_waiter(Job& job, const Origin& from, wire::Raw ref, std::optional<TimePoint> until);
-  /// A fetch has waited long enough: it hears how far the job is.
+  /// A fetch has waited its time: answers with the job's state.
   void end_waiting(Waiter& waiter, TimePoint now);
   void drop_waiters(Job& job);
 
   // ---- for whom a job goes on
-  /// The job goes on for as long as somebody is left who asked for it: the connection is one from now on.
+  /// Makes the connection an owner of the job, which goes on while it has owners.
   void add_owner(Job& job, Connection& connection);
   void drop_owner(const Owner& owner);
   void drop_owners(Job& job);
-  /// It spoke: whoever took it for gone was wrong.
+  /// The connection has sent something, so it is not gone.
   void note_life(Connection& connection);
 
  private:
-  /// Who asked for a result that is read back from the store.
+  /// A request that waits for a result to be read from the store.
   struct Asking {
     std::string id, address, envelope, ref;
     std::optional<std::int64_t> from_seq;
@@ -94,9 +93,9 @@ class Answers {
   Journal& journal_;
   Results& results_;
   Dispatcher& dispatcher_;
-  std::map<std::uint64_t, std::vector<Asking>> asking_;  // by number of the result that is read back
+  std::map<std::uint64_t, std::vector<Asking>> asking_;  // by the number of the result
   std::size_t asking_count_ = 0;
-  std::unique_ptr<StoredDecoder> decoder_;  // of what is read back
+  std::unique_ptr<StoredDecoder> decoder_;  // of results that were read
   Buffer list_;
 };
 

@@ -11,9 +11,9 @@
 namespace lanemq::core {
 namespace {
 
-/// Jobs of a client behind the one that is handed over whose bodies are read as well.
+/// Bodies that are read ahead: those of so many jobs behind the one that is handed over.
 constexpr int kReadAhead = 8;
-/// Beside memory_max, one part in so many of it may be lent.
+/// Beyond memory_max, this part of it may be used for lent bodies.
 constexpr std::size_t kLentShare = 8;
 
 }  // namespace
@@ -47,8 +47,8 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   Away& away = job.at_away();
   Worker& worker = *away.worker;
   const Lane& lane = *state_.lanes[job.lane];
-  // A job that is not on disk waits only for what it takes to be there, and not even for that while the disk
-  // is full or stands still.
+  // A hand-over of a job that is not durable waits only until what it debits is on disk, and not while the
+  // disk is full or stands still.
   const bool waits = job.durable || (state_.options.store_durable && !state_.store_full &&
                                      !state_.store_stalled && !state_.budgets.use_ahead(away.reservation));
   away.offer_waited = waits;
@@ -66,7 +66,7 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   offer.model = named(JobText::model);
   offer.client = named(JobText::client);
   offer.key = state_.budgets.key_of(away.reservation);
-  // The deadline is kept here in any case: a worker is told of it only where the client stated one.
+  // The worker learns the deadline only where the client stated one; the broker keeps it in any case.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
   offer.stream = job.streams;
@@ -95,13 +95,12 @@ bool Handover::adopt(Worker& worker, wire::Lease lease, TimePoint now) {
   job.state = JobState::running;
   ++lane.running;
   Away& away = job.at_away();
-  away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);  // in the life before, not since
+  away.queued_ms = to_ms32(away.dispatched_at - job.accepted_at);  // in the earlier life, not since
   away.reservation =
       state_.budgets.adopt(job.flow().budgets(), job.expected().amounts(),
                            job.extra ? job.extra->key : std::string_view{}, away.dispatched_at);
   away.dispatched_at = now;
-  // It was called in an earlier life: that tells of an upstream that is called as usual, and is no trial of
-  // one that failed since.
+  // The job was called in an earlier life: that is no trial of an upstream that has failed since.
   const CircuitBreaker& breaker = job.flow().service().breaker;
   away.called_in = breaker.closed() ? breaker.period() : CircuitBreaker::kNoPeriod;
   take_place(job, worker);
@@ -114,7 +113,7 @@ void Handover::leave(Job& job, Verdict verdict, TimePoint now) {
   Away& away = job.at_away();
   away.body_awaited = false;
   take_back(away);
-  // If we ended the job first (cancel, deadline), its failed call says nothing of the upstream.
+  // Where the job ended first (cancel, deadline) its failed call says nothing about the upstream.
   if (state_.options.breaker) upstreams_.judge(job, job.ended() ? Verdict::unknown : verdict, now);
   state_.workers.free_place(job);
   Client& client = job.queue->client();
@@ -129,8 +128,8 @@ std::size_t Handover::lent_bytes_max() const {
   return state_.options.memory_max / kLentShare;
 }
 
-/// Asks for the body of a job that was handed over. Where as much is on its way to workers as may be, no
-/// other whose body is in the store is handed over.
+/// Asks the store for the body of a job that was handed over. At the bound of lent bytes no further job with
+/// a stored body is handed over.
 void Handover::lend(Job& job) {
   Away& away = job.at_away();
   away.body_awaited = true;
@@ -142,7 +141,7 @@ void Handover::lend(Job& job) {
 
 void Handover::take_back(Away& away) {
   state_.lent_bytes -= std::exchange(away.lent, 0);
-  // Not at the first byte: each change looks at all clients.
+  // Half way down: each change of this flag looks at all clients.
   if (state_.lent_bytes <= lent_bytes_max() / 2) hold_bodies(false);
 }
 
@@ -157,7 +156,7 @@ void Handover::hold_bodies(bool held) {
     update_turns(*client);
 }
 
-/// Asks for the bodies of those that are likely next after a job that was handed over.
+/// Reads the bodies of the jobs that are likely next.
 void Handover::read_ahead(const Job& job) {
   const Job* next = job.queue->oldest();
   for (int i = 0; next != nullptr && i < kReadAhead; next = job.queue->after(*next), ++i)

@@ -15,8 +15,7 @@ class Journal;
 struct State;
 class Upstreams;
 
-/// Jobs at workers: the one way in which a job is handed over, its place there, and bodies that are on disk
-/// alone and have to be read back for it.
+/// Jobs at workers: hands jobs over, holds their places, and reads bodies back that only the store has.
 class Handover {
  public:
   Handover(State& state, Journal& journal, Dispatcher& dispatcher, Upstreams& upstreams)
@@ -24,20 +23,19 @@ class Handover {
   Handover(const Handover&) = delete;
   Handover& operator=(const Handover&) = delete;
 
-  /// Requires: there is a place for it, and its budgets have room for the claim.
+  /// Hands the picked job over. Requires: a place is free, and the budgets have room for the claim.
   void start(const Pick& pick, TimePoint now);
-  /// Says to its worker what a job that was handed over is.
+  /// Sends the job to its worker.
   void offer(Job& job, const Blob& body, TimePoint now);
-  /// What a worker still runs since before the broker's restart goes on as if nothing had been. False if it
-  /// is not such a job.
+  /// Takes over a job that the worker has run since before the broker's restart. False: this is no such job.
   bool adopt(Worker& worker, wire::Lease lease, TimePoint now);
-  /// The call that the job was handed over for is over, and this is what its end says of the upstream. Its
-  /// place is free; a job that has ended is the caller's to erase.
+  /// The job's call is over; `verdict`: what it says about the upstream. Frees the place; the caller erases
+  /// the job if it has ended.
   void leave(Job& job, Verdict verdict, TimePoint now);
-  /// Its worker has the job, or it is over: the body that was read for it is not lent any more.
+  /// The worker confirmed the job, or it is over: its body is not lent any more.
   void take_back(Away& away);
 
-  /// What bodies may be lent at a time, and one body more.
+  /// The bound of lent bytes; one body may go beyond it.
   std::size_t lent_bytes_max() const;
 
  private:

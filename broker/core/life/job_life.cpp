@@ -17,13 +17,13 @@
 namespace lanemq::core {
 namespace {
 
-/// Jobs of a connection that is gone which one turn looks at: some ms of work, whatever it left.
+/// Owned jobs that one turn looks at when a connection is gone: some ms of work.
 constexpr std::size_t kOwnedInATurn = 1000;
-/// What an upstream would have answered that asked for a pause.
+/// The HTTP status of an upstream that asks for a pause.
 constexpr int kTooManyRequests = 429;
-/// Places of jobs that one turn looks at for jobs that wait in vain, and how many of these it ends.
+/// Places that one turn of a sweep looks at, and jobs that it ends.
 constexpr std::size_t kSweptInATurn = 4096, kShutOutInATurn = 1000;
-/// How often all of them are looked at, at most.
+/// The least time between two sweeps.
 constexpr Duration kSweepPause = std::chrono::seconds(1);
 
 }  // namespace
@@ -83,7 +83,7 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   ++lane.counters.accepted;
   if (job.durable && !admitted.redriven) journal_.write_accepted(job, fields, event.body);
   journal_.note_numbers();
-  // Said before the job is queued: the jobs that stand before it are all that are queued now.
+  // Sent before the job is queued, so that its position is the number of jobs queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {
     Origin from = event.from;
     from.grouping = &job.connection->grouping;
@@ -98,8 +98,8 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   return job;
 }
 
-/// The hash of a body that its job does not have later: it is in the store alone, or long to look through.
-/// A durable job's is written with every state.
+/// The hash of a body that the job will not have in memory, or that is long to hash. That of a durable job is
+/// written with every state.
 std::optional<std::uint64_t> JobLife::kept_hash_of(const Submitted& event, const Admitted& admitted) const {
   if (admitted.body_hash) return admitted.body_hash;
   if (event.fields->id.empty() || (!admitted.durable && packed(event.body))) return std::nullopt;
@@ -161,18 +161,18 @@ std::string JobLife::make_id(TimePoint now) {
 void JobLife::come_due(Job& job, TimePoint now) {
   if (now >= job.deadline) return expire(job, now);
   LANEMQ_CHECK(job.state == JobState::delayed);
-  if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone too
+  if (job.has_content()) return fail_broken_stream(job, now);  // of an earlier life: its worker is gone, too
   state_.leave_queue(job);
   const TimePoint due = job.at_away().due;
   state_.jobs.come_back(job);
   job.state = JobState::queued;
   if (job.adoptable) {
-    // Its worker is gone too, or never got it.
+    // The worker of the earlier life is gone, or never got the job.
     job.adoptable = false;
     if (job.attempts > 0) --job.attempts;
   }
   if (job.attempt == 0) {
-    // Its delay is over: it stands where a job would that is submitted now.
+    // The delay is over: the job ranks like one that is submitted now.
     job.arrival = state_.next_arrival++ & Job::kArrivalMax;
     if (job.timeout_stated) job.need_extra().delay = due - job.accepted_at;
     job.accepted_at = due;
@@ -192,8 +192,8 @@ void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
     --job.attempts;
     job.flow().correct(*job.queue, -job.at_away().charged);  // it was not served
   }
-  // While the broker drains nothing waits for another turn, but on disk: the client hears so now, and can ask
-  // again.
+  // A draining broker hands nothing over again, so only the store could keep the job. Its client hears so now
+  // and can submit it again.
   if (state_.draining && !job.durable)
     return end_with(job, JobState::failed, ErrorCode::draining,
                     "the broker is stopping and the job would have to run again; submit it again in a moment",
@@ -215,7 +215,7 @@ void JobLife::requeue(Job& job, Requeue how, TimePoint due, TimePoint now) {
 
 void JobLife::leave_place(Job& job, Verdict verdict, TimePoint now) {
   handover_.leave(job, verdict, now);
-  // A pause that holds after all is the time again by which jobs wait in vain.
+  // A pause that held was extended: jobs may now wait for it in vain.
   if (state_.budgets.take_tried()) sweep_soon();
   if (job.ended()) erase(job, job.bytes());
 }
@@ -241,7 +241,7 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   const std::size_t bytes = job.bytes();
   const Outbox::Waiting waiting(state_.outbox, job.durable);
   if (job.body_awaited()) {
-    // Its worker has not heard of it.
+    // The worker has not heard of the job yet.
     state_.budgets.release(job.at_away().reservation, now);
     leave_place(job, Verdict::unknown, now);
   }
@@ -270,12 +270,12 @@ void JobLife::end(Job& job, JobState state, std::unique_ptr<Ending> ending, cons
   let_go(job, bytes);
   results_.evict(now);
   if (dead == nullptr || results_.memory_bytes() <= state_.options.memory_max) return;
-  // It is larger than its job was: what was streamed of it goes first, then older ones of its kind.
+  // A dead job is larger than the job was. Its stream is dropped first, then older dead jobs.
   results_.kept().shed_answer(*dead);
   results_.evict_dead_for_memory();
 }
 
-/// The job counts as over where it stood: in its queue, or at its worker, which is told where it has the job.
+/// Takes the job out of its queue, or tells its worker to cancel it.
 void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
   Lane& lane = *state_.lanes[job.lane];
   if (job.state == JobState::running) {
@@ -295,7 +295,7 @@ void JobLife::leave(Job& job, Terminal& how, TimePoint now) {
   ++(how.state == JobState::succeeded ? lane.counters.succeeded : lane.counters.failed);
 }
 
-/// Whoever waits for the job hears how it ended.
+/// Tells all who wait for the job how it ended.
 void JobLife::tell_end(Job& job, const Terminal& how) {
   if (job.reply != ReplyMode::accepted && !job.streams)
     answers_.say_terminal(how,
@@ -318,17 +318,17 @@ void JobLife::tell_end(Job& job, const Terminal& how) {
   job.connection = nullptr;
 }
 
-/// What is not needed any more is free: all of it, or while its worker has it all but its record. `bytes`:
-/// what it counted for.
+/// Frees what an ended job does not need: all of it, or while its worker has it all but the record. `bytes`:
+/// its former share of the byte bounds.
 void JobLife::let_go(Job& job, std::size_t bytes) {
   if (job.worker() == nullptr) return erase(job, bytes);
-  // How its call ends still says something of its model and its client.
+  // The end of its call still says something about its model and client.
   job.text.keep_names();
   job.extra.reset();
   state_.bytes -= bytes - job.bytes();
 }
 
-/// Nothing refers to the job any more. `bytes`: what it still counts for.
+/// Destroys a job that nothing refers to. `bytes`: its share of the byte bounds.
 void JobLife::erase(Job& job, std::size_t bytes) {
   state_.bytes -= bytes;
   state_.workers.release(job.flow().service());
@@ -448,7 +448,7 @@ void JobLife::drain(TimePoint now) {
   });
   for (Away* away = state_.delayed.front(); away != nullptr; away = state_.delayed.next(*away))
     queued.push_back(&away->job);
-  // What is on disk waits there for the broker's return.
+  // Durable jobs wait in the store for the broker's return.
   for (Job* job : queued)
     if (!job->durable) end_with(*job, JobState::failed, ErrorCode::draining, kText, now);
 }
@@ -457,7 +457,7 @@ void JobLife::give_up_running(TimePoint now) {
   for (const auto& [number, worker] : state_.workers.all()) {
     for (Away* away = worker->leases.front(); away != nullptr; away = worker->leases.next(*away)) {
       Job& job = away->job;
-      if (job.ended() || job.durable) continue;  // that is on disk runs on, and is adopted later
+      if (job.ended() || job.durable) continue;  // a durable job runs on and is adopted later
       end_with(job, JobState::failed, ErrorCode::draining,
                "the broker is stopping and the job did not finish within drain_timeout; submit it again",
                now);

@@ -26,29 +26,29 @@ struct State;
 class Streams;
 class Upstreams;
 
-/// What a submit says whose job is to be cancelled when its client is gone.
+/// The `orphan` of a submit whose job is cancelled when its client is gone.
 inline constexpr std::string_view kOrphanCancel = "cancel";
-/// What a submit says of what its job is not to wait for.
+/// The `limited` or `spent` of a submit whose job does not wait for that.
 inline constexpr std::string_view kElsewhere = "end";
 
-/// Of an id that the broker makes.
+/// Bytes of an id that the broker makes.
 inline constexpr std::size_t kIdBytes = 26;
 
-/// What a submit that is taken leads to.
+/// What Admission finds out about a submit that is taken.
 struct Admitted {
   Lane* lane = nullptr;
   Client* client = nullptr;
-  Connection* connection = nullptr;  ///< whom the answer goes to; null for nobody
+  Connection* connection = nullptr;  ///< gets the answer; null: nobody does
   Service* service = nullptr;
   BudgetSet budgets{};
   Estimate estimate{};
   bool durable = false, spilled = false;
-  bool redriven = false;                     ///< the store has it already, where it is durable
-  std::optional<std::uint64_t> body_hash{};  ///< of what it was submitted with first, where redriven
-  std::optional<std::size_t> body_bytes{};   ///< likewise, where that is in the store alone
+  bool redriven = false;                     ///< a durable job's row is in the store already
+  std::optional<std::uint64_t> body_hash{};  ///< of a redriven job: of its first submit
+  std::optional<std::size_t> body_bytes{};   ///< of a redriven job whose body only the store has
 };
 
-/// The life of a job: accepted, queued, run again, over. The one place where a job ends.
+/// The life of a job: accepted, queued, run again, over. JobLife alone ends jobs.
 class JobLife {
  public:
   enum class Requeue : std::uint8_t { costs_attempt, free };
@@ -59,59 +59,56 @@ class JobLife {
   JobLife& operator=(const JobLife&) = delete;
 
   Job& accept(const Submitted& event, const Admitted& admitted, ReplyMode mode, TimePoint now);
-  /// Its timer has fired: its time is over, or its delay.
+  /// The job's timer has fired: its deadline, or its delay, is over.
   void come_due(Job& job, TimePoint now);
-  /// A job whose attempt is over without success, and that has left its place, waits until `due`.
+  /// An attempt ended without success and the job has left its place: it waits until `due`.
   void requeue(Job& job, Requeue how, TimePoint due, TimePoint now);
-  /// The call that the job was handed over for is over; a job that had ended meanwhile is gone.
+  /// The job's call is over: frees its place, and erases the job if it has ended.
   void leave_place(Job& job, Verdict verdict, TimePoint now);
 
-  /// The one way in which a job ends: whoever waits for it is told, once, and its result is kept for those
-  /// who ask later. A job that ends while it runs keeps its place until its worker says so; any other is
-  /// gone.
+  /// Ends a job: tells those who wait, once, and keeps the result for those who ask later. A running job
+  /// keeps its place until its worker reports; any other job is destroyed.
   void end(Job& job, JobState state, std::unique_ptr<Ending> ending, const Blob& body, TimePoint now);
   void end_with(Job& job, JobState state, ErrorCode code, std::string message, TimePoint now);
   void expire(Job& job, TimePoint now);
-  /// A job whose client has a part of its answer is never run again: its worker cannot end it any more.
+  /// Fails a job whose worker is gone and whose client has part of the answer: it cannot run again.
   void fail_broken_stream(Job& job, TimePoint now);
-  /// Ends a queued job whose upstream takes nobody before its time is over: it hears so now, as if it had
-  /// been refused itself. False: somebody may be taken, and it waits on.
+  /// Ends a queued job whose upstream is paused beyond the job's deadline, as if the upstream had refused it.
+  /// False: a call may be possible earlier, and the job waits on.
   bool end_if_shut_out(Job& job, TimePoint now);
-  /// A limit was lowered since the job was taken in: it would wait for ever, and keep all behind it waiting.
+  /// Ends a job that a lowered limit can never grant: it would wait for ever, and others behind it.
   void end_unsatisfiable(const Pick& pick, TimePoint now);
-  /// Its last owner has stopped reading it.
+  /// Cancels a job whose last owner has stopped reading it.
   void cancel_unread(Job& job, TimePoint now);
-  /// Its client is gone: what it owned has one owner less, and is cancelled where that was the last. What it
-  /// owned beyond a part of it is for the next tick, so that others are served in between.
+  /// The connection is gone: removes it from the owners of its jobs, and cancels those without owners. At
+  /// most kOwnedInATurn now, the rest from the next tick on.
   void leave_owned(Connection& connection, TimePoint now);
-  /// The body of a job that was handed over has been read, or is not there.
+  /// A job's body was read from the store, or is missing.
   void take_body(const BodyRead& event, TimePoint now);
-  /// Upstreams are shut for longer than they were: all jobs are looked at for those that wait in vain.
+  /// Upstreams are shut for longer than before: has all jobs checked for those that wait in vain.
   void sweep_soon() { sweep_is_due_ = true; }
-  /// Does a part of that, where it is due. Such jobs end wherever they stand.
+  /// Checks a part of the jobs, where a sweep is due, and ends those that wait in vain.
   void sweep(TimePoint now);
-  /// When sweep() wants to be called; kNever: when something has changed.
+  /// When sweep() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const;
-  /// The broker stops: what is not on disk and waits ends now.
+  /// The broker stops: ends waiting jobs that are not durable.
   void drain(TimePoint now);
-  /// Likewise what runs still; for when the time to finish is over.
+  /// Ends running jobs that are not durable, when the time to finish is over.
   void give_up_running(TimePoint now);
 
-  // For whoever brings a job back that was accepted in another life.
-  /// Whether a body is packed with the texts of its job.
+  // For Restorer, which brings jobs of an earlier life back:
+  /// Whether a body is packed with the job's texts.
   static bool packed(const Blob& body);
-  /// The texts of a job; `body` is its body where that is in memory. Views, also of `extras`, which holds
-  /// one.
+  /// The texts of a job; `body`: where it is in memory. Views, one of them of `extras`.
   static JobText::Parts texts_of(const wire::Submit& fields, std::string_view id, std::string_view envelope,
                                  const Blob& body, std::string& extras);
-  /// What of a job never changes besides its texts; then it counts.
+  /// Sets what never changes of a job besides its texts, and counts the job.
   void fill(Job& job, const wire::Submit& fields, const Blob& body);
 
  private:
   std::optional<std::uint64_t> kept_hash_of(const Submitted& event, const Admitted& admitted) const;
   std::string make_id(TimePoint now);
-  // The steps of end(), in their order; between the last two the result is kept and written
-  // (Results::keep()).
+  // The steps of end(), in order. Between the last two the result is kept and written (Results::keep()).
   void leave(Job& job, Terminal& how, TimePoint now);
   void tell_end(Job& job, const Terminal& how);
   void let_go(Job& job, std::size_t bytes);
@@ -126,7 +123,7 @@ class JobLife {
   Streams& streams_;
   Handover& handover_;
   bool sweep_is_due_ = false;
-  std::size_t sweep_from_ = 0;  // the place from which on it goes on
+  std::size_t sweep_from_ = 0;  // the place to continue from
   TimePoint sweep_not_before_{};
 };
 

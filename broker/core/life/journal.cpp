@@ -10,7 +10,7 @@
 namespace lanemq::core {
 namespace {
 
-/// Generations of job numbers that are noted ahead, and how few of them may be left.
+/// Generations of job numbers that are reserved ahead, and how few may be left.
 constexpr std::uint64_t kGenerationsAhead = 4096, kGenerationsLeft = 2048;
 
 const History kNoHistory;
@@ -64,7 +64,7 @@ void Journal::write_state(const Job& job, bool dead) {
 void Journal::write_accepted(const Job& job, const wire::Submit& fields, const Blob& body) {
   state_.outbox.writes.add(Write::Kind::insert_job, static_cast<std::uint64_t>(job.number));
   write_state(job);
-  // As it was submitted, but for what was meant for this connection.
+  // The submit without what concerned this connection alone.
   wire::Submit record = fields;
   record.id = job.id();
   record.lane = state_.lanes[job.submitted_lane]->options().name;
@@ -125,7 +125,7 @@ void Journal::write_ended(const Job& job, const Terminal& how, const KeptResult*
   stored.client_named_it = how.client_named_it;
   stored.id_told = how.id_told;
   stored.dead = died;
-  // A connection is another one in the next life.
+  // A connection's name means nothing in the next life.
   stored.client = mark_of(job.text.get(JobText::client));
   stored.due_us = stored_us(due);
   stored.ended_us = stored_us(now);

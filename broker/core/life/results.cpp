@@ -12,22 +12,21 @@ namespace lanemq::core {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
-/// Of a kept result: what is read when it is forgotten.
+/// Cache lines of a result that are read when it is forgotten.
 constexpr std::size_t kResultLines = 2;
-/// Results whose time is over that one turn forgets: some 2 ms of work.
+/// Expired results that one turn forgets: some 2 ms of work.
 constexpr std::size_t kForgottenInATurn = 1000;
-/// Bytes of kept results that move in a turn, so that others can make way: some thousand of them, or a large
-/// one.
+/// Bytes of results that one turn moves so that others can make way: some thousand results, or a large one.
 constexpr std::size_t kPassedOverInATurn = std::size_t{2} << 20;
-/// Where more than one part in so many of results_bytes_max could be left to the store, the oldest is.
+/// If more than this part of results_bytes_max is loose, the oldest loose bytes are left to the store.
 constexpr std::size_t kLooseShare = 4;
 
-/// Where more is in memory than one part in so many of memory_max, the bodies of durable jobs are in the
-/// store alone: the rest is for jobs themselves, and for results.
+/// If more than this part of memory_max is used, bodies of durable jobs stay in the store alone: the rest is
+/// for the jobs themselves, and results.
 constexpr std::size_t kBodiesShare = 8;
-/// Bodies below this stay in memory: reading one back takes longer than it saves.
+/// Smaller bodies stay in memory: reading one back takes longer than it saves.
 constexpr std::size_t kSpilledBytesMin = 512;
-/// How often results make way on a full disk, and how many at once: some ms of work.
+/// How often results make way on a full disk: some ms of work each time.
 constexpr Duration kMakeRoomPause = std::chrono::seconds(1);
 constexpr std::size_t kMadeRoomMax = 4096;
 
@@ -39,7 +38,7 @@ Results::Results(State& state, Journal& journal, std::uint64_t seed)
       kept_(state.options.retain, share_of(state.options)),
       gone_(state.options.gone_max, seed) {}
 
-/// Who holds that much makes way among its own results.
+/// A client that holds this much makes room among its own results.
 ResultShare Results::share_of(const Options& options) {
   return {.results = last_part(options.results_max, options, kSharedJobsMin),
           .bytes = last_part(options.results_bytes_max, options, kSharedBytesMin)};
@@ -71,7 +70,7 @@ KeptResult* Results::keep(Job& job, const Terminal& how, std::unique_ptr<Ending>
   const bool died = dies(job, how.state);
   Duration retain = std::chrono::milliseconds(job.retain.ms());
   if (died) retain = std::max(retain, state_.options.dead_retain);
-  // Results kept for the usual time leave in the order in which they came: they need no timers of their own.
+  // Results kept for the usual time leave in the order in which they came, so they need no timers.
   const bool apart = died || retain != state_.options.retain;
   KeptResult& result = kept_.add(
       KeptResults::of(job, job.flow().service(), job.queue->client().mark, journal_.body_hash_of(job)), how,
@@ -89,14 +88,14 @@ KeptResult* Results::keep(Job& job, const Terminal& how, std::unique_ptr<Ending>
   return &result;
 }
 
-/// A job that failed or ran out of time is dead, unless its client wants nothing to be kept of it, or the
+/// Whether a job that failed or expired becomes a dead job: not if its client wants nothing kept, nor if the
 /// broker stops.
 bool Results::dies(const Job& job, JobState state) const {
   return (state == JobState::failed || state == JobState::expired) && state_.options.dead_max > 0 &&
          !state_.draining && !job.retain.nothing();
 }
 
-/// Moves what is needed to run the job again to its result.
+/// Moves what another run needs from the job to its result.
 void Results::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
   dead->record = record_of(job, job.flow().service().name);
@@ -158,7 +157,7 @@ void Results::forget(KeptResult& result) {
 }
 
 void Results::forget(KeptResult& result, Forgotten why) {
-  // What succeeded is not to run again for as long as its client was told that it would be known.
+  // A job that succeeded must not run again for as long as its client was told that its id would be known.
   const bool promised = why == Forgotten::before_its_time && result.state == JobState::succeeded;
   if (result.id_told && promised)
     gone_.remember(result.id(), result.due);
@@ -175,15 +174,15 @@ void Results::remove(KeptResult& result) {
   kept_.remove(result);
 }
 
-/// Whether the result may go: what stands before it has moved. Much of that takes several turns.
+/// Whether the result may be destroyed: what lies before it in memory has moved, which may take several
+/// turns.
 bool Results::pass_over_for(const KeptResult& result) {
   making_way_ =
       !kept_.pass_over_for(result, passing_left_, [this](KeptResult& moved) { state_.jobs.moved(moved); });
   return !making_way_;
 }
 
-/// The oldest result makes way: of those who hold more than their share, or else of all. False where there is
-/// none, or none in this turn.
+/// Destroys the next result to make way. False where there is none, or none in this turn.
 bool Results::evict_one(TimePoint now) {
   KeptResult* const oldest = kept_.next_to_go();
   if (oldest == nullptr || !pass_over_for(*oldest)) return false;
@@ -202,11 +201,11 @@ bool Results::evict_dead() {
 }
 
 void Results::evict(TimePoint now) {
-  // Much of what is kept is in the store, and read back for those who ask.
+  // Loose bytes beyond the bound are left to the store, which reads them back on demand.
   while (much_is_loose() && kept_.unload_oldest()) {
   }
-  // A result may be larger than its job was: what is kept makes way, and memory_max holds. Dead jobs stay:
-  // they are bounded apart, and make way for their like alone.
+  // A result may be larger than its job was, so results make way until memory_max holds. Dead jobs stay: they
+  // have their own bounds, and make way only for dead jobs.
   while (true) {
     const bool too_many =
         kept_.size() > state_.options.results_max || kept_.stored_bytes() > state_.options.results_disk_max;
@@ -216,7 +215,7 @@ void Results::evict(TimePoint now) {
     if (!too_many && kept_.unload_oldest()) continue;
     if (!evict_one(now)) break;
   }
-  // The next to go has not been touched for long: it is fetched while something else is done.
+  // The next result to go is cold: its memory is fetched while something else is done.
   if (const KeptResult* next = kept_.oldest())
     for (std::size_t byte = 0; byte < kResultLines * kCacheLine; byte += kCacheLine)
       __builtin_prefetch(reinterpret_cast<const char*>(next) + byte, 1);
@@ -230,7 +229,7 @@ void Results::evict_dead_for_memory() {
 bool Results::make_room(std::size_t needed, bool job, TimePoint now) {
   const std::size_t most = state_.options.memory_max;
   const auto lacks_place = [&] { return job && state_.jobs.full(); };
-  // Only where that makes room enough: dead jobs make way for their like alone.
+  // Only if that makes enough room: dead jobs make way only for dead jobs.
   if (state_.bytes + state_.waiters_bytes + kept_.dead_bytes() + needed <= most)
     while (lacks_place() || memory_bytes() + needed > most) {
       if (!lacks_place() && kept_.unload_oldest()) continue;

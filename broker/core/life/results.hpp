@@ -19,8 +19,8 @@ namespace lanemq::core {
 class Journal;
 struct State;
 
-/// What is kept of jobs that have ended, what is still known of ids that are not kept, and what makes way
-/// when a bound is reached.
+/// Keeps and forgets the results of ended jobs, dead jobs, and ids that are gone. Decides what makes way when
+/// a bound is reached.
 class Results {
  public:
   Results(State& state, Journal& journal, std::uint64_t seed);
@@ -30,47 +30,49 @@ class Results {
   KeptResults& kept() { return kept_; }
   const KeptResults& kept() const { return kept_; }
 
-  /// Bytes of all jobs, of who waits for them and of kept results, as the bounds count them.
+  /// Bytes of all jobs, waiting requests and kept results, as the bounds count them.
   std::size_t memory_bytes() const;
-  /// Whether a body is left to the store: of those that it has, while much is in memory. `bytes`: what its
-  /// job counts for.
+  /// Whether a durable job's body is left to the store because much memory is used. `bytes`: the job's share
+  /// of the byte bounds.
   bool spills(std::size_t bytes, std::size_t body_bytes) const;
-  /// Whether what is loose in memory is as much as may be left to the store.
+  /// Whether so much is loose that some must be left to the store.
   bool much_is_loose() const;
 
-  /// The job has ended so, and is replaced by what is kept of it, or by nothing. Returns that where it is
-  /// dead, else null.
+  /// Replaces an ended job by what is kept of it, or by nothing. Returns the result if it is of a dead job,
+  /// else null.
   KeptResult* keep(Job& job, const Terminal& how, std::unique_ptr<Ending> ending,
                    std::unique_ptr<AnswerStream> answer, TimePoint now);
-  /// The attempt under way is over without success. Requires: the job has its worker still.
+  /// Adds an attempt without success to the job's history. Requires: the job still has its worker.
   void remember_attempt(Job& job, std::string_view cause, std::string_view code, std::string_view message,
                         TimePoint now);
 
-  /// Forgets what has been kept for its time, and goes on with what makes way; of very much a part.
+  /// Forgets expired results, and continues to make way; of very many only a part.
   void begin_turn(TimePoint now);
-  /// When it wants to be called; kNever: when something has changed.
+  /// When begin_turn() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const;
-  /// For good: its id means nothing any more, but that it did.
+  /// Forgets a result; its id is gone.
   void forget(KeptResult& result);
-  /// Its id means another job from now on.
+  /// Forgets a result whose id is about to get another job.
   void remove(KeptResult& result);
-  /// Kept results make way until all bounds hold. Dead jobs stay: they are bounded apart, and make way for
-  /// their like alone.
+  /// Results make way until all bounds hold. Dead jobs stay: they have their own bounds, and make way only
+  /// for dead jobs.
   void evict(TimePoint now);
   /// The oldest dead jobs make way until memory_max holds.
   void evict_dead_for_memory();
-  /// Kept results make way until `needed` bytes more are within memory_max, and with `job` until there is a
-  /// place for one more job, as far as that helps. True if there is room.
+  /// Results make way until `needed` more bytes fit memory_max and, with `job`, one more job has a place.
+  /// True if there is room.
   bool make_room(std::size_t needed, bool job, TimePoint now);
-  /// The store's disk is full, and new work is refused for that: an eighth of what results take there makes
-  /// way, once a second, until there is room.
+  /// The store's disk is full and refuses new work: once a second an eighth of the results in it makes way,
+  /// until there is room.
   void make_room_in_store(TimePoint now);
 
-  /// For how long an id means its job, as it looks at present: less than was promised while bounds bite.
+  /// How long after its job ended an id is known at present: retain, or less while a bound forgets results
+  /// early.
   Duration ids_good_for(TimePoint now) const;
-  /// Why an id is not known.
+  /// The answer for an unknown id: gone, or not found.
   Refusal not_known(std::string_view id) const;
-  /// Of a submit of what has succeeded, and whose result made way: it is not to run twice without a word.
+  /// Refuses a submit of a job that succeeded and whose result made way early, so that it does not run twice
+  /// unnoticed.
   std::optional<Refusal> ran_before(std::string_view id, TimePoint now);
 
  private:
@@ -88,10 +90,10 @@ class Results {
   Journal& journal_;
   KeptResults kept_;
   GoneIds gone_;
-  TimePoint begun_at_{};                 // the turn
-  std::size_t passing_left_ = 0;         // bytes of results that may still move in it, so that one makes way
-  bool making_way_ = false;              // and more have to
-  std::optional<TimePoint> evicted_at_;  // the last time that a result made way
+  TimePoint begun_at_{};                 // of the present turn
+  std::size_t passing_left_ = 0;         // bytes of results that may still move in this turn
+  bool making_way_ = false;              // more results must make way
+  std::optional<TimePoint> evicted_at_;  // when a result last made way
   TimePoint make_room_at_{};             // on a full disk: when results may make way again
 };
 

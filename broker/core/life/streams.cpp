@@ -11,16 +11,16 @@
 namespace lanemq::core {
 namespace {
 
-/// Who may read one stream at a time.
+/// Readers of one stream at a time.
 constexpr std::size_t kReadersMax = 64;
-/// A reader that takes nothing for so long, while there is something for it, is let go.
+/// A reader that confirms nothing for so long, while there is something for it, is cut off.
 constexpr Duration kSlowReader = std::chrono::seconds(30);
 
-/// A stream whose client stated no time may be silent for its lane's timeout, and for so long at least: a
-/// reader that pauses it for up to kSlowReader is no fault of its worker's.
+/// Least silence that a stream is allowed whose client stated no timeout; else it is the lane's timeout. A
+/// reader may pause the stream for up to kSlowReader, which is no fault of the worker.
 constexpr Duration kStreamSilenceLeast = std::chrono::minutes(1);
 
-/// A reader may be so far behind: everything that is kept, which a late one gets at once, and a window.
+/// How far a reader may be behind: everything that is kept, which a late reader gets at once, and a window.
 std::size_t unseen_bytes_max(const Options& options) {
   return options.stream_kept_bytes_max + limits::stream_bytes_max;
 }
@@ -45,11 +45,11 @@ Streams::After Streams::take_chunk(Job& job, std::int64_t seq, const Blob& body,
   const std::size_t kept_before = stream.kept_bytes();
   stream.append(body.owned());
   let_go_on(job, now);
-  // From now on it is never run again: a broker that comes back knows by this turn's commit.
+  // The job now has content, so it is never run again: the next life of the broker must know that.
   if (first) journal_.write_changed(job);
   for (const auto& reader : stream.readers) {
     send_chunk(*reader, seq, now);
-    if (reader->seen >= seq) stream.take(seq);  // it asked to start after this chunk
+    if (reader->seen >= seq) stream.take(seq);  // the reader asked to begin after this chunk
   }
   if (!has_live_reader(stream)) stream.take_all();
   stream.trim(state_.options.stream_kept_bytes_max);
@@ -66,8 +66,8 @@ void Streams::let_go_on(Job& job, TimePoint now) {
   if (job.state == JobState::running) state_.set_timer(job);
 }
 
-/// What is kept of others makes way, so that memory_max holds, and then what is kept here: its readers have
-/// been sent it.
+/// Frees memory for a stream: first kept results make way, then this stream's own chunks, which its readers
+/// were sent.
 void Streams::make_room_in(AnswerStream& stream, TimePoint now) {
   results_.evict(now);
   if (results_.memory_bytes() <= state_.options.memory_max) return;
@@ -77,7 +77,7 @@ void Streams::make_room_in(AnswerStream& stream, TimePoint now) {
   state_.bytes -= before - stream.kept_bytes();
 }
 
-/// Tells the worker how far it may go on, when that is worth a message.
+/// Tells the worker how far it may send on, if that is worth a message.
 void Streams::say_window(Job& job, Worth worth) {
   AnswerStream& stream = *job.answer();
   if (job.worker() == nullptr || job.ended()) return;
@@ -108,7 +108,7 @@ Origin Streams::origin_of(const StreamReader& reader) {
 StreamReader& Streams::add_reader(Job& job, const Reading& reading, TimePoint now) {
   AnswerStream& stream = *job.answer();
   if (stream.readers.size() >= kReadersMax) {
-    // The longest makes way: most likely its connection is gone and came back as this one.
+    // The longest reader makes room: most likely its connection is gone and came back as this one.
     remove_reader(*stream.readers.front());
     ++state_.stats.waiters_dropped;
   }
@@ -133,7 +133,7 @@ StreamReader& Streams::add_reader(Job& job, const Reading& reading, TimePoint no
   connection.unreachable = false;
   if (!reader.ref.empty()) connection.readers_by_ref[reader.ref] = &reader;
   if (reader.until != kNever) state_.timers.set(reader.timer, reader.until);
-  // Who reads from somewhere on has what is before it.
+  // A reader that begins at a later chunk has the ones before it.
   if (stream.placed() && reader.seen >= 0) stream.take(std::min(reader.seen, stream.next() - 1));
   say_window(job);
   if (stream.placed())
@@ -167,7 +167,7 @@ void Streams::send_chunk(StreamReader& reader, std::int64_t seq, TimePoint now) 
   reader.next = seq + 1;
 }
 
-/// The reader is gone, or needs nothing any more.
+/// Unlinks a reader and destroys it.
 void Streams::remove_reader(StreamReader& reader) {
   state_.timers.clear(reader.timer);
   Connection& connection = *reader.connection;
@@ -198,7 +198,7 @@ void Streams::readers_changed(Job& job) {
   say_window(job);
 }
 
-/// Readers that wanted what was sent before the broker's restart, as it turns out.
+/// Refuses readers of chunks that were sent before the broker's restart.
 void Streams::refuse_readers_before(Job& job, std::int64_t first) {
   AnswerStream& stream = *job.answer();
   for (std::size_t i = 0; i < stream.readers.size();) {
@@ -232,8 +232,8 @@ Streams::After Streams::let_go_of_far_behind(Job& job, TimePoint now) {
   }
 }
 
-/// A reader has not taken what it was sent: its request ends, and the job goes on without it, where its
-/// client did not want it otherwise.
+/// A reader is too slow: ends its request. The job goes on, unless its client wants it cancelled without
+/// readers.
 Streams::After Streams::cut_off(StreamReader& reader, const std::string& why, TimePoint now) {
   ++state_.stats.slow_reader;
   Job& job = *reader.job;
@@ -259,7 +259,7 @@ Streams::After Streams::cut_off(StreamReader& reader, const std::string& why, Ti
   const Owner* const owner = place == owners.end() ? nullptr : place->get();
   remove_reader(reader);
   if (owner != nullptr && job.extra->waiters.empty() && !has_live_reader(*job.answer())) {
-    // Who does not read its job is gone for it.
+    // An owner that does not read its job is gone for that job.
     answers_.drop_owner(*owner);
     if (owners.empty()) {
       ++state_.stats.orphans_cancelled;
@@ -321,7 +321,7 @@ void Streams::take_seen(const SeenSaid& event, TimePoint now) {
       any = true;
       take_seen(*reader, fields.seq, now);
     }
-  // Mostly it is the end that was on its way.
+  // Mostly the job's end was on its way to this client.
   if (!any) ++state_.stats.seen_unmatched;
 }
 
@@ -342,7 +342,7 @@ void Streams::take_seen(StreamReader& reader, std::int64_t seq, TimePoint now) {
 void Streams::say_end(Job& job, const Terminal& how) {
   AnswerStream* const stream = job.answer();
   if (stream == nullptr) return;
-  // What an earlier life of the broker has sent is not known any more: that is no whole answer.
+  // The chunks of an earlier life are not known any more, so the answer is not whole.
   if (how.state == JobState::succeeded && !stream->placed()) refuse_readers_before(job, stream->next());
   for (const auto& reader : stream->readers)
     answers_.say_terminal(how, origin_of(*reader), {reader->ref});

@@ -19,8 +19,8 @@ class Journal;
 class Results;
 struct State;
 
-/// Answers that come piece by piece: from the worker that makes them to whoever reads them. A job whose last
-/// owner has stopped reading is to be cancelled: that is said, and for the caller to do.
+/// Brings streamed answers from workers to readers. Where a job's last owner stops reading, After says that
+/// the job is to be cancelled; the caller does it.
 class Streams {
  public:
   enum class After : std::uint8_t { goes_on, cancel };
@@ -30,15 +30,15 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// The next chunk of the job's stream has come. Requires: it is that, and within the window.
+  /// Takes the next chunk of the job's stream. Requires: `seq` is that chunk, and within the window.
   [[nodiscard]] After take_chunk(Job& job, std::int64_t seq, const Blob& body, TimePoint now);
-  /// Its stream is alive: where its client stated no time, it has its lane's anew.
+  /// The stream is alive: if its client stated no timeout, its lane's begins anew.
   void let_go_on(Job& job, TimePoint now);
-  /// With a heartbeat the worker is told the rest of how far it may go on: less than half of a window may be
-  /// what a large chunk waits for.
+  /// With a heartbeat: tells the worker of windows that grew by less than half, which a large chunk may wait
+  /// for.
   void say_windows(Worker& worker);
 
-  /// Who reads a stream from where on.
+  /// Who reads a stream, and from which chunk on.
   struct Reading {
     Origin from;
     wire::Raw ref;
@@ -46,22 +46,22 @@ class Streams {
     TimePoint until = kNever;
     bool waits = false, joined = false;
   };
-  /// Sends what is kept from there on, and from then on what comes. Requires: that chunk is kept, or not
-  /// there yet.
+  /// Sends the kept chunks from there on, then each that comes. Requires: that chunk is kept, or not there
+  /// yet.
   StreamReader& add_reader(Job& job, const Reading& reading, TimePoint now);
-  /// A client says what it has taken.
+  /// A client confirms what it has taken.
   void take_seen(const SeenSaid& event, TimePoint now);
-  /// A reader's time may be over: that of its fetch, or that of its silence.
+  /// A reader's timer has fired: that of its fetch, or that of its silence.
   [[nodiscard]] After check_reader(StreamReader& reader, TimePoint now);
-  /// A fetch has read for as long as it wanted: it is told how far the job is.
+  /// A fetch has read for as long as it wanted: answers with the job's state.
   void end_reading(StreamReader& reader, TimePoint now);
-  /// A reader has left, or a connection is gone or back: where nobody reads, nobody has to be waited for.
+  /// A reader or connection has come or gone: the window follows the readers that are left.
   void readers_changed(Job& job);
 
-  /// All readers are told that and how the job has ended.
+  /// Tells all readers how the job ended.
   void say_end(Job& job, const Terminal& how);
   void remove_readers(Job& job);
-  /// Takes from a job that ends what is kept of its streamed answer; null for nothing.
+  /// Takes the kept chunks from a job that ends; null: none.
   std::unique_ptr<AnswerStream> take_answer(Job& job);
 
  private:

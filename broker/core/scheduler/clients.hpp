@@ -17,69 +17,69 @@
 
 namespace lanemq::core {
 
-/// Whom jobs are for: what they name as `client`, or else the connection they came by. Clients share what is
-/// scarce by their weights.
+/// For whom jobs run: the `client` that they name, else their connection. Clients share what is scarce by
+/// their weights.
 struct Client {
   std::string name;
-  std::uint64_t mark = kNoMark;  ///< of the name: tells it apart where no name is kept
-  ClientOptions options;         ///< those that its name matches, or the defaults
+  std::uint64_t mark = kNoMark;  ///< of the name: tells clients apart where no name is kept
+  ClientOptions options;         ///< of the entry that matches the name, or the defaults
   std::size_t waiting = 0;       ///< jobs queued or delayed
-  /// What it has of a lane.
+  /// What the client has waiting in one lane.
   struct Held {
     std::size_t jobs = 0, bytes = 0;
   };
-  std::vector<Held> held;  ///< by lane, of these jobs
+  std::vector<Held> held;  ///< by lane
   Held& held_in(std::size_t lane) {
     if (held.size() <= lane) held.resize(lane + 1);
     return held[lane];
   }
-  std::size_t running = 0;     ///< jobs that hold a place
-  std::size_t references = 0;  ///< queues, connections, and the operator who paused it
+  std::size_t running = 0;     ///< jobs that hold a place at a worker
+  std::size_t references = 0;  ///< by queues, connections, and an operator's pause
   bool paused = false;         ///< by an operator
   std::vector<std::unique_ptr<ClientQueue>> queues;
   ListHook<Client> hook;
-  std::size_t place = 0;  ///< among Clients::at
+  std::size_t place = 0;  ///< the index for Clients::at()
 
-  /// It may have no more jobs at workers: those that wait are passed over.
+  /// Whether no more of its jobs may go to workers; its waiting jobs are passed over.
   bool at_limit() const { return paused || (options.in_flight_max > 0 && running >= options.in_flight_max); }
 };
 
-/// The clients that have jobs, or had some lately: of what a client was served, as much is remembered as its
-/// queues say, and of those without a job only so many are kept.
+/// The clients that have jobs, or had some lately. A client without jobs is forgotten when there are too many
+/// of them, with what its queues remember of its share.
 class Clients {
  public:
   Clients(std::vector<ClientOptions> options, std::size_t idle_max)
       : options_(std::move(options)), idle_max_(idle_max) {}
 
-  /// What the configuration says of a client of that name.
+  /// The configured options for a client of that name.
   ClientOptions options_of(std::string_view name) const;
-  /// The client of that name; made when it is first asked for. Lives while somebody refers to it.
+  /// The client of that name, which is added if it is unknown. It lives while it has references.
   Client& named(std::string_view name);
-  /// Null where it is not known.
+  /// Null: unknown.
   Client* find(std::string_view name) const;
-  /// The name of the client with that mark, for reports: looks at all. Empty where it is not known.
+  /// The name of the client with that mark, for reports; empty: unknown. Looks through all clients.
   std::string_view name_of(std::uint64_t mark) const;
   void take_reference(Client& client) { ++client.references; }
-  /// The client may be gone afterwards.
+  /// May destroy the client.
   void drop_reference(Client& client);
 
-  /// The client's queue in the flow, with one job more that refers to it.
+  /// The client's queue in the flow, with one more job counted in it.
   ClientQueue& join(Client& client, Flow& flow);
-  /// A job refers to the queue no more. The queue and its client may be gone afterwards.
+  /// Takes one job from the queue's count. May destroy the queue and its client.
   void leave(ClientQueue& queue);
 
-  /// Forgets the queues without jobs in flows of services that leave.
+  /// Destroys the queues without jobs in flows of services that are about to be forgotten.
   void forget_leaving();
 
-  /// Other options count from now on, for what is queued already too.
+  /// Applies other options, also to queued jobs.
   void configure(std::vector<ClientOptions> options);
 
   std::size_t size() const { return by_name_.size(); }
   /// In the order in which they came.
   const IntrusiveList<Client, &Client::hook>& all() const { return all_; }
-  /// Each keeps its place among so many for as long as it lives.
+  /// Places for at(). A client keeps its place as long as it lives.
   std::size_t places() const { return places_.size(); }
-  /// Null where nobody is. Requires: place < places().
+  /// Null: the place is free. Requires: place < places().
   const Client* at(std::size_t place) const { return places_[place]; }
 
  private:

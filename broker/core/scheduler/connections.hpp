@@ -18,38 +18,38 @@
 
 namespace lanemq::core {
 
-/// A connection that requests come from and answers go to. An address, not an identity.
+/// A connection of a client: where requests come from and answers go to. Not an identity.
 struct Connection {
   std::string address;
-  std::string name;                ///< of the client its jobs are for where they name none
-  Client* client = nullptr;        ///< that one, once there was such a job; a reference of the connection's
-  std::size_t references = 0;      ///< jobs and waiters that will answer it
-  std::size_t waiters = 0;         ///< of these, requests that wait for jobs that were submitted before
-  Grouping grouping;               ///< its max: the `batch` of its latest submit that said one
-  ListHook<Connection> idle_hook;  ///< listed while nothing refers to it
-  IntrusiveList<Owner, &Owner::hook> owned;  ///< jobs that are cancelled when all like it are gone
+  std::string name;            ///< of the client of jobs that name none
+  Client* client = nullptr;    ///< that client, once there was such a job; the connection holds a reference
+  std::size_t references = 0;  ///< jobs and requests that it will get an answer to
+  std::size_t waiters = 0;     ///< of these, requests that wait for known jobs
+  Grouping grouping;           ///< as its latest submit with a `batch` said
+  ListHook<Connection> idle_hook;            ///< listed while references is 0
+  IntrusiveList<Owner, &Owner::hook> owned;  ///< jobs that are cancelled when all their owners are gone
   IntrusiveList<StreamReader, &StreamReader::hook> readers;
-  /// Of the readers, the latest with each ref.
+  /// The latest reader with each ref.
   absl::flat_hash_map<std::string, StreamReader*, StringHash, StringEqual> readers_by_ref;
-  bool unreachable = false;                   ///< it seems gone: nothing waits for it
-  Timer timer{TimerOwner::connection, this};  ///< set while it seems gone and owns jobs: when it does no more
+  bool unreachable = false;                   ///< it seems gone: no job waits for it
+  Timer timer{TimerOwner::connection, this};  ///< set while it seems gone and owns jobs: then they lose it
 };
 
-/// The connections that are owed an answer, and the lately idle ones up to a bound. ZeroMQ never says that a
-/// client has gone, so that nothing else would end this table.
+/// The connections that will get an answer, and idle ones up to a bound. ZeroMQ never reports that a client
+/// is gone, so without a bound the table would grow for ever.
 class Connections {
  public:
   Connections(Clients& clients, std::size_t idle_max) : clients_(clients), idle_max_(idle_max) {}
 
-  /// The connection at an address; made when it is first seen. Lives until it has been idle for long: take a
-  /// reference to keep it.
+  /// The connection at an address, which is added if it is unknown. It lives while it has references, and
+  /// then until it has been idle for long.
   Connection& at(std::string_view address);
-  /// Null when it is not known.
+  /// Null: unknown.
   Connection* find(std::string_view address) const;
-  /// The client of jobs that came by the connection and name none.
+  /// The client of jobs that came by this connection and name none.
   Client& client_of(Connection& connection);
   void take_reference(Connection& connection);
-  /// It may be gone afterwards.
+  /// May destroy the connection.
   void drop_reference(Connection& connection);
   std::size_t size() const { return by_address_.size(); }
 

@@ -13,11 +13,11 @@
 namespace lanemq::core {
 namespace {
 
-/// Jobs past their deadline that one turn picks, and jobs that it brings to where those of their model stand.
-/// The rest is for the next turns, which come at once, so that whoever else wants something is served.
+/// In one turn: picks of overdue jobs, and moves of jobs to their model's flow. The next turns, which come at
+/// once, do the rest, so that messages are read in between.
 constexpr std::size_t kPickedInATurn = 1000;
 
-/// That the breaker is not closed for that client alone; empty: it is so for others, too.
+/// Names the client for which alone the breaker is not closed; empty: it is so for all.
 std::string whose(const CircuitBreaker& breaker, const Client& client) {
   return breaker.only_client() == client.mark ? " client=" + client.name : std::string();
 }
@@ -31,7 +31,7 @@ Dispatcher::Dispatcher(State& state, Terms& terms, Parking& parking, Upstreams& 
 
 void Dispatcher::options_changed() {
   terms_.options_changed();
-  // A lane whose share_min becomes 0 loses what it was owed; a later share starts from 0.
+  // A lane whose share_min becomes 0 is owed nothing any more; a later share starts from 0.
   for (const auto& [name, service] : state_.workers.services())
     for (std::size_t lane = 0; lane < state_.options.lanes.size(); ++lane)
       if (state_.options.lanes[lane].share_min == 0) service->owed[lane] = 0;
@@ -74,28 +74,28 @@ Pick Dispatcher::next(TimePoint now) {
       settle_turns();
     }
     level_ = 0;
-    // Where a lower lane has tried an upstream, there may be room for another trial by a lane above it.
+    // After a lower lane has tried an upstream, a lane above may be allowed another trial.
     again = parking_.pass_on() || trial_made_;
   }
   return {};
 }
 
-/// Where to go on after a job was handed over.
+/// Sets the level to continue from after a hand-over.
 void Dispatcher::settle_level(const Job& handed_over, TimePoint now) {
   const Client& client = handed_over.queue->client();
   if (client.at_limit() && client.waiting > 0) {
-    // Its jobs are passed over from now on: whose turn it is, is asked anew.
+    // The client's other jobs are passed over from now on, which changes turns in all lanes.
     level_ = 0;
   } else if (const Flow& flow = handed_over.flow(); terms_.boosts() && !flow.empty()) {
-    // The one behind may have waited longer, and compete higher.
+    // The next job may have waited longer, and be boosted higher.
     level_ = std::min<std::size_t>(level_, terms_.level_of(flow, now));
   }
 }
 
 void Dispatcher::settle_turns() {
-  // So may those behind jobs whose bodies are held.
+  // A changed turn may be in any lane.
   if (std::exchange(turns_changed_, false)) level_ = 0;
-  // And those who came to be asked.
+  // So may flows that are to be asked again.
   level_ = std::min<std::size_t>(level_, parking_.take_highest_asked());
 }
 
@@ -105,15 +105,15 @@ TimePoint Dispatcher::begun_at() const {
 
 TimePoint Dispatcher::next_wakeup() const {
   TimePoint wakeup = kNever;
-  // A budget that may have room at once is asked again in a tick: never a loop that does not move time.
+  // A budget that may have room at once is asked again a tick later, so that time moves on.
   const TimePoint next_tick = terms_.begun_at() + TimerWheel::kTick;
   if (parking_.next_wakeup() != kNever) wakeup = std::max(parking_.next_wakeup(), next_tick);
   if (moves_left_ == 0) wakeup = std::min(wakeup, next_tick);
   return wakeup;
 }
 
-/// The flow whose head is next in the lane, of those that may start and do not wait for a budget: the one
-/// whose turn it is, or one that waited longer and was boosted from below. Null when there is none.
+/// The flow whose head is next at this level, of those that may start and are in no line: the one whose turn
+/// it is, or one boosted from a lower lane that waited longer. Null: there is none.
 Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   Lane& lane = *state_.lanes[level];
   Flow* next = nullptr;
@@ -132,7 +132,7 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   for (std::size_t below = level + 1u; terms_.boosts() && level > 0 && below < state_.lanes.size(); ++below) {
     if (state_.options.lanes[below].boost_after.count() <= 0) continue;
     for (FlowGroup* group : state_.lanes[below]->ready()) {
-      // Whoever is boosted higher was asked there.
+      // Flows that are boosted higher were asked at their level.
       Flow* const oldest = group->oldest();
       if (next != nullptr && oldest->head_arrival() > next->head_arrival()) continue;
       if (terms_.level_of(*oldest, now) <= level && terms_.can_start(*group)) next = oldest;
@@ -141,11 +141,11 @@ Flow* Dispatcher::next_in(LaneIndex level, TimePoint now) {
   return next;
 }
 
-/// What is next among the jobs that compete in the lane. A flow that cannot run blocks no other, but those
-/// behind it that want the same budget: else small jobs would pass a large one for ever.
+/// The next pick at this level. A flow that cannot run blocks only flows behind it that want the same budget:
+/// else small jobs would pass a large one for ever.
 Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
   while (Flow* const next = next_in(level, now)) {
-    // Nobody goes before the top lane for what he is owed.
+    // The top lane goes before what is owed to others.
     const bool shares = terms_.shares() && level > 0;
     Pick pick = shares ? owed_lower(*next, now) : Pick{};
     if (!pick && shares) pick = owed_elsewhere(*next, now);
@@ -153,7 +153,7 @@ Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
     if (moves_left_ == 0 && !pick) return {};
     if (!pick) continue;
     if (pick.what != Pick::What::start || !behind_ || now < pick.job->deadline) return pick;
-    // Its timer is among those that are left for the next turns: so is what comes behind it.
+    // This job's timer is left for the next turns, and so is what stands behind it.
     if (overdue_left_ == 0) return {};
     --overdue_left_;
     return {Pick::What::overdue, pick.job};
@@ -161,10 +161,11 @@ Pick Dispatcher::pick_from(LaneIndex level, TimePoint now) {
   return {};
 }
 
-/// Asks the budgets of the flow's head, which may start but for them. If it cannot have what it claims the
-/// flow stands in line until it may.
-/// As::owed: it is owed to its lane, goes before all others and may have what is held for them; but for the
-/// top lane's.
+/// Asks the budgets of the flow's head, which may start but for them. If they refuse, the flow stands in
+/// their lines until they may not.
+///
+/// As::owed: the head is owed to its lane. It goes before all but the top lane, and may take what is held for
+/// all but the top lane.
 Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
   Job& head = *flow.head();
   if (state_.budgets.any_apart()) {
@@ -201,7 +202,7 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
       wake_at = std::min(wake_at, obstacle.until);
     }
     if (!shares || short_of) continue;
-    // What is held for others and who is ahead do not count for what is owed, but for the top lane.
+    // Holds and flows ahead do not count for an owed job, but for those of the top lane.
     Claim least = terms_.owed_claim_of(head);
     least.number = ++claims_;
     if (!top_is_ahead(budget, least)) {
@@ -213,7 +214,7 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
   }
   if (stalls_.empty()) return {Pick::What::start, &head, claim};
   if (upstreams_.shut_out(head, now).budget != nullptr) return {Pick::What::shut_out, &head};
-  // A limit that was lowered since it was taken in: it would wait for ever, and keep all behind it waiting.
+  // A limit was lowered after the job was accepted: the job would wait for ever, and others behind it.
   if (state_.budgets.unsatisfiable(flow.budgets(), claim.amounts))
     return {Pick::What::unsatisfiable, &head, claim};
   const Duration boost_after = state_.options.lanes[head.lane].boost_after;
@@ -233,13 +234,13 @@ Pick Dispatcher::ask(Flow& flow, As as, TimePoint now) {
   return {};
 }
 
-/// Whether the job stands where those of its model do.
+/// Whether the job is in the flow for its model.
 bool Dispatcher::is_at_home(const Job& job) {
   const BudgetSet set = job.flow().budgets();
   return state_.budgets.apart(set, job.text.get(JobText::model)) == set;
 }
 
-/// Its model went apart, or its place has gone to another one, since the job was queued.
+/// Moves the job to its model's flow: since it was queued the model went apart, or its place changed hands.
 void Dispatcher::go_home(Job& job, TimePoint now) {
   if (moves_left_ == 0) return;  // the rest is for the next turns
   --moves_left_;
@@ -254,8 +255,8 @@ void Dispatcher::go_home(Job& job, TimePoint now) {
   turns_changed_ = true;
 }
 
-/// The flow's model is paused, or fails: its jobs wait apart from all others, and those whose time is over
-/// before a pause is are not kept waiting for nothing.
+/// The flow's model is paused or fails: the flow waits in the model's own line, and its head ends if its
+/// deadline comes before the end of the pause.
 Pick Dispatcher::wait_for_model(Flow& flow, TimePoint until, TimePoint now) {
   Job& head = *flow.head();
   if (upstreams_.shut_out(head, now).budget != nullptr) return {Pick::What::shut_out, &head};
@@ -267,7 +268,7 @@ Pick Dispatcher::wait_for_model(Flow& flow, TimePoint until, TimePoint now) {
   return {};
 }
 
-/// What a head competes by. A boosted one competes as if its turn in the lane above had come.
+/// The rank of a head. A boosted head ranks as if its turn in the higher lane had come.
 Rank Dispatcher::rank_of(const Job& job, TimePoint now) const {
   const LaneIndex level = terms_.level_of(job, now);
   const Lane& lane = *state_.lanes[level];
@@ -278,20 +279,20 @@ Rank Dispatcher::rank_of(const Job& job, TimePoint now) const {
 
 // ---- what lanes are owed ------------------------------------------------------------------------------
 
-/// Whether the lane of a head is owed as much as the head counts for.
+/// Whether the flow's lane is owed the cost of its head.
 bool Dispatcher::is_owed(const Flow& flow) const {
   return flow.service().owed[flow.lane().index()] / 1000 >= flow.group().head_cost(flow);
 }
 
-/// Whether the top lane waits for the budget itself; where it waits for one of its accounts the claim leaves
-/// it that.
+/// Whether the top lane waits for the budget itself. Where it waits for an account, that account is
+/// earmarked: the claim may not take from it.
 bool Dispatcher::top_is_ahead(std::size_t budget, const Claim& claim) {
   return parking_.ahead(budget, Rank::behind_the_top(), [&](const Stall& stall) {
     state_.budgets.earmark(budget, stall.account, claim);
   }) != nullptr;
 }
 
-/// The head as owed, where it can be had now.
+/// The head with its claim as an owed job, if it can start now.
 Pick Dispatcher::ask_as_owed(const Flow& flow, TimePoint now) {
   const Job& head = *flow.head();
   if (state_.budgets.any_apart() && (!is_at_home(head) || terms_.model_open_from(flow, now) > now)) return {};
@@ -303,8 +304,8 @@ Pick Dispatcher::ask_as_owed(const Flow& flow, TimePoint now) {
   return {Pick::What::start, flow.head(), claim};
 }
 
-/// How long somebody who is owed may keep others waiting for what he lacks: in a period all that was sent
-/// before has left the window. What is not there then goes to the top lane as it comes, and never would be.
+/// How long an owed flow may keep others waiting while it saves: within a period all that was sent before has
+/// left the window. What is missing then goes to the top lane as it comes in, and would never be there.
 Duration Dispatcher::saving_time(const std::vector<Stall>& stalls) {
   Duration longest = std::chrono::minutes(1);
   for (const Stall& stall : stalls)
@@ -312,18 +313,19 @@ Duration Dispatcher::saving_time(const std::vector<Stall>& stalls) {
   return longest + longest / 10;
 }
 
-/// Somebody of the group has kept others waiting for nothing: as long as that is more than its lane's share
-/// of the time, nobody of the group does so again.
+/// A flow of the group has saved up in vain. The group may not save again for so long that saving takes at
+/// most its lane's share of the time.
 void Dispatcher::rest_from_saving(FlowGroup& group, TimePoint now) {
   const int share = std::max(state_.options.lanes[group.lane().index()].share_min, 1);
   group.rests_until = now + group.saves_for * 1000 / share;
 }
 
 /// The job of a lower lane of the same service that goes before the flow's, since its lane has not had its
-/// share_min. What is held for lanes below the top and who of them waits before it do not keep it. One that
-/// is owed and costs more than is left waits before all others but the top lane, one for each lane: what
-/// others take in small pieces as it comes in would never be enough for it. Where it is more than the burst
-/// leaves beside what is held for the top lane it is not owed: the top lane would have to wait for it.
+/// share_min. It ignores holds and lines of all lanes but the top.
+///
+/// An owed job that costs more than is left saves up before all others but the top lane, one for each lane:
+/// else others would take what comes in, piece by piece. A job that exceeds the burst without the top lane's
+/// hold is never owed: the top lane would have to wait for it.
 Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
   Service& service = next.service();
   const auto lower = [&](const FlowGroup& group) {
@@ -339,7 +341,7 @@ Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
         continue;
       }
       if (const Pick pick = ask_as_owed(*first, now)) return pick;
-      // It cannot, and waits until it may.
+      // It cannot start now, and waits in line.
       if (const Pick pick = ask(*first, As::usual, now)) return pick;
     }
   }
@@ -358,9 +360,8 @@ Pick Dispatcher::owed_lower(const Flow& next, TimePoint now) {
   return {};
 }
 
-/// The job of another service that is owed to its lane, stands in line before the flow's for a budget of
-/// both, and may have it now. Asked later, it would keep the flow waiting until others have taken the
-/// place.
+/// The job of another service that is owed to its lane, stands before the flow in a line of a budget of both,
+/// and can start now. If it were asked later the flow behind it would wait until others have taken the place.
 Pick Dispatcher::owed_elsewhere(const Flow& next, TimePoint now) {
   for (const std::size_t budget : state_.budgets.of(next.budgets()))
     while (Flow* const owed = parking_.owed_before(budget, next))
@@ -374,15 +375,15 @@ std::int64_t Dispatcher::take(Job& job) {
   state_.lanes[job.lane]->charge(flow, flow.counts_tokens() ? std::optional(cost) : std::nullopt);
   flow.charge(*job.queue, cost);
   state_.leave_queue(job);
-  // Whether or not there are shares: those that come later are counted in it as well.
+  // Counted even without shares, since a later share uses the mean.
   if (flow.counts_tokens()) flow.service().note_cost(cost);
   if (terms_.shares()) share_out(job);
   return cost;
 }
 
-/// A job is handed over: each lane that has jobs of the same service is owed its share of it, once, however
-/// many flows it has there. All of it is counted in one unit: a job whose tokens nobody counts weighs as
-/// much as those of its service whose tokens are counted.
+/// Credits each other lane that has jobs of the service with its share of a job that is handed over, once per
+/// lane, however many flows it has. All costs are in one unit: a job whose tokens are not counted costs what
+/// counted jobs of the service usually cost.
 void Dispatcher::share_out(const Job& job) {
   Service& service = job.flow().service();
   const std::int64_t cost = job.flow().counts_tokens() ? job.cost() : service.usual_cost();
@@ -401,8 +402,8 @@ void Dispatcher::share_out(const Job& job) {
 
 // ---- what keeps a job waiting -------------------------------------------------------------------------
 
-/// Whether it is the only job of its service that waits: which of several is next, or tries an upstream that
-/// failed, is for others to say.
+/// Whether no other job of the service waits. Which of several goes next, or tries a failed upstream, is not
+/// known ahead.
 bool Dispatcher::waits_alone(const Job& job) const {
   const std::vector<FlowGroup*>& groups = job.flow().service().groups;
   return std::all_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
@@ -412,11 +413,11 @@ bool Dispatcher::waits_alone(const Job& job) const {
   });
 }
 
-/// Whether one that waits for the same budgets may go before the job by then, which is the first in line now:
-/// since its lane is owed that, or since it will have waited for so long.
+/// Whether another job for the same budgets may go before this one, now the first in line, until `by`:
+/// because its lane is owed it, or because it is boosted by then.
 bool Dispatcher::may_be_passed(const Job& job, TimePoint by, TimePoint now) {
   const Rank rank = rank_of(job, by);
-  // While its model is paused apart, others take what comes in.
+  // While the job's model is paused apart other models take what comes in.
   const bool apart = state_.budgets.model_pause(job.flow().budgets(), now).budget != nullptr;
   const auto passes = [&](const Flow& other) {
     if (&other == &job.flow() || other.empty()) return false;
@@ -426,13 +427,13 @@ bool Dispatcher::may_be_passed(const Job& job, TimePoint by, TimePoint now) {
   if (std::any_of(budgets.begin(), budgets.end(),
                   [&](std::size_t budget) { return parking_.any_in_line(budget, passes); }))
     return true;
-  // Those whose model was paused apart come back when that is over.
+  // Models that were paused apart come back when their pause is over.
   for (std::size_t model = 0; state_.budgets.any_apart() && model < Budgets::kModelsApartMax; ++model)
     if (parking_.any_in_line(state_.budgets.line_of(model), passes)) return true;
   return false;
 }
 
-/// What pause a job waits for, as its status says it; empty: none.
+/// The operator's pause that the job waits for, for its status; empty: none.
 std::string Dispatcher::paused_by(const Job& job) const {
   if (state_.pauses.empty()) return {};
   const Flow& flow = job.flow();
@@ -480,7 +481,7 @@ Dispatcher::Wait Dispatcher::wait_of(const Job& job, TimePoint now) {
   Claim claim = terms_.claim_of(job, now);
   Obstacle obstacle = state_.budgets.obstacle(set, claim, now);
   const bool reserved = obstacle && !state_.budgets.obstacle(set, {.amounts = claim.amounts}, now);
-  bool next = flow.head() == &job;  // nobody goes before it
+  bool next = flow.head() == &job;  // no job goes before it
   const Rank rank = next ? parking_.rank_of(flow, rank_of(job, now)) : rank_of(job, now);
   claim.number = ++claims_;
   for (const std::size_t place : state_.budgets.of(set)) {

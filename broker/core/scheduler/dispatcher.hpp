@@ -20,14 +20,14 @@ struct State;
 class Terms;
 class Upstreams;
 
-/// What is to be done next with a job that waits.
+/// What the caller is to do next with a waiting job.
 struct Pick {
   enum class What : std::uint8_t {
     none,           ///< nothing can be done in this turn
-    start,          ///< it is handed over: there is a place, and its budgets have room for the claim
-    overdue,        ///< its time is over, and its timer is still to come
-    shut_out,       ///< its upstream takes nobody before its time is over
-    unsatisfiable,  ///< its claim is more than a limit ever has, which was lowered since it came
+    start,          ///< hand it over: a place is free, and its budgets have room for the claim
+    overdue,        ///< its deadline is over, and its timer has not fired yet
+    shut_out,       ///< its upstream is paused beyond its deadline
+    unsatisfiable,  ///< its claim exceeds a limit that was lowered after it came
   };
   What what = What::none;
   Job* job = nullptr;
@@ -36,38 +36,37 @@ struct Pick {
   explicit operator bool() const { return what != What::none; }
 };
 
-/// Who runs next. It is asked, and does not act: whoever asks does with each pick what it says, and asks
-/// again. It moves jobs among flows and flows among lines, and ends none.
+/// Decides which job runs next. Starts and ends no job: the caller does what a pick says, and asks again.
+/// Moves jobs among flows, and flows among lines.
 class Dispatcher {
  public:
   Dispatcher(State& state, Terms& terms, Parking& parking, Upstreams& upstreams);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  /// A turn begins. `behind`: more has come due than this turn has done, so that jobs may be queued whose
-  /// time is over.
+  /// Begins a turn. `behind`: timers are left for later turns, so that queued jobs may be past their
+  /// deadline.
   void begin(TimePoint now, bool behind);
-  /// The next thing to be done; asked until there is none. Requires: begin(), and what the last pick said is
-  /// done.
+  /// The next pick; to be called until there is none. Requires: begin(), and the last pick was carried out.
   Pick next(TimePoint now);
   TimePoint begun_at() const;
-  /// When begin() wants to be called; kNever: when something has changed.
+  /// When begin() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const;
 
-  /// The job is about to be handed over: it leaves its queue, and what it costs moves the turns of its flow
-  /// and lane, and what others are owed. Returns what it counts for.
+  /// Takes a job that is about to be handed over out of its queue. Its cost moves the turns of its flow and
+  /// lane, and what lanes are owed. Returns the cost.
   std::int64_t take(Job& job);
-  /// A job was handed over to try an upstream that failed.
+  /// A job was handed over to try a failed upstream.
   void trial_made() { trial_made_ = true; }
-  /// Others have their turn now than when begin() was called: what keeps jobs back has begun or ended.
+  /// Something that keeps jobs back has begun or ended since begin(), so that other jobs may be next.
   void turns_changed() { turns_changed_ = true; }
-  /// Other lanes and budgets count: nobody stands in line any more, and whoever did is asked anew.
+  /// Options of lanes and budgets have changed: empties all lines, so that all flows are asked anew.
   void options_changed();
-  /// Nobody stands in line any more.
+  /// Limits have changed: empties all lines.
   void limits_changed();
 
-  /// What a queued job waits for. `until`: when it may go if until then nothing comes and nothing ends but
-  /// time; none where that is not known, as of a job that has others before it.
+  /// What a queued job waits for. `until`: when it starts if nothing comes and nothing but time changes until
+  /// then; none where that is not known, as for a job behind others.
   struct Wait {
     std::string what;
     std::optional<TimePoint> until;
@@ -102,12 +101,12 @@ class Dispatcher {
   Terms& terms_;
   Parking& parking_;
   Upstreams& upstreams_;
-  std::vector<Stall> stalls_;  // of the head that is asked
+  std::vector<Stall> stalls_;  // of the head that is being asked
   std::uint64_t claims_ = 0;
-  std::size_t level_ = 0;             // the lane that is asked
+  std::size_t level_ = 0;             // the level that is being asked
   const Job* handed_over_ = nullptr;  // what the last pick started
-  std::size_t overdue_left_ = 0;      // jobs past their deadline that it may still pick in this turn
-  std::size_t moves_left_ = 1;        // jobs that it may still bring to where those of their model stand
+  std::size_t overdue_left_ = 0;      // overdue jobs that may still be picked in this turn
+  std::size_t moves_left_ = 1;        // moves to a model's flow that are left in this turn
   bool behind_ = false, turns_changed_ = false, trial_made_ = false;
 };
 

@@ -61,12 +61,12 @@ void FlowGroup::reappraise() {
   }
 }
 
-/// What a job whose tokens nobody counts is worth beside those of its service whose tokens are counted.
+/// The cost of a job whose tokens are not counted, beside jobs of the service whose tokens are.
 std::int64_t FlowGroup::usual_cost() const {
   return service_.usual_cost();
 }
 
-/// As it is listed.
+/// The cost of the flow's head as it is listed.
 std::int64_t FlowGroup::cost_of_head(const Flow& flow) const {
   return flow.counts_tokens() ? flow.head()->cost() : kUsualCost;
 }
@@ -102,7 +102,7 @@ void FlowGroup::set_short(Flow& flow, bool is_short) {
 
 void FlowGroup::update(Flow& flow) {
   Job* const head = flow.head();
-  // What keeps one job waiting says nothing of another.
+  // The flow has another head, which must be asked itself.
   if (flow.in_line() && (head == nullptr || head->arrival != flow.listed_.arrival))
     return flow.parked_.in->leave(flow);
   const bool listed = flow.turn_at_ != kNotReady;

@@ -20,9 +20,9 @@ namespace lanemq::core {
 class Lane;
 class Service;
 
-/// The flows of one lane for one service: they want the same places, and take turns for them in the lane's
-/// virtual time. Whose turn it is, is found without looking at the others. Whatever keeps all jobs of a lane
-/// and service from starting is asked once for the group.
+/// The flows of one lane for one service. They want the same places, and take turns by the lane's virtual
+/// time; the next one is found without looking at the others. What keeps all of them from starting is asked
+/// once for the group.
 class FlowGroup {
  public:
   FlowGroup(Lane& lane, Service& service) : lane_(lane), service_(service) {}
@@ -31,41 +31,41 @@ class FlowGroup {
 
   Lane& lane() const { return lane_; }
   Service& service() const { return service_; }
-  /// The flow for jobs under a set of budgets; made when it is first asked for.
+  /// The flow for jobs with a set of budgets, which is added if there is none.
   Flow& flow(BudgetSet budgets);
   const std::vector<std::unique_ptr<Flow>>& flows() const { return flows_; }
 
   /// Whether no flow is to be asked.
   bool empty() const { return due_.empty() && later_.empty(); }
-  /// Of those that are to be asked, the one whose turn it is; null when there is none.
+  /// Of the flows to be asked, the one whose turn it is; null: none.
   Flow* first();
-  /// Likewise the one whose head came first; null where the lane has no boost_after.
+  /// Of the flows to be asked, the one with the oldest head; null where the lane has no boost_after.
   Flow* oldest() const { return by_arrival_.front(); }
 
-  /// Of all flows with a head, asked or in line, that may have what they want if it is owed to the lane:
-  /// the first one whose head costs at most so much. Null when there is none.
+  /// The first flow, to be asked or in line, whose head costs at most so much and may start if it is owed.
+  /// Null: none.
   Flow* first_able(std::int64_t cost_max) { return able_.first_within(cost_max, usual_cost()); }
-  /// Likewise of those that are short even of that.
+  /// The first flow whose head costs at most so much and cannot start even if it is owed. Null: none.
   Flow* first_short(std::int64_t cost_max) { return short_.first_within(cost_max, usual_cost()); }
-  /// The cost of the most expensive head; 0 when there is none that may be owed.
+  /// The cost of the most expensive head that may be owed; 0: none may.
   std::int64_t most() { return std::max(able_.most(usual_cost()), short_.most(usual_cost())); }
-  /// What a flow's head counts for where lanes share. Requires: it is not empty.
+  /// The cost of a flow's head where lanes share. Requires: the flow is not empty.
   std::int64_t head_cost(const Flow& flow) const;
-  /// The flow's head can never be had as owed.
+  /// Notes that the flow's head can never be had as owed.
   void set_never_owed(Flow& flow);
-  /// Calls `tell` with each flow that has a head until it returns true; whether it did.
+  /// Calls `tell` with each flow that has a head, until it returns true. Returns whether it did.
   template <class Tell>
   bool any_of(Tell tell) const {
     return able_.any_of(tell) || short_.any_of(tell);
   }
 
-  /// The flow's head, its tag, or whether it is to be asked has changed.
+  /// To be called when the flow's head or tag has changed, or whether it is to be asked.
   void update(Flow& flow);
-  /// What the flow's head counts for may have changed, or whether it can be owed.
+  /// To be called when the cost of the flow's head may have changed, or whether it can be owed.
   void update_cost(Flow& flow);
-  /// The lane's options have changed.
+  /// To be called when the lane's options have changed.
   void reconfigure();
-  /// What jobs are expected to take may be another now.
+  /// To be called when the estimates of jobs may have changed.
   void reappraise();
 
   /// Place among its lane's ready groups; kept by Lane.
@@ -73,7 +73,7 @@ class FlowGroup {
   static constexpr std::size_t kNotReady = static_cast<std::size_t>(-1);
   /// The flow that saves up what its lane is owed, or did last; null: none. Kept by Dispatcher.
   Flow* saver = nullptr;
-  /// How long it waits at most, when it gives up, and from when on another one may save. Kept by Dispatcher.
+  /// How long the saver waits at most, when it gives up, and from when another may save. Kept by Dispatcher.
   Duration saves_for{};
   TimePoint saves_until{}, rests_until{};
 
@@ -92,16 +92,16 @@ class FlowGroup {
   Service& service_;
   std::vector<std::unique_ptr<Flow>> flows_;
   absl::flat_hash_map<BudgetSet, Flow*> by_budgets_;
-  // Those whose turn has come, by the arrival of their heads, and those that are later than the lane's
-  // virtual time, by their tags. The lane's time only moves on, and moves flows from one to the other.
+  // Flows whose turn has come, by arrival of their heads; and flows later than the lane's virtual time, by
+  // tag. That time only moves on, and moves flows from later_ to due_.
   PlacedHeap<Flow, std::uint64_t, &Flow::turn_at_> due_;
   PlacedHeap<Flow, std::pair<std::int64_t, std::uint64_t>, &Flow::turn_at_> later_;
-  // All of these, where the lane has a boost.
+  // All of these flows, where the lane has boost_after.
   PlacedHeap<Flow, std::uint64_t, &Flow::line_at_> by_arrival_;
   HeadCosts<&Flow::cost_at_> able_, short_;
 
-  // Kept by Parking: flows in line, its place among groups that have some, and whether it could start when
-  // it was looked at last.
+  // Kept by Parking: flows in line; place among groups with such flows; whether it could start when last
+  // looked at.
   std::size_t parked_ = 0, parked_at_ = kNotReady;
   bool was_open_ = false;
 };

@@ -11,13 +11,13 @@
 
 namespace lanemq::core {
 
-/// Instead of a cost. Of a head whose tokens nobody counts: whatever jobs of its service usually cost.
+/// Stands for the usual cost of the service's jobs: the head's tokens are not counted.
 inline constexpr std::int64_t kUsualCost = 0;
-/// Of a head that can never be had as owed: more than any lane is ever owed.
+/// Stands for a head that can never be had as owed: more than any lane is ever owed.
 inline constexpr std::int64_t kNeverOwed = std::numeric_limits<std::int64_t>::max();
 
-/// Flows, and what their heads cost: whoever costs little enough is found by a look along one block of
-/// memory, and that there is none mostly by a look at two numbers.
+/// Flows and the costs of their heads, in one block of memory, so that a flow whose head is cheap enough is
+/// found fast. That there is none mostly shows in two numbers.
 ///
 /// `At` is where a flow notes its place. Owns nothing: flows must stay at their address.
 template <std::size_t Flow::*At>
@@ -26,7 +26,7 @@ class HeadCosts {
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
   bool empty() const { return all_.empty(); }
-  /// Requires: it is in no such list.
+  /// Requires: the flow is in no such list.
   void add(Flow& flow, std::int64_t cost, std::int64_t tag) {
     flow.*At = all_.size();
     all_.push_back({&flow, cost, tag});
@@ -49,8 +49,7 @@ class HeadCosts {
     flow.*At = kNowhere;
   }
 
-  /// Of those whose heads cost at most `cost_max` the one with the lowest tag; null when there is none.
-  /// `usual`: the usual cost.
+  /// The flow with the lowest tag whose head costs at most `cost_max`; null: none. `usual`: the usual cost.
   Flow* first_within(std::int64_t cost_max, std::int64_t usual) {
     const bool usual_is_within = usual_ > 0 && usual <= cost_max;
     if (least_ > cost_max && !usual_is_within) return nullptr;
@@ -64,7 +63,7 @@ class HeadCosts {
     }
     return first != nullptr ? first->flow : nullptr;
   }
-  /// The greatest cost; 0 when there is none. `usual`: the usual cost.
+  /// The highest cost; 0: no flows. `usual`: the usual cost.
   std::int64_t most(std::int64_t usual) {
     if (most_may_be_less_) {
       most_ = 0;
@@ -74,7 +73,7 @@ class HeadCosts {
     }
     return usual_ > 0 ? std::max(most_, usual) : most_;
   }
-  /// Calls `tell` with each flow until it returns true; whether it did.
+  /// Calls `tell` with each flow until it returns true. Returns whether it did.
   template <class Tell>
   bool any_of(Tell tell) const {
     return std::any_of(all_.begin(), all_.end(), [&](const Entry& entry) { return tell(*entry.flow); });
@@ -104,9 +103,9 @@ class HeadCosts {
   }
 
   std::vector<Entry> all_;
-  std::size_t usual_ = 0;            // those of the usual cost
-  std::int64_t least_ = kNeverOwed;  // no other cost is lower
-  std::int64_t most_ = 0;            // likewise higher
+  std::size_t usual_ = 0;            // flows of the usual cost
+  std::int64_t least_ = kNeverOwed;  // at most the lowest other cost
+  std::int64_t most_ = 0;            // at least the highest other cost
   bool most_may_be_less_ = false;
 };
 

@@ -20,7 +20,7 @@ class Terms;
 /// Counters of a lane, since the start.
 struct LaneCounters {
   std::uint64_t accepted = 0, succeeded = 0, failed = 0, refused = 0, requeued = 0, duplicates = 0;
-  std::uint64_t restored = 0;  ///< after a restart, those that were accepted before
+  std::uint64_t restored = 0;  ///< accepted before a restart, and restored
 };
 
 /// One priority lane: its flows, its bounds and its figures.
@@ -36,39 +36,38 @@ class Lane {
   LaneIndex index() const { return index_; }
   std::size_t depth() const { return queued + delayed; }
 
-  /// The flow for jobs of a service under a set of budgets; made when it is first asked for.
+  /// The flow for jobs of a service with a set of budgets, which is added if there is none.
   Flow& flow(Service& service, BudgetSet budgets);
 
-  /// Forgets the flows of services that leave. Requires: nothing refers to them.
+  /// Destroys the flows of services that are about to be forgotten. Requires: nothing refers to them.
   void forget_leaving();
 
-  /// A group of flows is ready while one of them is to be asked and its service has a free place of any
-  /// kind.
+  /// A group is ready while one of its flows is to be asked and its service has a free place.
   void update_ready(FlowGroup& group);
   const std::vector<FlowGroup*>& ready() const { return ready_; }
 
-  /// When, in virtual time, the flow's turn is: of flows that want the same place the lowest goes first,
-  /// so that a long queue for one service or budget does not keep those for others waiting.
+  /// The flow's turn in virtual time: of flows that want the same place the lowest goes first, so that a long
+  /// queue for one service or budget does not keep others waiting.
   std::int64_t turn_of(const Flow& flow) const { return std::max(flow.tag, virtual_now_); }
   /// The turn of the job that was last handed over.
   std::int64_t virtual_now() const { return virtual_now_; }
-  /// A job of the flow is about to be handed over; `cost` in tokens, where its budgets count them.
+  /// Charges the flow for a job that is about to be handed over; `cost` in tokens, none where they are not
+  /// counted.
   void charge(Flow& flow, std::optional<std::int64_t> cost);
 
-  /// One for each service that had jobs here.
+  /// One for each service that had jobs in this lane.
   const std::vector<std::unique_ptr<FlowGroup>>& groups() const { return groups_; }
 
-  /// What sees to it that what a job is expected to take is there before it is the head of its flow; null: it
-  /// is there.
+  /// Estimates jobs before they become heads; null: jobs are estimated already.
   Terms* terms = nullptr;
 
   std::size_t queued = 0, delayed = 0, running = 0, bytes = 0;
   bool paused = false;        ///< by an operator
-  bool bodies_held = false;   ///< jobs whose bodies are in the store are not handed over for now
+  bool bodies_held = false;   ///< jobs whose bodies only the store has are not handed over now
   bool disk_stalled = false;  ///< durable jobs are not handed over until the store's disk goes on
   LaneCounters counters;
   Histogram wait, run;
-  /// A job was done: feeds the rate below.
+  /// Counts a job that is done, for leaving_per_second.
   void count_leaving(TimePoint now);
   double leaving_per_second = 0;  ///< over the last whole second, for retry_after of a full lane
 
@@ -78,7 +77,7 @@ class Lane {
   std::vector<std::unique_ptr<FlowGroup>> groups_;
   std::vector<FlowGroup*> ready_;
   std::int64_t virtual_now_ = 0;
-  std::int64_t usual_cost_ = 1;  // of late; what a job counts for whose tokens nobody counts
+  std::int64_t usual_cost_ = 1;  // recent mean; the cost of a job whose tokens are not counted
   TimePoint second_began_{};
   std::uint64_t left_in_second_ = 0;
 };

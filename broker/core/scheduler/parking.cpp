@@ -38,10 +38,10 @@ void Parking::enter_line(Flow& flow, const Stall& stall) {
 
 void Parking::leave_line(Flow& flow, std::size_t budget) {
   Line& line = lines_[budget];
-  // Only those who are asked keep others from it.
+  // Only a flow that is asked can keep others from being asked.
   if (flow.parked_.asked || *line.flows.begin() == &flow || line.width > 1) moved_.push_back(budget);
   line.flows.erase(&flow);
-  // What is owed leaves the top lane what that waits for: now there may be enough for both.
+  // The top lane's stall counted against owed flows: without it there may be enough for them.
   if (flow.parked_.rank.level == 0) unset_shorts(line);
   if (line.flows.empty()) line.mixed = false;
 }
@@ -70,7 +70,7 @@ void Parking::count_parked(FlowGroup& group, bool more) {
   if (more) {
     if (group.parked_++ > 0) return;
     group.parked_at_ = groups_.size();
-    group.was_open_ = true;  // one of its heads was asked
+    group.was_open_ = true;  // one of its heads was just asked
     groups_.push_back(&group);
     return;
   }
@@ -150,7 +150,7 @@ void Parking::ask_first_ones() {
     for (auto next = line.flows.begin(); next != line.flows.end() && asked < line.width;) {
       Flow& flow = **next;
       ++next;
-      // One that may not start is asked when it may, as those are that never waited here.
+      // A flow that may not start is asked when it may, like flows that never stood here.
       if (can_start(flow)) {
         ask(flow);
         // An owed flow runs on another flow's turn (Dispatcher::owed_lower()). It does not use up this line's
@@ -209,7 +209,7 @@ bool Parking::pass_on() {
   for (Flow* flow : asked) {
     if (!flow->parked_.asked) continue;
     if (can_start(*flow))
-      asked_.push_back(flow);  // it came to be asked when the turn of its lane was over
+      asked_.push_back(flow);  // its level was over before it could be asked
     else
       take_out(*flow);
   }

@@ -15,68 +15,67 @@
 
 namespace lanemq::core {
 
-/// The flows whose heads were refused by a budget. They are not asked again until something may have
-/// changed for them, so that a decision does not depend on how many budgets are used up.
+/// The flows whose heads a budget refused. They are asked again only when something may have changed for
+/// them, so that a decision does not depend on how many budgets are used up.
 ///
-/// Each budget has a line of them, by rank: who wants it and is behind somebody in its line waits there too,
-/// whatever it costs. Else small jobs would pass a large one for ever. A flow of a group that may not start
-/// jobs now (it has no place, its upstream failed) keeps nobody waiting. When a budget has room again only
-/// the first in its line is asked, or, of a budget with keys, as many as these have accounts; when one of
-/// these has left the line, the next is.
+/// Each budget has a line of flows, by rank. A flow that wants the budget and ranks behind one in its line
+/// waits there too, whatever it costs: else small jobs would pass a large one for ever. A flow whose group
+/// may not start jobs now (no place, a failed upstream) keeps no other waiting. When a budget may have room
+/// only the first in its line is asked, or as many as its keys have accounts; when one of these leaves the
+/// next is asked.
 ///
-/// A flow leaves by itself when its head is another. Owns nothing: flows must stay at their address.
+/// A flow leaves when its head changes. Owns nothing: flows must stay at their address.
 class Parking {
  public:
-  /// `budgets`: how many there are. `terms`: say whether a group's jobs may start now, but for budgets.
+  /// `budgets`: the number of lines. `terms`: says whether a group may start jobs, budgets aside.
   Parking(std::size_t budgets, const Terms& terms) : lines_(budgets), terms_(terms) {}
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
 
-  /// How many in line of a budget are asked at once; 1 at least.
+  /// How many flows of a line are asked at once; at least 1.
   void set_width(std::size_t budget, std::size_t width) { lines_[budget].width = width; }
 
-  /// The rank under which a flow is asked: while it waits with the same head in the same lane and is owed
-  /// to it as before, the one it has.
+  /// The rank under which a flow is asked: the one it has in line, if head, lane and owed are the same; else
+  /// `fresh`.
   Rank rank_of(const Flow& flow, const Rank& fresh) const;
-  /// The first in line at a budget of those before `rank` who wait for the budget itself; they keep whoever
-  /// is behind waiting. Null when there is none. `tell` is called with each before that one, who waits for
-  /// one of its accounts.
+  /// The first flow in the budget's line that ranks before `rank` and waits for the budget itself, so that
+  /// all behind it wait; null: none. Calls `tell` with each flow before that one, which waits for an account.
   template <class Tell>
   const Stall* ahead(std::size_t budget, const Rank& rank, Tell tell) const;
 
-  /// Calls `tell` with each flow in line at a budget until it returns true; whether it did.
+  /// Calls `tell` with each flow in a budget's line until it returns true. Returns whether it did.
   template <class Tell>
   bool any_in_line(std::size_t budget, Tell tell) const {
     const auto& flows = lines_[budget].flows;
     return std::any_of(flows.begin(), flows.end(), [&](const Flow* flow) { return tell(*flow); });
   }
 
-  /// The first in line at a budget, before `flow`, that is owed what it wants and is to be asked again;
-  /// null when there is none. It may have it now: whoever is behind it is to be asked after it.
+  /// The first flow before `flow` in a budget's line that is owed its claim and is to be asked again; null:
+  /// none. It may start now, so it is asked before `flow`.
   Flow* owed_before(std::size_t budget, const Flow& flow) const;
 
-  /// The flow waits at these budgets and at no other until one has room, or until `wake_at`. Requires:
-  /// there is at least one, and its head is the one that was asked. `short_of`: the budget among these that
-  /// it is short of even if it is owed to its lane.
+  /// Puts the flow in the lines of these budgets, and of no others, until one has room or until `wake_at`.
+  /// Requires: at least one stall, and the flow's head is the job that was asked. `short_of`: the budget that
+  /// it is short of even as an owed flow.
   void park(Flow& flow, const Rank& rank, const std::vector<Stall>& stalls,
             std::optional<std::size_t> short_of, TimePoint wake_at);
-  /// The flow is asked like any other again.
+  /// Takes the flow out of its lines.
   void leave(Flow& flow);
-  /// All are.
+  /// Takes all flows out of their lines.
   void leave_all();
 
-  /// A budget may have room.
+  /// A budget may have room: asks the first in its line.
   void ease(std::size_t budget);
-  /// Has those asked again whose time has come.
+  /// Asks the flows again whose time has come.
   void wake(TimePoint now);
-  /// Groups that may not start jobs any more make way for others.
+  /// Lets flows pass those whose groups may not start jobs any more.
   void make_way();
-  /// After all that can be asked was asked: those who should have been, and may not start, make way for
-  /// others. True if there are some who are to be asked now.
+  /// At the end of a level: flows that were to be asked and may not start let others pass. True if there are
+  /// flows to be asked now.
   bool pass_on();
-  /// When wake() wants to be called; kNever: when something has changed.
+  /// When wake() wants to be called; kNever: only after a change.
   TimePoint next_wakeup() const { return wakes_.empty() ? kNever : wakes_.front_key(); }
-  /// The highest lane in which somebody competes who came to be asked since this was called last.
+  /// The highest level of a flow that is to be asked again, since the last call.
   LaneIndex take_highest_asked() { return std::exchange(highest_asked_, kNoLane); }
   static constexpr LaneIndex kNoLane = 0xFF;
 
@@ -86,9 +85,9 @@ class Parking {
   };
   struct Line {
     std::set<Flow*, ByRank> flows;
-    std::vector<Flow*> shorts;  ///< that are short of this budget even if they are owed
+    std::vector<Flow*> shorts;  ///< flows that lack this budget even as owed flows
     std::size_t width = 1;
-    bool mixed = false;  ///< somebody waits behind one of another group
+    bool mixed = false;  ///< flows of several groups stand in it
   };
 
   static const Stall& stall_at(const Flow& flow, std::size_t budget);
@@ -105,9 +104,9 @@ class Parking {
   std::vector<Line> lines_;  // by budget
   const Terms& terms_;
   PlacedHeap<Flow, TimePoint, &Flow::wake_at_> wakes_;
-  std::vector<std::size_t> moved_;  // lines whose first ones may be others
-  std::vector<Flow*> asked_;        // flows in line that are to be asked, and some that were
-  std::vector<FlowGroup*> groups_;  // that have flows in line
+  std::vector<std::size_t> moved_;  // lines whose first flows may have changed
+  std::vector<Flow*> asked_;        // flows that are to be asked, and some that were
+  std::vector<FlowGroup*> groups_;  // groups with flows in line
   LaneIndex highest_asked_ = kNoLane;
 };
 

@@ -7,7 +7,7 @@
 
 namespace lanemq::core {
 
-// Each of the draws is a statement of its own: the order of two in one would be the compiler's.
+// One statement for each draw: within one statement the compiler would choose their order.
 State::State(Options all, std::uint64_t seed)
     : options(std::move(all)),
       random(seed),
@@ -54,7 +54,7 @@ Budget* State::budget_named(std::string_view name) {
 
 Flow& State::flow_of(Lane& lane, Service& service, BudgetSet set) {
   Flow& flow = lane.flow(service, set);
-  update_flow(flow);  // it may be new
+  update_flow(flow);  // the flow may be new
   return flow;
 }
 

@@ -27,40 +27,40 @@
 
 namespace lanemq::core {
 
-/// The tables that all parts of the broker see. It decides nothing: it looks up, and keeps in step what
-/// stands in several tables at once. Owned by Broker; parts hold a reference.
+/// The tables that all parts of the broker share. Looks up, and keeps tables consistent with each other;
+/// decides nothing. Owned by Broker; parts hold a reference.
 struct State {
   /// Requires: at least one lane, at most kLanesMax, and one default lane.
   State(Options all, std::uint64_t seed);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Null when there is none. Empty: the default lane.
+  /// Null: unknown. An empty name is the default lane.
   Lane* lane_named(std::string_view name) const;
-  /// The lane of that name, or where it is not configured any more the default one.
+  /// The lane of that name; the default lane where it is not configured.
   Lane& lane_or_default(std::string_view name) const;
   /// For people: high, normal, low.
   std::string lane_names() const;
-  /// Null when there is none.
+  /// Null: unknown.
   Budget* budget_named(std::string_view name);
 
-  /// The flow for jobs of the service in the lane; made when it is first asked for.
+  /// The flow for jobs of the service in the lane, which is added if there is none.
   Flow& flow_of(Lane& lane, Service& service, BudgetSet budgets);
-  /// What is true of a flow's budgets, and whether an operator has paused what it needs.
+  /// Sets what a flow knows of its budgets, and whether an operator has paused something that it needs.
   void update_flow(Flow& flow);
   void update_flows(const FlowGroup& group);
   void update_flows();
-  /// The job stands in its queue, or waits for its time, and counts there. Requires: it is queued or delayed,
-  /// and has its place in its lane's and its client's tables.
+  /// Puts the job into its queue or among the delayed jobs, and counts it. Requires: it is queued or delayed,
+  /// and has its lane and client queue.
   void enqueue(Job& job);
-  /// The other way. Its state is still the one that it was queued with.
+  /// The opposite. Requires: its state is still the one it was enqueued with.
   void leave_queue(Job& job);
-  /// Sets its timer to the next time that something is due for it.
+  /// Sets the job's timer to the next time when something is due for it.
   void set_timer(Job& job);
   /// Running jobs of all lanes.
   std::size_t running() const;
 
-  /// Puts an answer into the outbox.
+  /// Adds an answer to the outbox.
   template <class Message>
   void answer(const Origin& to, const Message& message, const Blob& body = {}) {
     Connection* const connection =
@@ -89,15 +89,15 @@ struct State {
   IntrusiveList<Away, &Away::hook> delayed;  ///< jobs that wait for a retry, or for their delay
   Pauses pauses;
   std::uint64_t next_arrival = 1;
-  std::size_t bytes = 0;  ///< of jobs, as the bounds count them
-  /// Of who waits for them besides their submitters, and of bodies that were read back for workers.
+  std::size_t bytes = 0;  ///< bytes of jobs, as the bounds count them
+  /// Bytes of waiting requests besides the submits, and of bodies that were read back for workers.
   std::size_t waiters_bytes = 0, lent_bytes = 0;
-  bool bodies_held = false;  ///< as much is lent as may be
+  bool bodies_held = false;  ///< lent_bytes is at its bound
   bool draining = false;
   bool store_full = false, store_behind = false, store_stalled = false;
   Stats stats;
   Outbox outbox;
-  Buffer scratch;  ///< for texts that live as long as one answer is made
+  Buffer scratch;  ///< for texts that are needed until an answer is encoded
 };
 
 }  // namespace lanemq::core

@@ -9,7 +9,7 @@
 namespace lanemq::core {
 namespace {
 
-/// What a body that is on disk alone is taken for at least: small ones are never left there.
+/// Least tokens of a body that only the store has: small bodies are never left there.
 constexpr std::uint32_t kStoredTokensLeast = 256;
 
 }  // namespace
@@ -30,7 +30,7 @@ void Terms::options_changed() {
     boosts_ = boosts_ || lane.boost_after.count() > 0;
     shares_ = shares_ || lane.share_min > 0;
   }
-  hold_below_.push_back(hold);  // so that there is one below the top lane in any case
+  hold_below_.push_back(hold);  // for lanes below the top, where only one lane is configured
 }
 
 // ---- what jobs are expected to take -------------------------------------------------------------------
@@ -44,7 +44,7 @@ Estimate Terms::estimate(BudgetSet set, std::string_view model, std::string_view
   return estimate;
 }
 
-/// As the budgets of the job count it.
+/// Makes the estimate what the set's budgets count.
 void Terms::fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate& estimate) const {
   if (state_.budgets.counts_bound(set) && estimate.output_bound)
     estimate.amounts.output_tokens = *estimate.output_bound;
@@ -52,14 +52,14 @@ void Terms::fit(BudgetSet set, const std::optional<wire::Cost>& stated, Estimate
     state_.budgets.cut_output(set, estimate.amounts);
 }
 
-/// A job is estimated when it comes, if a budget of it counts tokens then. It may be another one that does
-/// when its turn comes: since the configuration was read again, or in another life of the broker.
+/// A job is estimated when it comes if its budgets count tokens. Others may count them when its turn comes:
+/// after the configuration was read again, or in the next life of the broker.
 void Terms::appraise(Job& job) {
   const Expected expected = job.expected();
   const BudgetSet budgets = job.flow().budgets();
   const bool counted = state_.budgets.counts_tokens(budgets);
   if (counted == expected.is_estimated()) return;
-  // A body that is on disk alone counts by what its bytes may be.
+  // A body that only the store has is estimated by its size.
   const std::uint32_t stored_tokens = job.body_stored ? std::max(expected.raw_input, kStoredTokensLeast) : 0;
   if (!counted) return job.set_expected({.raw_input = stored_tokens});
   const std::string_view model = job.text.get(JobText::model), client = job.text.get(JobText::client);
@@ -120,8 +120,8 @@ bool Terms::can_start(const FlowGroup& group) const {
          upstream_admits(group);
 }
 
-/// Whether the group's upstream may be called now. One that failed is tried with a job of the lowest lane
-/// that has one that could run, never with an urgent one before that.
+/// Whether the group's upstream may be called now. A failed one is tried with a job of the lowest lane that
+/// could run, and with an urgent one only if there is no other.
 bool Terms::upstream_admits(const FlowGroup& group) const {
   const Service& service = group.service();
   if (service.breaker.closed()) return true;
@@ -145,7 +145,7 @@ TimePoint Terms::model_open_from(const Flow& flow, TimePoint now) const {
   const Service::FailedModel* const failed = flow.service().failed_model(model);
   const bool top = is_top(flow.lane().index());
   if (failed == nullptr || failed->breaker.admits(top, now)) return now;
-  // Its time may be over a moment before its timer, and only from then on it is tried with one job.
+  // The pause may be over just before its timer; then it admits one job.
   return std::max(failed->breaker.admits_at(top), now + TimerWheel::kTick);
 }
 

@@ -38,7 +38,7 @@ Caller Upstreams::caller_of(const Job& job) {
 void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
   Service& service = job.flow().service();
   const bool was_sound = service.is_sound();
-  // What was due since the last turn comes first: the timer is set anew below.
+  // What came due since the last turn is handled first, since the timer is set anew below.
   if (!was_sound) look_after(service, now);
   if (job.at_away().model_called_in != CircuitBreaker::kNoPeriod) {
     const std::size_t model = state_.budgets.model_of(job.flow().budgets());
@@ -46,12 +46,12 @@ void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {
       judge(job, failed->breaker, model, verdict, now);
       parking_.ease(state_.budgets.line_of(model));
     }
-    // That a model still fails says nothing of the others.
+    // A call of a model that is known to fail says nothing about other models.
     if (verdict == Verdict::failure || verdict == Verdict::unreachable) verdict = Verdict::unknown;
     forget_failed(service, now);
   }
   judge(job, service.breaker, kAllModels, verdict, now);
-  // A sound service waits for nothing, and has no timer.
+  // A sound service needs no timer.
   if (!was_sound || !service.is_sound()) set_timer(service, now);
 }
 
@@ -66,10 +66,10 @@ void Upstreams::judge(const Job& job, CircuitBreaker& breaker, std::size_t model
   if (finding == CircuitBreaker::Finding::nothing && breaker.state() == before) return;
   Client& client = job.queue->client();
   const std::string_view name = job.text.get(JobText::model);
-  // Where somebody else waits he is the next to call, and shows whether it fails for him, too.
+  // If another client waits, its call is next and shows whether the upstream fails for it, too.
   if (finding == CircuitBreaker::Finding::one_client_fails && !others_wait(job, model, now))
     breaker.open(client.mark, now, state_.random);
-  // One model more than can be left alone is as good as all of them.
+  // If no more models can be apart the whole upstream counts as failed.
   if (finding == CircuitBreaker::Finding::one_model_fails &&
       leave_model(job, name, breaker.only_client_of(caller_of(job).model), now) == nullptr &&
       before == CircuitBreaker::State::half_open)
@@ -97,7 +97,7 @@ void Upstreams::note_breaker(const Service& service, const CircuitBreaker& break
   state_.outbox.notices.push_back(std::move(notice));
 }
 
-/// Whether jobs wait in flows for the model at that place among those that are apart.
+/// Whether jobs wait in flows for the apart model at that place.
 bool Upstreams::has_jobs_apart(std::size_t model) const {
   for (const auto& lane : state_.lanes)
     for (const auto& group : lane->groups())
@@ -113,7 +113,7 @@ bool Upstreams::waits_apart(std::size_t model) const {
          });
 }
 
-/// Whether others than the job's client have jobs that could try the service, or the model.
+/// Whether clients other than the job's have jobs that could try the service, or the model.
 bool Upstreams::others_wait(const Job& job, std::size_t model, TimePoint now) const {
   const std::vector<FlowGroup*>& groups = job.flow().service().groups;
   return std::any_of(groups.begin(), groups.end(), [&](const FlowGroup* group) {
@@ -125,8 +125,8 @@ bool Upstreams::others_wait(const Job& job, std::size_t model, TimePoint now) co
   });
 }
 
-/// The calls for the model fail, and others are answered: it is left alone by itself. `client`: for whom
-/// alone; kNoMark: for several. Null where no more models can be apart.
+/// Sets a model apart whose calls fail while others are answered. `client`: the only one for whom it fails;
+/// kNoMark: several. Null where no more models can be apart.
 Service::FailedModel* Upstreams::leave_model(const Job& job, std::string_view name, std::uint64_t client,
                                              TimePoint now) {
   Service& service = job.flow().service();
@@ -175,8 +175,8 @@ void Upstreams::comes(const Job& job, TimePoint now) {
   set_timer(service, now);
 }
 
-/// It is tried now, by that client, and not by the one for whom alone it failed, unless that is he: with a
-/// job for another model.
+/// Lets `by` try the upstream or model now. Bars the client for which alone it failed, unless that is `by`,
+/// which may try with a job for another model.
 void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t model, const Client& by,
                         TimePoint now) {
   const auto& all = state_.clients.all();
@@ -189,7 +189,7 @@ void Upstreams::try_now(Service& service, CircuitBreaker& breaker, std::size_t m
 
 void Upstreams::bar(Client& client, Service& service, std::size_t model, TimePoint until) {
   if (service.bars.size() == Service::kBarsMax) {
-    // The oldest has had most of its time.
+    // The oldest bar ends early: it has had most of its time.
     service.bars.front().until = TimePoint::min();
     lift_bars(service, TimePoint::min());
   }
@@ -223,14 +223,14 @@ void Upstreams::lift_bars(Service& service, TimePoint now) {
   }
 }
 
-/// The model, or the service, is not tried any more: nobody leaves that to others.
+/// Removes the bars of the model, or of the service, which is not tried any more.
 void Upstreams::end_bars(Service& service, std::size_t model) {
   for (Service::Bar& bar : service.bars)
     if (bar.model == model) bar.until = TimePoint::min();
   lift_bars(service, TimePoint::min());
 }
 
-/// Models that are answered again, and those for which nobody asks any more, are like all others.
+/// Forgets failed models that are answered again, or for which no job comes any more.
 void Upstreams::forget_failed(Service& service, TimePoint now) {
   auto& all = service.failed_models;
   for (std::size_t i = 0; i < all.size();) {
@@ -259,7 +259,7 @@ void Upstreams::look_after(Service& service, TimePoint now) {
 
 void Upstreams::set_timer(Service& service, TimePoint now) {
   TimePoint when = kNever;
-  // What is due and was not looked at yet is so in the next turn; one that is tried waits for a call to come.
+  // A breaker that is due is looked at in the next turn; one that is being tried waits for a call to end.
   const auto look_at = [&](const CircuitBreaker& breaker) {
     const TimePoint change = breaker.next_change();
     if (change > now || breaker.state() == CircuitBreaker::State::open) when = std::min(when, change);

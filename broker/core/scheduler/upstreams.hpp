@@ -17,8 +17,9 @@ class Parking;
 struct State;
 class Terms;
 
-/// Upstreams that fail: what the end of a call says of its service and its model, who waits for them, and who
-/// tries them again. Their breakers belong to their services (Service::breaker, failed_models, bars).
+/// Decides about upstreams that fail: what the end of a call says of service and model, which jobs wait, and
+/// which job tries the upstream again. The breakers belong to services (Service::breaker, failed_models,
+/// bars).
 class Upstreams {
  public:
   Upstreams(State& state, const Terms& terms, Parking& parking)
@@ -26,29 +27,28 @@ class Upstreams {
   Upstreams(const Upstreams&) = delete;
   Upstreams& operator=(const Upstreams&) = delete;
 
-  /// The job is handed over, and its upstream called. True if that tries one that failed.
+  /// Notes the call of a job that is handed over. True if it tries a failed upstream.
   bool called(Job& job, TimePoint now);
-  /// The call that the job was handed over for is over.
+  /// Notes how the call of a job ended.
   void judge(const Job& job, Verdict verdict, TimePoint now);
-  /// A job is queued: nobody waits for an upstream that has failed for others alone, or for another model.
+  /// Notes that a job was queued: it may try an upstream that failed only for others, or only for other
+  /// models.
   void comes(const Job& job, TimePoint now);
-  /// The time has come that one of a service's breakers or bars named.
+  /// A timer of a breaker or bar of the service has fired.
   void look_after(Service& service, TimePoint now);
-  /// What a job does not wait for because its client has somewhere else to go.
+  /// What a job does not wait for, because its client can go elsewhere.
   struct Elsewhere {
     bool when_limited = false, when_spent = false;
   };
-  /// What keeps all jobs of the set from running before that deadline, whoever stands before them, or is not
-  /// waited for; no budget where nothing does. Where all keys rest, those that another client alone found
-  /// spent may be tried for this one.
+  /// What keeps every job of the set from running before the deadline, or what the job will not wait for; no
+  /// budget: nothing. Where all keys rest, the client may try those that only another client found spent.
   Budgets::UpstreamPause shut_out(BudgetSet set, const Client& client, TimePoint deadline,
                                   Elsewhere elsewhere, TimePoint now);
-  /// Likewise of a queued job, before its own deadline.
+  /// The same for a queued job and its own deadline.
   Budgets::UpstreamPause shut_out(const Job& job, TimePoint now);
   /// What keeps jobs from a service's upstream.
   std::vector<ShownBreaker> breakers_of(const Service& service) const;
-  /// Whether jobs wait for the model at that place among those that are apart, or it fails somewhere: its
-  /// place is not for another one.
+  /// Whether jobs wait for the apart model at that place, or it fails for some service: the place is in use.
   bool waits_apart(std::size_t model) const;
 
  private:

@@ -35,7 +35,7 @@ Worker* Workers::of_session(std::string_view session) const {
 void Workers::move(Worker& worker, std::string_view address) {
   by_address_.erase(worker.address);
   worker.address = address;
-  worker.grouping = {};  // what was grouped goes to where it was
+  worker.grouping = {};  // batches that were begun go to the old address
   const bool fresh = by_address_.emplace(worker.address, &worker).second;
   LANEMQ_CHECK(fresh);
 }
@@ -165,7 +165,7 @@ void Workers::take_place(Worker& worker, Job& job) {
   away.reserved_place = worker.reserved();
   if (!away.reserved_place) ++job.flow().service().running_general[job.lane];
   if (!worker.available()) return update(worker);
-  // The next job goes to another worker.
+  // Moves the worker to the end of its services' lists: the next job goes to another one.
   for (const auto& place : worker.places) {
     list_of(*place).remove(*place);
     list_of(*place).push_back(*place);

@@ -32,14 +32,14 @@ using LaneMask = std::uint16_t;
 
 struct Worker;
 
-/// That a worker serves a service. Listed by the service while the worker has a free place.
+/// A worker's offer of one service. Listed by the service while the worker has a free place.
 struct Place {
   Worker* worker = nullptr;
   Service* service = nullptr;
   ListHook<Place> hook;
 };
 
-/// What jobs ask for and workers offer, by name.
+/// A service: what jobs ask for and workers offer, by name.
 class Service {
  public:
   explicit Service(std::string service_name) : name(std::move(service_name)) {}
@@ -47,23 +47,23 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   std::string name;
-  std::size_t uses = 0;            ///< workers, jobs, kept results, an operator's pause: kept by Workers
-  ListHook<Service> unused_hook;   ///< listed while there are none
-  bool leaves = false;             ///< it is about to be forgotten
-  std::vector<FlowGroup*> groups;  ///< its flows, by lane
-  IntrusiveList<Place, &Place::hook> general;   ///< of workers that take every lane, least lately used first
-  IntrusiveList<Place, &Place::hook> reserved;  ///< of workers that take only some lanes, likewise
+  std::size_t uses = 0;           ///< by workers, jobs, kept results and an operator's pause; kept by Workers
+  ListHook<Service> unused_hook;  ///< listed while uses is 0
+  bool leaves = false;            ///< about to be forgotten
+  std::vector<FlowGroup*> groups;               ///< by lane
+  IntrusiveList<Place, &Place::hook> general;   ///< of workers for all lanes; the least recently used first
+  IntrusiveList<Place, &Place::hook> reserved;  ///< of workers for some lanes; likewise
   std::size_t free_places = 0;                  ///< of all its workers
-  std::size_t free_general = 0;                 ///< of workers that take every lane
-  std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at general workers, by lane
-  std::size_t workers = 0;                                 ///< that declare it
+  std::size_t free_general = 0;                 ///< of workers for all lanes
+  std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at workers for all lanes, by lane
+  std::size_t workers = 0;                                 ///< workers that offer it
   bool paused = false;                                     ///< by an operator
-  /// What each lane is owed of its share_min, in thousandths of cost; at most two of its jobs. Cost is in
-  /// tokens where any job's are counted, and those that nobody counts are of the usual cost.
+  /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
+  /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};
-  /// What jobs cost of late whose tokens are counted; 1 where none are.
+  /// The mean cost of recent jobs whose tokens are counted; 1: there were none.
   std::int64_t usual_cost() const { return std::max<std::int64_t>(sum_of_late_ / kOfLate, 1); }
-  /// A job is handed over whose tokens are counted.
+  /// Notes the cost of a job whose tokens are counted.
   void note_cost(std::int64_t cost) {
     sum_of_late_ += sum_of_late_ == 0 ? cost * kOfLate : cost - usual_cost();
   }
@@ -71,20 +71,20 @@ class Service {
   CircuitBreaker breaker;
   /// A model that fails while others are answered.
   struct FailedModel {
-    std::size_t model = 0;     ///< its place among the models that are apart
-    std::uint64_t client = 0;  ///< whose call was the one too many, by its mark
+    std::size_t model = 0;     ///< its place among the apart models
+    std::uint64_t client = 0;  ///< mark of the client whose call opened the breaker
     CircuitBreaker breaker;
   };
   std::vector<FailedModel> failed_models;
-  /// Of the next one's breaker: no call that an earlier one knew is taken for one of it.
+  /// The first period of the next model's breaker, so that no earlier call belongs to it.
   CircuitBreaker::Period next_period = 1;
-  static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;  ///< of the models that are apart
+  static constexpr std::ptrdiff_t kFailedModelsOfClient = 8;  ///< models set apart because of one client
   FailedModel* failed_model(std::size_t model) {
     const auto place = std::find_if(failed_models.begin(), failed_models.end(),
                                     [&](const FailedModel& failed) { return failed.model == model; });
     return place == failed_models.end() ? nullptr : &*place;
   }
-  /// A client whose call failed leaves it to others to try the upstream until then; of one model, or all.
+  /// Until then a client whose call failed leaves it to others to try the upstream: for one model, or all.
   struct Bar {
     std::string client;
     std::size_t model = 0;
@@ -92,30 +92,29 @@ class Service {
   };
   static constexpr std::size_t kBarsMax = 16;
   std::vector<Bar> bars;
-  /// The model named by all calls that opened the breaker; empty: they named several, or none.
+  /// The model that all calls named which opened the breaker; empty: several, or none.
   std::string only_model;
-  /// Whether all its jobs may be handed over, whoever asks and for which model.
+  /// Whether nothing keeps its jobs back, for any client and model.
   bool is_sound() const { return breaker.closed() && failed_models.empty() && bars.empty(); }
-  Timer timer{TimerOwner::service, this};  ///< set when a breaker may admit another call, or a bar falls
+  Timer timer{TimerOwner::service, this};  ///< set when a breaker may admit a call, or a bar ends
 
  private:
-  static constexpr std::int64_t kOfLate = 16;  ///< over how many jobs the mean moves
+  static constexpr std::int64_t kOfLate = 16;  ///< jobs over which the mean moves
   std::int64_t sum_of_late_ = 0;
 };
 
-/// What keeps jobs from a service's upstream, because of how calls ended: for reports, views of what is
-/// there.
+/// A breaker or bar that keeps jobs from an upstream, for reports. Views.
 struct ShownBreaker {
-  std::string_view model{};   ///< it is about that one alone; empty: about all
-  std::string_view client{};  ///< about that one's jobs alone, or failed for them alone; empty: for all
-  std::string_view state{};   ///< the breaker's, or `others_first`: others try before that client
-  TimePoint until{};  ///< when one job may go, if nothing happens before; kNever where it is tried now
+  std::string_view model{};   ///< the only model concerned; empty: all
+  std::string_view client{};  ///< the only client concerned; empty: all
+  std::string_view state{};   ///< the breaker's, or `others_first`: other clients try before that one
+  TimePoint until{};          ///< when one job may go if nothing happens before; kNever: one is trying now
 };
 
-/// A worker that said it is ready.
+/// A worker that has sent `ready`.
 struct Worker {
-  std::string address;  ///< where to send; not its identity
-  std::string session;  ///< its identity, which it alone is told; random
+  std::string address;  ///< where messages go; not its identity
+  std::string session;  ///< its identity: random, and told to it alone
   std::string name;
   std::uint64_t number = 0;  ///< order of arrival
   std::vector<std::unique_ptr<Place>> places;
@@ -125,20 +124,20 @@ struct Worker {
   Timer timer{TimerOwner::worker, this};
   Timer rest{TimerOwner::rest,
              this};               ///< set while it rests: it handed back one job after the other untouched
-  std::uint32_t handed_back = 0;  ///< how often it did, without an outcome of another kind
+  std::uint32_t handed_back = 0;  ///< jobs handed back in a row, without another outcome
   TimePoint heard_at{};
-  Grouping grouping;              ///< its max: the `batch` of its ready
-  std::vector<wire::Lease> acks;  ///< outcomes taken, not yet said
-  /// What its last inventory listed that is not its to do: cancelled, and each holds a place until its
-  /// outcome comes or an inventory lacks it. It would have to hand back what it was given instead.
+  Grouping grouping;              ///< as its `ready` said
+  std::vector<wire::Lease> acks;  ///< outcomes to acknowledge
+  /// Jobs of its last inventory that are not its own. They are cancelled, and each takes a place until its
+  /// outcome comes or an inventory lacks it: else the worker would have to hand new jobs back.
   std::vector<wire::Lease> strays;
   bool draining = false;          ///< it leaves, or an operator drains it
   bool awaits_inventory = false;  ///< gets no job before its heartbeat
-  bool resumes = false;           ///< it comes back with its session when its connection is lost
+  bool resumes = false;           ///< it comes back with its session after its connection is lost
   bool cut = false;               ///< its connection is lost: it gets no job, and may come back
-  TimePoint lost_at = kNever;     ///< cut: how long it is waited for, if not for as long as for a silent one
-  TimePoint returned_at{};        ///< when it came back by its session the last time
-  bool listed = false;  ///< its places are listed at their services, and its free ones counted there
+  TimePoint lost_at = kNever;     ///< cut: when it is lost; kNever: as any silent worker
+  TimePoint returned_at{};        ///< when it last came back with its session
+  bool listed = false;            ///< its places are in their services' lists and counts
 
   bool reserved() const { return lanes != 0; }
   std::size_t occupied() const { return running + strays.size(); }
@@ -147,26 +146,26 @@ struct Worker {
   }
 };
 
-/// All workers and what they offer. A job's place is found in O(1) for general workers.
+/// All workers and what they offer. Finds a place for a job in O(1), at workers for all lanes.
 class Workers {
  public:
   explicit Workers(const std::vector<LaneOptions>& lanes);
 
   Worker* find(std::string_view address) const;
-  /// Requires: no worker has the address, or the session.
+  /// Requires: no worker has the address or the session.
   Worker& add(std::string_view address, std::string session);
-  /// The worker that was welcomed by that name.
+  /// The worker with that session; null: none.
   Worker* of_session(std::string_view session) const;
-  /// The worker is somewhere else now, with all that it holds. Requires: no worker has the address.
+  /// The worker has another address; it keeps its jobs. Requires: no worker has the address.
   void move(Worker& worker, std::string_view address);
-  /// Requires: it holds no job.
+  /// Requires: the worker holds no job.
   void remove(Worker& worker);
   std::size_t size() const { return by_number_.size(); }
   const std::map<std::uint64_t, std::unique_ptr<Worker>>& all() const { return by_number_; }
 
-  /// The service of that name, null where it is not known.
+  /// Null: unknown.
   Service* find_service(std::string_view name) const;
-  /// The same, made where it is not known.
+  /// The service of that name, which is added if it is unknown.
   Service& service(std::string_view name);
   /// Somebody has to do with the service, or no longer: without any it may be forgotten.
   void use(Service& service) {
