@@ -36,7 +36,7 @@ constexpr int kExitUsage = 2;
 constexpr int kExitCannotBind = 3;
 constexpr int kExitStoreUnusable = 4;
 
-/// Descriptors that a broker with thousands of connections needs; fewer are worth a warning.
+/// Descriptors that a broker with thousands of connections needs; with fewer it warns.
 constexpr rlim_t kDescriptorsWanted = 65536;
 
 std::uint64_t entropy() {
@@ -46,7 +46,7 @@ std::uint64_t entropy() {
   return seed;
 }
 
-/// Endpoints that only this machine can reach.
+/// Whether only this machine can reach the endpoint.
 bool is_local(const std::string& endpoint) {
   for (const char* prefix : {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "ipc://", "inproc://"})
     if (endpoint.starts_with(prefix)) return true;
@@ -61,7 +61,8 @@ void require_local(const Config& config, const std::string& endpoint) {
       "bind to 127.0.0.1, or say --insecure where the network is trusted");
 }
 
-/// Who can reach the operators' endpoint may stop and change everything: no option lets others in.
+/// Who reaches the operators' endpoint can stop and change everything, so no option opens it to other
+/// machines.
 void require_admin_local(const std::string& endpoint) {
   if (is_local(endpoint)) return;
   throw ConfigError("admin_endpoint " + endpoint +
@@ -69,8 +70,8 @@ void require_admin_local(const std::string& endpoint) {
                     "127.0.0.1 or ipc://, and come by ssh from elsewhere");
 }
 
-/// Blocks the signals that are taken in the loop, for all threads to come, and returns the descriptor that
-/// tells of them.
+/// Blocks the loop's signals for all threads to come, and returns a descriptor that is readable when one
+/// arrives.
 int loop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -94,7 +95,7 @@ void raise_descriptor_limit() {
                         {"do", "raise LimitNOFILE or ulimit -n"}});
 }
 
-/// Takes what can count at once from a configuration that was read again.
+/// Applies what needs no restart of a configuration that was read again.
 std::optional<lanemq::core::Options> reload(Config& running, const std::function<Config()>& read) {
   try {
     std::vector<std::string> cold;
@@ -113,13 +114,13 @@ std::optional<lanemq::core::Options> reload(Config& running, const std::function
   }
 }
 
-/// A store that is not known is a mistake in the configuration.
+/// An unknown store is a mistake in the configuration.
 [[noreturn]] void refuse_store(const lanemq::Error& error) {
   if (error.code == lanemq::ErrorCode::bad_request) throw ConfigError(error.message);
   throw lanemq::io::StoreError(error.message);
 }
 
-/// With the store of this user or service, where none is named.
+/// The store's options, with the default store of this user or service where none is named.
 StoreOptions store_options(const Config& config) {
   StoreOptions options{.specification = config.store, .reserve_bytes = config.store_reserve};
   if (!options.specification.empty()) return options;
@@ -141,7 +142,7 @@ void check_store(const Config& config) {
   std::cout << lanemq::io::to_text(*summary);
 }
 
-/// The endpoints, with that of operators where nobody names one.
+/// Sets the default of the operators' endpoint where it is not configured.
 void settle_endpoints(Config& config) {
   for (const std::string& endpoint : {config.server.clients, config.server.workers}) {
     check_endpoint(endpoint, lanemq::settings::Port::any);
@@ -156,7 +157,7 @@ void settle_endpoints(Config& config) {
   require_admin_local(config.server.admin);
 }
 
-/// Refuses where nobody could bind, whether or not somebody has done so.
+/// Refuses an address that no program could bind; whether it is in use is not checked.
 void check_bind(const std::string& endpoint) {
   using lanemq::settings::kIpc;
   const auto refuse_for = [&](const std::optional<std::string>& reason) {
@@ -167,7 +168,7 @@ void check_bind(const std::string& endpoint) {
     if (!folder.empty() && !std::filesystem::exists(folder)) refuse_for("its folder does not exist");
     return refuse_for(lanemq::settings::why_not_folder(folder.empty() ? "." : folder.string()));
   }
-  // libzmq knows what may stand for an address; it is asked with a port that is free.
+  // libzmq itself checks the address; a free port is put in, so that the port is never in use.
   const std::size_t colon = endpoint.rfind(':');
   zmq::context_t context;
   zmq::socket_t probe(context, zmq::socket_type::router);
@@ -185,13 +186,13 @@ void check_bind(const std::string& endpoint) {
                                                 static_cast<std::uint16_t>(std::stoi(port))));
 }
 
-/// Refuses what serve() would refuse, and leaves everything as it is.
+/// Refuses what serve() would refuse, and changes nothing.
 void check_start(Config config) {
   settle_endpoints(config);
   const StoreOptions store = store_options(config);
   if (const auto usable = lanemq::io::check_store_place(store); !usable) refuse_store(usable.error());
   if (const auto path = lanemq::io::path_of_store(store)) {
-    // A start makes the folder where nobody named one.
+    // A start creates the default folder, so it need not exist.
     const std::filesystem::path folder = std::filesystem::absolute(*path).parent_path();
     const bool missing = !config.store.empty() && !std::filesystem::exists(folder);
     const auto reason = missing ? "its folder does not exist" : lanemq::settings::why_not_folder(folder);
@@ -212,7 +213,7 @@ int serve(Config config, const std::function<Config()>& read_again) {
   if (!store) refuse_store(store.error());
   raise_descriptor_limit();
   const int signals = loop_signals();
-  // libzmq takes the routing ids it makes from rand(): they must not be guessable.
+  // libzmq makes routing ids with rand(): they must not be guessable.
   std::srand(static_cast<unsigned>(entropy()));
 
   lanemq::core::Options core = config.core;

@@ -11,19 +11,19 @@
 
 namespace lanemq::io {
 
-/// Operators' backups: a copy is written while the work goes on, one at a time; the answer comes at its end.
-/// Not thread-safe; belongs to the loop.
+/// Operators' backups: the store copies itself while work goes on, one copy at a time; the operator is
+/// answered at its end. Not thread-safe; belongs to the loop.
 class BackupDesk {
  public:
   /// Both outlive it.
   BackupDesk(core::Broker& broker, Store& store) : broker_(broker), store_(store) {}
 
   void begin(const core::Origin& from, const wire::AdminQuery& query);
-  /// Answers the one that has ended, if one has.
+  /// Answers the operator whose backup has ended, if one has.
   void answer_ended();
 
  private:
-  /// Whoever asked for a backup.
+  /// The operator who asked for a backup.
   struct Asked {
     std::string address, envelope, ref, path;
   };

@@ -13,20 +13,20 @@
 
 namespace lanemq::io {
 
-/// Bodies that were read from the store ahead of their jobs' hand-over, the last ones up to a bound.
+/// Bodies read from the store ahead of their jobs' hand-over: the last ones, up to a bound.
 class BodyCache {
  public:
   explicit BodyCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// Whether it is here, or was asked for and is on its way.
+  /// Whether the body is here or on its way.
   bool expects(std::uint64_t number) const { return bodies_.contains(number); }
-  /// Those that are here or expected.
+  /// Bodies that are here or on their way.
   std::size_t size() const { return bodies_.size(); }
   void expect(std::uint64_t number) {
     bodies_.emplace(number, std::nullopt);
     order_.push_back(number);
   }
-  /// It has come; the oldest make way. None: its job is over, and it is not expected any more.
+  /// The body has come; the oldest ones make way. None: its job is over, and it is not expected any more.
   void put(std::uint64_t number, const std::optional<Blob>& body) {
     const auto place = bodies_.find(number);
     if (place == bodies_.end()) return;
@@ -39,14 +39,14 @@ class BodyCache {
     while (bytes_ > bytes_max_ && order_.size() > 1)
       forget_oldest();
   }
-  /// Takes the body out; none: it is not here, and not expected any more.
+  /// Takes the body out; none: it is not here, and then not expected any more.
   std::optional<Blob> take(std::uint64_t number) {
     const auto place = bodies_.find(number);
     if (place == bodies_.end()) return std::nullopt;
     std::optional<Blob> body = std::move(place->second);
     bodies_.erase(place);
     if (body) bytes_ -= body->size();
-    // What was taken leaves the order when it comes to its end; there are never many more than bodies.
+    // Bodies that were taken leave the order only at its front; there are never many more than bodies.
     while (!order_.empty() &&
            (order_.size() > 2 * bodies_.size() + kOrderMin || !bodies_.contains(order_.front())))
       forget_oldest();

@@ -4,7 +4,7 @@
 namespace lanemq::io {
 namespace {
 
-/// Bodies read from the store ahead of their hand-over.
+/// Bytes of bodies read ahead.
 constexpr std::size_t kBodiesAheadBytesMax = std::size_t{32} << 20;
 
 }  // namespace

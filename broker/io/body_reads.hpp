@@ -13,7 +13,7 @@
 
 namespace lanemq::io {
 
-/// Brings back bodies and results that stand in the store alone, bodies ahead of their jobs' hand-over. Not
+/// Reads bodies and results back that only the store has, bodies ahead of their jobs' hand-over. Not
 /// thread-safe; belongs to the loop.
 class BodyReads {
  public:
@@ -22,10 +22,10 @@ class BodyReads {
 
   /// Tells the core what the store has read since the last time.
   void take(core::TimePoint now);
-  /// Finds the bodies that the turn wants, or notes that the store is to be asked for them.
+  /// Finds the bodies that the turn wants, or notes them for ask_store().
   void find(core::TimePoint now);
-  /// Asks the store for what was noted. Call after the turn's writes were submitted: what is read is as it is
-  /// after them.
+  /// Asks the store for what was noted. To be called after the turn's writes were submitted, so that the
+  /// store reads what they left.
   void ask_store();
 
  private:
@@ -34,9 +34,9 @@ class BodyReads {
   BodyCache bodies_;
   std::vector<std::uint64_t> wanted_;  ///< bodies to ask for
   std::vector<std::uint64_t> wanted_results_;
-  std::size_t reading_ = 0;  ///< bodies that were asked for and have not come
+  std::size_t reading_ = 0;  ///< asked for and not here yet
   std::vector<StoredBody> read_;
-  absl::flat_hash_set<std::uint64_t> awaited_;  ///< bodies that somebody waits for
+  absl::flat_hash_set<std::uint64_t> awaited_;  ///< bodies that a worker or reader waits for
 };
 
 }  // namespace lanemq::io

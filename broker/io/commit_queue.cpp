@@ -8,10 +8,10 @@
 namespace lanemq::io {
 namespace {
 
-/// What a commit lets go to clients is sent so many messages a turn, at least: a commit may hold a thousand
-/// answers of one client, and jobs and answers of others would wait for the last of them.
+/// A turn sends so many committed messages, or a few more: a commit may release a thousand answers of one
+/// client, and others must not wait for all of them.
 constexpr std::size_t kCommittedSendsPerTurn = 64;
-/// Memory of turns that waited for the disk, kept to be used again: so many, none of them larger.
+/// Outboxes of committed turns that are kept, to use their memory again.
 constexpr std::size_t kSpareOutboxesMax = 32;
 constexpr std::size_t kSpareOutboxBytesMax = std::size_t{1} << 20;
 
@@ -19,7 +19,7 @@ constexpr std::size_t kSpareOutboxBytesMax = std::size_t{1} << 20;
 
 void CommitQueue::commit(core::TimePoint now) {
   core::Writes& writes = broker_.outbox().writes;
-  // Notes alone do not pile up behind a disk that stands still: the next ones say more than those that wait.
+  // While the disk stands still no further notes are queued: the next notes replace those that wait.
   const bool due = now - notes_at_ >= kNotesAtLeastEvery && notes_ticket_ <= store_.committed();
   const bool notes = broker_.has_notes() && (!writes.empty() || broker_.needs_notes() || due);
   bool watched = false;
@@ -47,7 +47,7 @@ void CommitQueue::take_committed() {
 void CommitQueue::send() {
   post_.flush_backlogs();
   core::Outbox& outbox = broker_.outbox();
-  post_.send(outbox, {.waiting = false});  // what needs no disk does not wait for what did
+  post_.send(outbox, {.waiting = false});  // what needs no disk does not wait
   send_committed();
   const bool any_waits = std::any_of(outbox.sends.begin(), outbox.sends.end(),
                                      [](const core::Send& send) { return send.waits; });
@@ -67,8 +67,8 @@ bool CommitQueue::has_committed() const {
 }
 
 void CommitQueue::send_committed() {
-  // Jobs that are handed over leave at once: one that a crash keeps here waits for a worker that never had
-  // it.
+  // A hand-over leaves at once: if it stayed here in a crash, the next life would wait for a worker that
+  // never had the job.
   const std::uint64_t committed = store_.committed();
   for (; offered_ < uncommitted_.size() && uncommitted_[offered_].ticket <= committed; ++offered_)
     post_.send(*uncommitted_[offered_].outbox, {.waiting = true, .to_others = false});

@@ -6,7 +6,7 @@
 namespace lanemq::io {
 
 void Disconnects::watch(int descriptor, std::string_view address) {
-  // What is known to have ended so far was another connection's, if it had the same descriptor.
+  // An end that is known so far was of an earlier connection with the same descriptor.
   read();
   if (descriptor < 0) return;
   std::vector<std::string>& addresses = watched_[descriptor];

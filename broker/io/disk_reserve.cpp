@@ -12,11 +12,10 @@
 namespace lanemq::io {
 namespace {
 
-/// The part of the disk that the store has and could have which is kept back at most.
+/// The reserve is at most this part of what the store has and could have.
 constexpr std::uint64_t kShareOfDisk = 4;
 
-/// What must be free beyond what is needed, as a part of it: a disk at the brink does not change its mind
-/// often.
+/// So much more must be free before a full disk is called good again, so that it does not change often.
 constexpr std::uint64_t kMargin = 8;
 
 }  // namespace
@@ -48,7 +47,7 @@ void Disk::remove(const std::string& path) {
 
 DiskReserve::DiskReserve(Disk& disk, std::string store, std::uint64_t bytes_max)
     : disk_(disk), store_(std::move(store)), path_(store_ + ".reserve") {
-  // What an earlier run kept back may still be there.
+  // The reserve of an earlier run may still be there.
   const std::uint64_t kept = disk_.file_bytes(path_);
   const std::uint64_t mine = kept + disk_.file_bytes(store_) + disk_.file_bytes(store_ + "-wal");
   bytes_ = std::min(bytes_max,
@@ -57,7 +56,7 @@ DiskReserve::DiskReserve(Disk& disk, std::string store, std::uint64_t bytes_max)
     disk_.remove(path_);
     return;
   }
-  // Without the need for as much again: this room was taken already.
+  // The earlier run had taken this room already, so as much again is not needed.
   held_ = kept > 0 && disk_.allocate(path_, bytes_);
   if (!held_) hold();
 }

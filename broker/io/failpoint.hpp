@@ -7,7 +7,7 @@
 
 namespace lanemq::io {
 
-// The moments at which a crash is worth a test: X(name, text, when).
+// The moments at which tests crash the broker: X(name, text, when).
 #define LANEMQ_FAILPOINT_TABLE(X)                                                                \
   X(store_before_write, "store.before_write", "a transaction has begun, nothing is written")     \
   X(store_mid_batch, "store.mid_batch", "one write of a transaction is done, others may follow") \
@@ -32,8 +32,8 @@ constexpr std::string_view name_of(Failpoint point) {
   return kNames[static_cast<std::size_t>(point)];
 }
 
-/// Says that this moment has come. Does nothing; a program for tests has a definition of its own, which takes
-/// the place of this weak one and stops the process there, or waits. Called from any thread.
+/// Tells that this moment has come. Does nothing; a test program replaces this weak definition by one that
+/// stops the process, or waits. Called from any thread.
 void reached(Failpoint point);
 
 }  // namespace lanemq::io

@@ -12,11 +12,11 @@
 namespace lanemq::io {
 namespace {
 
-/// The same for operators: a list may look at thousands of jobs.
+/// Operators' messages in one turn: a list may look at thousands of jobs.
 constexpr std::size_t kAdminMessagesPerTurn = 4;
 
-/// What operators ask for goes by their own socket, and jobs by the clients'; what reads the broker's state
-/// or ends a job, by both.
+/// Whether the socket takes such a request: operators' requests come by their own socket, jobs by the
+/// clients'. Requests that read the broker's state or end a job come by both.
 bool belongs(const wire::ClientRequest& request, core::Peer peer) {
   if (std::holds_alternative<wire::AdminQuery>(request)) return peer == core::Peer::admin;
   return peer == core::Peer::client || std::holds_alternative<wire::Cancel>(request) ||
@@ -24,7 +24,7 @@ bool belongs(const wire::ClientRequest& request, core::Peer peer) {
          std::holds_alternative<wire::StatsQuery>(request) || std::holds_alternative<wire::Ping>(request);
 }
 
-/// Asks whoever was given whether the peer may send a batch.
+/// Asks `ask` whether the peer may send a batch.
 template <class Ask>
 class AskedRule final : public BatchRule {
  public:
@@ -78,7 +78,7 @@ std::size_t Intake::read_admin(core::TimePoint now) {
   return read;
 }
 
-/// Returns how many messages it was: a batch is as much work as its items.
+/// Returns how many messages it was: each item of a batch counts.
 std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
   store_watch_.tell_behind(now);
   const auto refuse = [&](const DecodeError& error) {
@@ -107,7 +107,7 @@ std::size_t Intake::take_client_message(core::Peer peer, core::TimePoint now) {
   return requests_.size();
 }
 
-/// Whose going may end a job, or lets a stream go on without him, is watched.
+/// Watches a client whose leaving may end a job or release a stream.
 void Intake::watch_client() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto* const submit = std::get_if<wire::Submit>(&requests_[i]);
@@ -117,8 +117,8 @@ void Intake::watch_client() {
   }
 }
 
-/// Why a client may not send a batch of so many maps; empty: it may. It may say how many it sends with the
-/// first one.
+/// Why a client may not send a batch of so many maps; empty: it may. Its first batch may state how many it
+/// sends.
 std::string Intake::client_batch_refused(core::Peer peer, std::size_t maps, std::int64_t first_says) const {
   if (peer == core::Peer::admin) return "operators send the maps of a batch one by one";
   if (incoming_.from_req())
@@ -157,7 +157,7 @@ void Intake::take_request(core::Peer peer, const wire::ClientRequest& request, c
   broker_.handle(core::SeenSaid{from, &std::get<wire::Seen>(request)}, now);
 }
 
-/// Returns how many messages it was.
+/// Returns how many messages it was: each item of a batch counts.
 std::size_t Intake::take_worker_message(core::TimePoint now) {
   const auto refuse = [&](const DecodeError& error) {
     refuse_worker(error, now);
@@ -180,8 +180,8 @@ std::size_t Intake::take_worker_message(core::TimePoint now) {
   return reports_.size();
 }
 
-/// Why a worker may not send a batch of so many maps; empty: it may. One that is not known has to hear for
-/// each outcome that it is not.
+/// Why a worker may not send a batch of so many maps; empty: it may. An unknown worker is told so for each
+/// outcome.
 std::string Intake::worker_batch_refused(std::size_t maps) const {
   const core::Worker* const worker = broker_.workers().find(incoming_.address());
   if (worker == nullptr || maps <= worker->grouping.max) return {};
@@ -207,7 +207,7 @@ void Intake::take_report(const wire::WorkerReport& report, const Blob& body, cor
   broker_.handle(core::ChunkReported{address, &std::get<wire::Chunk>(report), body}, now);
 }
 
-/// A worker introduces itself: from now on its connection and its process are watched.
+/// Watches the connection and the process of a worker that sent `ready`.
 void Intake::watch_worker(const wire::Ready& ready) {
   const std::string_view address = incoming_.address();
   sockets_.worker_disconnects.watch(incoming_.descriptor(), address);

@@ -16,16 +16,16 @@
 
 namespace lanemq::io {
 
-/// Reads messages from the sockets, a bounded number a turn, and tells the core what they say. What is no
-/// message, or may not be said here, is answered. Not thread-safe; belongs to the loop.
+/// Reads a bounded number of messages a turn and tells the core what they say. Answers what is no message, or
+/// not allowed on that socket. Not thread-safe; belongs to the loop.
 class Intake {
  public:
-  /// Messages that one turn takes from one socket, each item of a batch counted: enough to pay for a turn,
-  /// and few enough that the other ends have something to do while it goes on.
+  /// Messages that one turn takes from one socket, items of batches counted: enough to pay for a turn, and so
+  /// few that peers have something to do meanwhile.
   static constexpr std::size_t kMessagesPerTurn = 96;
 
-  /// All but `edit` outlive it. `edit`: how an operator's change of an option is made. `started`: the core's
-  /// time then.
+  /// All but `edit` outlive it. `edit`: applies an operator's change of an option. `started`: the core's time
+  /// now.
   Intake(core::Broker& broker, Sockets& sockets, CommitQueue& commits, StoreWatch& store_watch,
          BackupDesk& backups, TransportStats& stats, core::OptionEditor edit, core::TimePoint started);
 
@@ -59,7 +59,7 @@ class Intake {
   core::OptionEditor edit_;
   core::TimePoint started_;
   Decoder decoder_;
-  Incoming incoming_;  ///< the message that is being taken
+  Incoming incoming_;  ///< the message being handled
   Items<wire::ClientRequest> requests_;
   Items<wire::WorkerReport> reports_;
 };

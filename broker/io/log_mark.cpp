@@ -30,7 +30,7 @@ std::uint64_t checksum(const MarkWords& words) {
 
 constexpr std::size_t kLogHeaderBytes = 32;
 constexpr std::size_t kFrameHeaderBytes = 24;
-constexpr std::uint32_t kMagic = 0x377f0682;  // and one more: its checksums are of big-endian words
+constexpr std::uint32_t kMagic = 0x377f0682;  // the value plus one: checksums are of big-endian words
 
 std::uint32_t big_endian(const char* bytes) {
   std::uint32_t word = 0;

@@ -8,7 +8,7 @@
 
 namespace lanemq::io {
 
-/// Keeps nothing: what the broker holds ends with it. Drains by handing queued jobs back to their clients.
+/// Keeps nothing: jobs end with the broker. When it drains clients get their queued jobs back.
 class MemoryStore final : public Store {
  public:
   std::string_view name() const override { return "memory"; }

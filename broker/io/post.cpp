@@ -42,7 +42,7 @@ void Post::send_to_client(const core::Outbox& outbox, const core::Send& send) {
   }
 }
 
-/// An operator who does not read what he asked for can ask again: nothing is held for him.
+/// Sends to an operator. One who does not read can ask again, so nothing is held back.
 void Post::send_to_admin(const core::Outbox& outbox, const core::Send& send) {
   const SendStatus status =
       sockets_.admin->send(outbox.address(send), outbox.envelope(send), outbox.header(send), send.body);
@@ -60,7 +60,7 @@ void Post::send_to_worker(const core::Outbox& outbox, const core::Send& send) {
     sockets_.worker_disconnects.gone().emplace_back(address);
     return;
   }
-  // A worker within its capacity cannot be slow: one that is has stopped reading, and its jobs go elsewhere.
+  // A worker within its capacity cannot be slow. This one has stopped reading, and its jobs go elsewhere.
   stats_.sends_dropped_slow += outbox.items(send);
   unreachable_workers_.emplace_back(address);
 }

@@ -14,27 +14,27 @@
 
 namespace lanemq::io {
 
-/// Sends what the core says, never blocking: answers for clients that read slowly are held up to their
-/// bounds, and who is found gone is named. Not thread-safe; belongs to the loop.
+/// Sends the core's messages without blocking. Holds answers for clients that read slowly, up to their
+/// bounds, and names peers that are gone. Not thread-safe; belongs to the loop.
 class Post {
  public:
   /// All outlive it.
   Post(Sockets& sockets, const ServerOptions& options, TransportStats& stats)
       : sockets_(sockets), options_(options), stats_(stats) {}
 
-  /// What is to be sent of an outbox: what waits for the disk, or what does not, and to whom.
+  /// Which messages of an outbox to send: those that wait for the disk, or those that do not; and to whom.
   struct Part {
     bool waiting;
     bool to_workers = true, to_others = true;
   };
   void send(const core::Outbox& outbox, Part part);
 
-  /// Tries the clients that read slowly again.
+  /// Tries again to send to clients that read slowly.
   void flush_backlogs();
   bool holds_answers() const { return !backlogs_.empty(); }
 
-  /// Who was found gone, or not reading, while sending; for the caller to handle and clear. A worker found
-  /// gone is with its socket's disconnects.
+  /// Workers that were found not to read; for the caller to handle and clear. Workers that are gone are
+  /// reported by their socket's disconnects.
   std::vector<std::string>& unreachable_workers() { return unreachable_workers_; }
   std::vector<std::string>& gone_clients() { return gone_clients_; }
 

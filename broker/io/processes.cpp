@@ -14,7 +14,7 @@
 namespace lanemq::io {
 namespace {
 
-/// Read at a time.
+/// Events that are read at once.
 constexpr int kEventsMax = 64;
 
 }  // namespace
@@ -48,7 +48,7 @@ void Processes::watch(std::string_view name, std::string_view address,
     }
     place = processes_.emplace(*number, Process{.descriptor = descriptor, .addresses = {}}).first;
   }
-  // Where it was before its connection was lost, nobody is any more.
+  // The worker is not at the addresses it had before its connection was lost.
   for (const std::string& earlier : place->second.addresses)
     if (!is_known(earlier)) by_address_.erase(earlier);
   std::erase_if(place->second.addresses, [&](const std::string& one) { return !by_address_.contains(one); });
@@ -84,7 +84,7 @@ void Processes::forget(std::string_view address) {
 
 void Processes::close(int number) {
   const auto process = processes_.find(number);
-  ::close(process->second.descriptor);  // and epoll forgets it
+  ::close(process->second.descriptor);  // epoll forgets the descriptor then
   processes_.erase(process);
 }
 

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kClock = "clock";
 
-/// Hands on what the store says, in its order.
+/// Passes the store's rows on to the core, in order.
 class Reader final : public StoreReader {
  public:
   Reader(core::Restorer& restorer, core::TimePoint time, const ClockReading& clock)
       : restorer_(restorer), time_(time), clock_(clock), stored_us_(clock.unix_us) {}
 
-  /// The store's clock at `clock`.
+  /// The store's clock at the time `clock` was read.
   std::int64_t stored_now() const { return stored_us_; }
 
   Result<void> note(std::string_view name, std::string_view record) override {
@@ -96,8 +96,8 @@ Result<core::Restorer::Restored> restore(core::Broker& broker, Store& store,
     numbers.put(number);
   core::Writes& writes = broker.outbox().writes;
   core::write_note(kClock, {{.name = "start", .numbers = numbers}}, writes);
-  // Where the numbers of this life begin is on disk before any is given: another life would give them again,
-  // and a worker could hand in what it did in this one.
+  // The first number of this life must be on disk before any number is used: another life would use it again,
+  // and a worker could report an outcome of this life to that one.
   store.submit(writes);
   store.flush();
   return restored;

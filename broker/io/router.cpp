@@ -11,10 +11,10 @@ namespace lanemq::io {
 namespace {
 
 constexpr char kEnvelopeTooLarge[] = "the frames before the header hold more than 1024 bytes";
-/// How long a peer may say nothing whole: longer than the largest body takes on a slow link.
+/// How long a peer may send nothing complete: longer than the largest body takes on a slow link.
 constexpr int kSilenceMaxMs = 300000;
 
-/// Peers whose outstanding bytes are counted at a time before those at rest are forgotten.
+/// Peers whose outstanding bytes are counted at a time, before idle ones are dropped.
 constexpr std::size_t kOutstandingSweep = 1024;
 
 void pack_frame(std::string& envelope, std::string_view frame) {
@@ -52,21 +52,21 @@ Router::Router(zmq::context_t& context, const RouterOptions& options)
   socket_.set(zmq::sockopt::maxmsgsize, options.frame_bytes_max);
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::backlog, 1024);
-  // With it, an IPv4 endpoint would be named as ::ffff:127.0.0.1, which not every peer can connect to.
+  // With ipv6 set an IPv4 endpoint is named ::ffff:127.0.0.1, which not every peer can connect to.
   socket_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
   socket_.set(zmq::sockopt::handshake_ivl, 5000);
-  // Connections that a network has dropped without a word are found by the kernel, which sees every packet:
-  // within 15 s when they are idle, 20 s with data on the way.
+  // The kernel sees each packet, so it finds connections that a network dropped silently: within 15 s when
+  // idle, 20 s with data on the way.
   socket_.set(zmq::sockopt::tcp_keepalive, 1);
   socket_.set(zmq::sockopt::tcp_keepalive_idle, 5);
   socket_.set(zmq::sockopt::tcp_keepalive_intvl, 5);
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, 2);
   socket_.set(zmq::sockopt::tcp_maxrt, 20000);
-  // libzmq's own heartbeat counts whole messages alone: a short one would cut a large body on a slow link.
+  // libzmq's heartbeat counts whole messages only: a short one would cut a large body on a slow link.
   socket_.set(zmq::sockopt::heartbeat_ivl, 10000);
   socket_.set(zmq::sockopt::heartbeat_timeout, kSilenceMaxMs);
   socket_.set(zmq::sockopt::heartbeat_ttl, kSilenceMaxMs);
-  // Not by chmod afterwards: whoever was quicker would be connected.
+  // umask and not chmod afterwards: a stranger could connect in between.
   const mode_t before = options.private_file ? ::umask(0117) : mode_t{};
   const int bound = zmq_bind(socket_.handle(), options.endpoint.c_str());
   if (options.private_file) ::umask(before);

@@ -18,7 +18,7 @@
 
 namespace lanemq::io {
 
-/// How a ROUTER socket is set up. Every figure is a bound.
+/// How a ROUTER socket is set up.
 struct RouterOptions {
   std::string endpoint;              ///< to bind; tcp://127.0.0.1:* picks a port
   int receive_hwm = 1000;            ///< messages waiting to be read, for each peer
@@ -28,13 +28,13 @@ struct RouterOptions {
   bool private_file = false;         ///< the file of an ipc endpoint is for its owner and group alone
 };
 
-/// One message as it came. Used again from message to message; views live until the next receive().
+/// One received message. Used again for the next one; views are valid until the next receive().
 class Incoming : public socket::Message {
  public:
   std::string_view address() const { return socket::view_of(address_); }
   /// The frames in front of the header, packed: a 16-bit length before each.
   std::string_view envelope() const { return envelope_; }
-  /// The peer is a REQ: the last frame before the header is empty.
+  /// Whether the peer is a REQ: the last frame before the header is empty.
   bool from_req() const { return from_req_; }
 
  private:
@@ -48,14 +48,14 @@ class Incoming : public socket::Message {
 
 enum class SendStatus : std::uint8_t {
   sent,
-  gone,  ///< nobody is at this address
+  gone,  ///< no peer has this address
   slow,  ///< the peer's bound is reached
 };
 
-/// An endpoint that cannot be bound: which one, and why.
+/// An endpoint cannot be bound; says which one, and why.
 class BindError : public std::runtime_error {
  public:
-  /// `error` as libzmq numbers it.
+  /// `error`: libzmq's number.
   BindError(const std::string& endpoint, int error);
   BindError(const std::string& endpoint, const std::string& reason)
       : std::runtime_error(endpoint + ": " + reason), reason_(reason) {}
@@ -66,23 +66,23 @@ class BindError : public std::runtime_error {
   std::string reason_;
 };
 
-/// A bound ROUTER socket under the rules that keep one: MANDATORY, never blocking, and one function that
-/// sends. Not thread-safe; belongs to the loop.
+/// A bound ROUTER socket: MANDATORY, never blocking, with one function that sends. Not thread-safe; belongs
+/// to the loop.
 class Router {
  public:
   /// Throws BindError.
   Router(zmq::context_t& context, const RouterOptions& options);
 
-  /// The endpoint with the port that was picked.
+  /// The endpoint with its actual port.
   std::string endpoint() const;
   /// Takes the next message; false when none is waiting.
   bool receive(Incoming& message);
-  /// Sends one message or none of it. `envelope` as Incoming packs it; an empty body is no frame.
+  /// Sends the whole message or nothing. `envelope`: packed as in Incoming. An empty body is not a frame.
   SendStatus send(std::string_view address, std::string_view envelope, std::string_view header,
                   const Blob& body);
 
   zmq::socket_t& handle() { return socket_; }
-  /// Leaves what is queued this long to go out once the socket is closed.
+  /// How long queued messages may still leave after the socket is closed.
   void set_linger(std::chrono::milliseconds time) {
     socket_.set(zmq::sockopt::linger, static_cast<int>(time.count()));
   }
@@ -92,7 +92,7 @@ class Router {
 
   zmq::socket_t socket_;
   std::int64_t large_bytes_max_;
-  // High-water marks count messages; these count the bytes of large bodies that libzmq has not let go of.
+  // High-water marks count messages; these count bytes of large bodies that libzmq still holds.
   absl::flat_hash_map<std::string, std::shared_ptr<socket::Outstanding>, core::StringHash, core::StringEqual>
       outstanding_;
 };

@@ -14,19 +14,18 @@
 namespace lanemq::io {
 namespace {
 
-/// So many turns later a worker's end is heard of, however much all workers say.
+/// After so many turns the loop handles the end of a worker, even if workers still have messages.
 constexpr int kTurnsDeferredMax = 100;
-/// How long a loop that is never idle may go without looking at its signals.
+/// A loop that is never idle looks at its signals this often.
 constexpr auto kSignalsAtLeastEvery = std::chrono::milliseconds(10);
 /// How soon a client that reads slowly is tried again.
 constexpr auto kBacklogPause = std::chrono::milliseconds(2);
-/// The core's time at the start: times before it have room, for what was sent in the last period of a day.
+/// The core's time at the start, so that the last day, the longest period, lies after time zero.
 constexpr auto kTimeAtStart = std::chrono::hours(48);
-/// A loop that comes back so much later than it wanted to was stopped, or starved.
+/// A loop that returns so much later than expected was stopped, or starved.
 constexpr auto kStandstill = std::chrono::milliseconds(500);
-/// What came meanwhile is read before anything is taken for over: until nothing more comes, for so long at
-/// least, since the sockets' threads stood still as well; and no longer than that, since somebody may send
-/// without an end.
+/// After a standstill the loop reads all that came meanwhile before timers fire. It reads at least this long,
+/// since the sockets' threads stood still as well, and at most that long, since a peer may send without end.
 constexpr auto kCatchUpMin = std::chrono::milliseconds(50);
 constexpr auto kCatchUpMax = std::chrono::milliseconds(1000);
 constexpr auto kCatchUpPause = std::chrono::milliseconds(5);
@@ -95,10 +94,10 @@ int Server::run() {
   return exit_code_;
 }
 
-/// Reads, decides, commits, sends. Returns whether anything was read.
+/// Reads, decides, commits, sends. Returns whether it has read anything.
 bool Server::turn() {
-  // Workers first: their outcomes free places for what clients send. What operators say comes before that,
-  // however much it is.
+  // Workers first: their outcomes free places for what clients send. Operators before clients, however much
+  // clients send.
   read_store(now_);
   store_watch_.tell_stalled(now_);
   const core::TimePoint began = now_;
@@ -109,7 +108,7 @@ bool Server::turn() {
   for (const std::string& address : post_.unreachable_workers())
     broker_.handle(core::WorkerUnreachable{address}, now_);
   post_.unreachable_workers().clear();
-  // What they said before comes first: an outcome is worth more than the news that its worker is gone.
+  // Messages of lost workers come first: an outcome is worth more than the news that its worker is gone.
   if (heard_all || ++turns_deferred_ > kTurnsDeferredMax) take_disconnected_workers();
   for (std::vector<std::string>* gone : {&post_.gone_clients(), &sockets_.client_disconnects.gone()}) {
     for (const std::string& address : *gone)
@@ -129,8 +128,8 @@ bool Server::turn() {
          !post_.gone_clients().empty() || commits_.has_committed();
 }
 
-/// Whether the loop still reads what came while it stood still: until then no timer fires, and whoever has
-/// spoken in time is not taken for silent. `read`: what this turn found.
+/// Whether the loop still reads what came during a standstill: until then no timer fires, so that no peer
+/// that spoke in time counts as silent. `read`: messages of this turn.
 bool Server::catches_up(std::size_t read) {
   if (!stood_still_at_) return false;
   const core::Duration since = now_ - *stood_still_at_;
@@ -181,8 +180,8 @@ void Server::wait() {
   if (store_->descriptor() >= 0 && (items[6].revents & ZMQ_POLLIN) != 0) store_->clear_signal();
 }
 
-/// Workers whose connections have ended, and those whose processes have. Either may be known first: a worker
-/// is dead when both are.
+/// Workers whose connections, or processes, have ended. Either may be known first: a worker is dead when both
+/// have.
 void Server::take_disconnected_workers() {
   using Process = core::WorkerDisconnected::Process;
   turns_deferred_ = 0;
@@ -194,14 +193,14 @@ void Server::take_disconnected_workers() {
   sockets_.worker_disconnects.gone().clear();
   for (const std::string& address : sockets_.worker_processes.ended()) {
     const core::Worker* const worker = broker_.workers().find(address);
-    if (worker != nullptr && !worker->cut) continue;  // its last words may be on their way
+    if (worker != nullptr && !worker->cut) continue;  // its last messages may be on their way
     broker_.handle(core::WorkerDisconnected{address, Process::ended}, now_);
     sockets_.worker_processes.forget(address);
   }
   sockets_.worker_processes.ended().clear();
 }
 
-/// Moves the time on. What is missing since the last time, beyond what was expected, the loop was not there.
+/// Advances the loop's time. More elapsed time than `expected` was a standstill.
 void Server::note_standstill(core::Duration expected) {
   const core::TimePoint before = now_;
   now_ = now();
@@ -211,14 +210,14 @@ void Server::note_standstill(core::Duration expected) {
              {{"ms", static_cast<long long>(core::to_ms(passed))},
               {"do", "the process was stopped, or the machine has too little time for it"}});
   broker_.handle(core::StoodStill{passed - expected}, now_);
-  if (!stood_still_at_) stood_still_at_ = now_;  // turns that are slow one after the other end it, too
+  if (!stood_still_at_) stood_still_at_ = now_;  // slow turns one after the other are one standstill
   store_watch_.stood_still(now_);
 }
 
-/// Takes what the store has done since the last time.
+/// Reads what the store has done since the last call.
 void Server::read_store(core::TimePoint now) {
   if (!store_watch_.tell_condition(now)) {
-    // What is on disk and what is here may differ: the next start goes by the disk.
+    // Disk and memory may differ now: the next start goes by the disk.
     exit_code_ = kExitStoreFailed;
     stop_now_ = true;
     return;

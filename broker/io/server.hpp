@@ -23,20 +23,20 @@
 
 namespace lanemq::io {
 
-/// Of Server::run(): the store failed; sysexits(3), EX_IOERR.
+/// Server::run() returns this when the store has failed (sysexits(3), EX_IOERR).
 inline constexpr int kExitStoreFailed = 74;
 
-/// Reads the configuration again, says in the log what came of it, and returns what the core is to go by;
-/// none where it cannot be used.
+/// Reads the configuration again, logs the result, and returns the core's new options; none where they cannot
+/// be used.
 using Reload = std::function<std::optional<core::Options>()>;
 
-/// What is in the store cannot be brought back.
+/// The store's content cannot be restored.
 struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The loop: reads the sockets and the clock, tells the core, commits, sends, turn by turn. What it does each
-/// with stands in parts that it owns; one thread owns everything here.
+/// The loop: reads sockets and clock, tells the core, commits, sends, turn by turn, with parts that it owns.
+/// Not thread-safe: one thread owns everything here.
 class Server {
  public:
   /// Binds the sockets and brings back what the store has. `signals` is a descriptor that becomes readable
@@ -50,7 +50,7 @@ class Server {
   /// Empty: there is none.
   std::string admin_endpoint() const { return sockets_.admin ? sockets_.admin->endpoint() : std::string(); }
 
-  /// Runs until a signal has asked to stop and the drain is over. Returns the program's exit code.
+  /// Runs until a signal asks to stop and the drain is over. Returns the program's exit code.
   int run();
 
  private:
@@ -83,9 +83,9 @@ class Server {
   Clock::time_point started_;
   Clock::time_point polled_{};
   core::TimePoint now_{};
-  int turns_deferred_ = 0;  ///< since workers' connections have ended, with more to read of what they said
-  std::optional<core::TimePoint> stood_still_at_;  ///< the end of it, while what came meanwhile is read
-  std::optional<core::TimePoint> stop_at_;         ///< draining until then
+  int turns_deferred_ = 0;  ///< turns since a worker's connection ended, while workers have more messages
+  std::optional<core::TimePoint> stood_still_at_;  ///< the end of a standstill, while its messages are read
+  std::optional<core::TimePoint> stop_at_;         ///< draining: when the time to finish is over
   bool stop_now_ = false;
   int exit_code_ = 0;
 };

@@ -10,12 +10,12 @@ namespace {
 /// Messages of one operator that wait to be read.
 constexpr int kAdminReceiveHwm = 16;
 
-/// The kernel's time slice for the loop and libzmq's threads. With the default one a critical job waits for a
-/// slice at each of its steps while bulk work keeps the cores busy.
+/// The kernel's time slice for the loop and libzmq's threads. With the default a critical job would wait for
+/// a slice at each step while bulk work keeps the cores busy.
 constexpr auto kTimeSlice = std::chrono::microseconds(100);
 
-/// Room that a frame has beside the largest body: its header, and a body somewhat too large, which gets an
-/// answer instead of a broken connection.
+/// Bytes of a frame beside the largest body: a header, or a body somewhat too large, which gets an answer
+/// instead of a cut connection.
 constexpr std::int64_t kFrameBytesSpare = 1 << 20;
 
 RouterOptions client_router(const ServerOptions& options, const core::Options& core) {
@@ -29,8 +29,8 @@ RouterOptions client_router(const ServerOptions& options, const core::Options& c
 RouterOptions worker_router(const ServerOptions& options, const core::Options& core) {
   return {.endpoint = options.workers,
           .receive_hwm = options.client_receive_hwm,
-          // A worker holds at most capacity_max jobs: with as many again for the rest, its mark is never in
-          // the way.
+          // A worker holds at most capacity_max jobs. With as many messages again for the rest it never
+          // reaches this mark.
           .send_hwm = 2 * static_cast<int>(limits::capacity_max),
           .frame_bytes_max = static_cast<std::int64_t>(core.body_bytes_max) + kFrameBytesSpare,
           .large_bytes_max = INT64_MAX};

@@ -14,13 +14,13 @@
 
 namespace lanemq::io {
 
-/// The broker's ROUTER sockets, and what tells that a peer has gone. Not thread-safe; belongs to the loop.
+/// The broker's ROUTER sockets, and what reports peers that are gone. Not thread-safe; belongs to the loop.
 struct Sockets {
-  /// Binds them. Throws BindError; the operators' only where
-  /// `admin_required`, else its lack is logged.
+  /// Binds the sockets. Throws BindError; for the operators' socket only where `admin_required`, else it logs
+  /// that.
   Sockets(const ServerOptions& options, const core::Options& core);
 
-  /// Leaves what is queued this long to go out once they are closed.
+  /// How long queued messages may still leave after the sockets are closed.
   void set_linger(std::chrono::milliseconds time);
 
   zmq::context_t context;

@@ -13,14 +13,14 @@
 namespace lanemq::io {
 namespace {
 
-/// Pages between two commits: about a millisecond.
+/// Pages that are copied between two commits: about a millisecond.
 constexpr int kPagesPerStep = 256;
 
 std::string part_of(const std::string& path) {
   return path + ".part";
 }
 
-/// Makes the names in a folder outlive the machine's power.
+/// Syncs a folder, so that its names survive a power cut.
 bool sync_folder(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return false;
@@ -31,11 +31,11 @@ bool sync_folder(const std::string& path) {
   return done;
 }
 
-/// Gives a file its name, unless there is another of that name.
+/// Renames a file, unless the new name is taken.
 bool move_to(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS) return false;
-  // A file system that cannot promise it.
+  // The file system cannot check that atomically.
   if (access(to.c_str(), F_OK) == 0) {
     errno = EEXIST;
     return false;
@@ -55,13 +55,13 @@ Result<SqliteBackup> SqliteBackup::begin(sqlite::Database& source, const std::st
                                             " was not written: there is such a file; name "
                                             "a new one");
   const std::string part = part_of(path);
-  ::unlink(part.c_str());  // of one that was broken off
+  ::unlink(part.c_str());  // a part that an earlier backup left
   const int file = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return not_written(path, part + ": " + std::strerror(errno));
   Descriptor descriptor(file);
   auto target = sqlite::Database::open(part, sqlite::Database::Mode::existing);
   if (!target) return not_written(path, target.error().message);
-  // A part is worth nothing: no journal, and one fsync at the end.
+  // A part is worth nothing, so it needs no journal, and one fsync at its end.
   if (const auto done = target->execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF"); !done)
     return not_written(path, done.error().message);
   sqlite3_backup* const copy = sqlite3_backup_init(target->handle(), "main", source.handle(), "main");
@@ -82,7 +82,7 @@ SqliteBackup::~SqliteBackup() {
 Result<bool> SqliteBackup::step() {
   const int code = sqlite3_backup_step(copy_.get(), kPagesPerStep);
   if (code == SQLITE_OK || code == SQLITE_BUSY || code == SQLITE_LOCKED) {
-    // On its way to the disk already, or the fsync at the end would hold up commits for long.
+    // Starts writing to the disk now: else the fsync at the end would hold up commits for long.
     sync_file_range(part_.number(), 0, 0, SYNC_FILE_RANGE_WRITE);
     return false;
   }

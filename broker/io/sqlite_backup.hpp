@@ -11,23 +11,23 @@
 
 namespace lanemq::io {
 
-/// A copy of a store to a new file, made in steps between commits. What is committed meanwhile is in it too:
-/// SQLite repeats changes of pages that were copied already, since they come through the same connection.
+/// Copies a store to a new file, in steps between commits. Later commits are in the copy, too: they use the
+/// same connection, so SQLite copies changed pages again.
 ///
-/// Written beside its place as PATH.part, and moved there when it is whole and on the disk.
+/// Writes PATH.part, and renames it when it is whole and on disk.
 class SqliteBackup {
  public:
-  /// Makes PATH.part. An error names what is in the way.
+  /// Creates PATH.part. An error names what is in the way.
   static Result<SqliteBackup> begin(sqlite::Database& source, const std::string& path);
   SqliteBackup(SqliteBackup&&) = default;
-  /// Removes what is not whole.
+  /// Removes an unfinished part.
   ~SqliteBackup();
 
-  /// Copies some more. Returns true when the copy is in its place; an error ends it.
+  /// Copies some pages. True: the copy is in its place. An error ends the backup.
   Result<bool> step();
 
  private:
-  /// Of an open file, closed with it.
+  /// An open file; closes it.
   class Descriptor {
    public:
     explicit Descriptor(int number) : number_(number) {}
@@ -48,7 +48,7 @@ class SqliteBackup {
     void operator()(sqlite3_backup* copy) const { sqlite3_backup_finish(copy); }
   };
   std::string path_;
-  Descriptor part_;  ///< of PATH.part, closed after SQLite's own: closing one gives up the locks of all
+  Descriptor part_;  ///< of PATH.part; closed after SQLite's own, since closing one drops the locks of all
   sqlite::Database target_;
   std::unique_ptr<sqlite3_backup, Finish> copy_;
 };

@@ -16,8 +16,8 @@ int File::open(const std::string& path, Mode mode, const std::string& vfs_name) 
   name_.push_back('\0');
   memory_ = std::make_unique<char[]>(static_cast<std::size_t>(vfs->szOsFile));
   auto* const file = reinterpret_cast<sqlite3_file*>(memory_.get());
-  // What is made is made as a log: the layer then takes the owner and the mode of the database that it is
-  // named after. It refuses logs of a database that is not there, so what exists is opened as another kind.
+  // A new file is created as if it were a log: the layer then gives it the owner and mode of its database. It
+  // refuses a log without a database, so existing files are opened as another kind.
   const int flags = SQLITE_OPEN_READWRITE |
                     (mode == Mode::create ? SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE : SQLITE_OPEN_SUPER_JOURNAL);
   int flags_out = 0;
@@ -49,7 +49,7 @@ int File::write(std::uint64_t at, std::string_view bytes) {
 bool has_content(const std::string& path, const std::string& vfs_name) {
   sqlite3_vfs* const vfs = sqlite3_vfs_find(vfs_name.empty() ? nullptr : vfs_name.c_str());
   int is = 0;
-  // By SQLite's rule an empty file does not exist.
+  // For SQLite an empty file does not exist.
   return vfs != nullptr && vfs->xAccess(vfs, path.c_str(), SQLITE_ACCESS_EXISTS, &is) == SQLITE_OK && is != 0;
 }
 

@@ -66,7 +66,7 @@ Outcome<StoreRows> StoreRows::prepare(sqlite::Database& database) {
 }
 
 void StoreRows::rollback() {
-  // SQLite has done it itself after some errors, and has nothing to say that the first error did not.
+  // After some errors SQLite has rolled back by itself. An error of this statement says nothing new.
   if (database_->in_transaction()) (void)rollback_.run();
 }
 
@@ -149,7 +149,7 @@ Outcome<void> StoreRows::rename_job(const Writes& writes, const Write& write) {
   return run_on_one(rename_job_, write.number).and_then([&] { return rename_body_.run(); });
 }
 
-/// A change of a row that must be there.
+/// Runs a change that must hit one row; else it is SQLITE_CORRUPT.
 Outcome<void> StoreRows::run_on_one(sqlite::Statement& statement, std::uint64_t number) {
   auto done = statement.run();
   if (done && database_->changes() != 1)
@@ -212,7 +212,7 @@ Outcome<std::optional<StoreRows::ResultRow>> StoreRows::result(std::uint64_t num
 
 namespace {
 
-/// Calls `each(statement)` for all rows of a query; its error ends the reading.
+/// Calls `each(statement)` for each row of a query; an error of it ends the reading.
 template <class Each>
 Result<void> for_rows(sqlite::Database& database, const std::string& path, const char* sql,
                       const Each& each) {

@@ -15,34 +15,31 @@
 
 namespace lanemq::io {
 
-/// The rows of a store's file: how a write becomes statements, and how what was written is read back and
-/// checked.
-///
-/// Borrows the connection, which must outlive it. One thread at a time.
+/// The rows of a store's file: turns writes into statements, and reads and checks rows. Borrows the
+/// connection, which outlives it. Used by one thread at a time.
 class StoreRows {
  public:
   static sqlite::Outcome<StoreRows> prepare(sqlite::Database& database);
 
   sqlite::Outcome<void> begin() { return begin_.run(); }
   sqlite::Outcome<void> commit() { return commit_.run(); }
-  /// Ends a transaction that could not be committed. What it did is undone.
+  /// Undoes a transaction that could not be committed.
   void rollback();
 
-  /// Does one write, inside a transaction. Bytes of `writes` are used until this returns.
+  /// Applies one write, inside a transaction. Uses the bytes of `writes` until it returns.
   sqlite::Outcome<void> apply(const core::Writes& writes, const core::Write& write);
 
-  /// The body of a job; none: there is no such job. A fault of kind SQLITE_CORRUPT: it is not what was
-  /// written.
+  /// The body of a job; none: there is no such job. An Outcome of SQLITE_CORRUPT: its checksum is wrong.
   sqlite::Outcome<std::optional<Blob>> body(std::uint64_t number);
 
-  /// A result; none: there is none of that number. A fault likewise.
+  /// A result; none: there is no such result. Errors as of body().
   struct ResultRow {
     std::string record;
     Blob body;
   };
   sqlite::Outcome<std::optional<ResultRow>> result(std::uint64_t number);
 
-  /// Tells everything: notes, jobs, results. An error names `path`.
+  /// Passes all rows to the reader: notes, jobs, results. An error names `path`.
   Result<void> tell(StoreReader& reader, const std::string& path);
 
  private:

@@ -23,19 +23,19 @@ constexpr const char* kSteps[] = {
        CREATE TABLE result (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL,
                             body BLOB NOT NULL) STRICT;
        CREATE TABLE note (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, record BLOB NOT NULL) STRICT, WITHOUT ROWID;)",
-    // Results are kept for long: their bodies are read when somebody asks. body_bytes: of one that is apart.
+    // Results are kept for long, so their bodies are read on demand. body_bytes: of a body in result_body.
     R"(ALTER TABLE result ADD COLUMN body_bytes INTEGER NOT NULL DEFAULT 0;
        CREATE TABLE result_body (number INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;)",
-    // The records of results say of which client they are, in front of how they ended: who does not know of
-    // that reads them wrongly. Older records stay as they are.
+    // A result's record now has its client in the middle, which an older version would read wrongly. Older
+    // records stay as they are.
     "",
 };
 
-/// Files up to this size are checked page by page at the start; larger ones as far as the start reads them,
-/// and wherever they are read later.
+/// Files up to this size are checked page by page at the start. Of larger ones only the pages that are read
+/// are checked, then and later.
 constexpr std::uint64_t kCheckedAtStartBytes = 64u << 20;
 
-/// Pages that stay in memory, in KiB.
+/// SQLite's page cache, in KiB.
 constexpr const char* kCacheSize = "PRAGMA cache_size=-16384";
 
 tl::unexpected<Error> unusable(const std::string& path, const std::string& why,
@@ -52,7 +52,7 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
     case SQLITE_NOTADB:
       return unusable(path, "it is not a database, or its header is damaged", what_to_do_when_damaged(path));
     case SQLITE_CORRUPT:
-    case SQLITE_ERROR:  // the tables are not what the version says
+    case SQLITE_ERROR:  // the tables are not those of the version
       return unusable(path, fault.message, what_to_do_when_damaged(path));
     case SQLITE_FULL:
       return failure(ErrorCode::store_full, "the store " + path + " cannot be opened: " + fault.message +
@@ -70,7 +70,7 @@ tl::unexpected<Error> unusable(const std::string& path, const sqlite::Fault& fau
   }
 }
 
-/// The kind of file, where it is the system's.
+/// Checks by the system's means that a path can be a store's file.
 Result<void> check_kind(const std::string& path, OpenFor purpose) {
   struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
@@ -83,8 +83,8 @@ Result<void> check_kind(const std::string& path, OpenFor purpose) {
   return {};
 }
 
-/// Where a file holds nothing, its mark tells a new store from one that is lost: nobody writes a mark before
-/// the tables are on the disk.
+/// Checks that an empty file is a new store. A mark beside it tells of a lost one: marks are written only
+/// after the tables are on disk.
 Result<void> check_is_new(const std::string& path, const std::string& vfs) {
   const auto said = LogMark::read(path, vfs);
   if (!said) return {};
@@ -95,7 +95,7 @@ Result<void> check_is_new(const std::string& path, const std::string& vfs) {
                   "put back the file and the log that belong to the mark, " + what_to_do_when_damaged(path));
 }
 
-/// SQLite would make a new file of a missing or an empty one, and throw away the log beside it.
+/// Checks that the file exists: SQLite would replace a missing or empty one, and drop the log beside it.
 Result<void> check_file_is_there(const std::string& path, const std::string& vfs) {
   const std::string log = path + "-wal";
   const bool has_file = sqlite::has_content(path, vfs), has_log = sqlite::has_content(log, vfs);
@@ -106,7 +106,8 @@ Result<void> check_file_is_there(const std::string& path, const std::string& vfs
   return {};
 }
 
-/// SQLite would not miss what the log has lost. Nobody else may have the file open.
+/// Checks that the log is whole: SQLite would not notice what it has lost. Requires: no other process has the
+/// file open.
 Result<void> check_log_is_whole(const std::string& path, const std::string& vfs) {
   const auto whole = check_log(path, vfs);
   if (whole) return {};
@@ -116,8 +117,8 @@ Result<void> check_log_is_whole(const std::string& path, const std::string& vfs)
                       path + "-mark");
 }
 
-/// The bodies of jobs are nobody else's business: SQLite would make the file with the umask's mode. Made
-/// before SQLite opens it, since closing a descriptor of a file gives up all locks on it.
+/// Creates the file for its user alone, since it has bodies of jobs; SQLite would use the umask. Before
+/// SQLite opens it, since closing a descriptor drops all locks on the file.
 Result<void> make_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file >= 0) {
@@ -131,7 +132,7 @@ Result<void> make_file(const std::string& path) {
                   "--store sqlite:PATH");
 }
 
-/// Everything that is to be known before SQLite opens the file.
+/// The checks to be made before SQLite opens the file.
 Result<void> check_files(const std::string& path, OpenFor purpose, const std::string& vfs) {
   const bool of_system = vfs.empty();
   if (of_system)
@@ -142,15 +143,15 @@ Result<void> check_files(const std::string& path, OpenFor purpose, const std::st
 }
 
 sqlite::Outcome<void> set_up(sqlite::Database& database) {
-  // First: the index of the log is then in this process, nobody else gets in, and SQLite's fault that loses
-  // commits when two connections write and checkpoint at once (3.7.0 to 3.51.2) cannot happen.
+  // Exclusive first: the log's index is then in this process and no other can open the file. So SQLite's bug
+  // that loses commits when two connections write and checkpoint at once (3.7.0 to 3.51.2) cannot happen.
   return database.execute("PRAGMA locking_mode=EXCLUSIVE")
       .and_then([&] { return database.execute("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON"); })
       .and_then([&] { return database.execute(kCacheSize); })
       .and_then([&] { return database.execute("PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0"); });
 }
 
-/// After the file is known to be ours, or empty: this writes to it.
+/// Requires: the file is known to be a store's, or empty. Writes to it.
 sqlite::Outcome<void> set_journal(sqlite::Database& database) {
   {
     auto statement = database.prepare("PRAGMA journal_mode=WAL");
@@ -160,16 +161,16 @@ sqlite::Outcome<void> set_journal(sqlite::Database& database) {
     if (!*row || statement->bytes(0) != "wal")
       return tl::unexpected(sqlite::Fault{.code = SQLITE_CANTOPEN,
                                           .message = "its file system does not take a write-ahead log"});
-    // The change is committed behind the row that tells of it.
+    // The change is committed together with the row that records it.
     if (auto done = statement->run(); !done) return done;
   }
-  // Checkpoints are the store's own: after the loop has been told of the commit, not before.
+  // The store makes checkpoints itself: after it has told the loop of the commit, not before.
   return database.execute(
       "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=67108864");
 }
 
-/// Whether the file's header says that it has a write-ahead log. A damaged one may not, and SQLite would then
-/// throw the log away.
+/// Whether the file's header states a write-ahead log. A damaged header may not, and SQLite would then drop
+/// the log.
 sqlite::Outcome<bool> journal_is_log(sqlite::Database& database) {
   auto statement = database.prepare("PRAGMA journal_mode");
   if (!statement) return tl::unexpected(statement.error());
@@ -190,7 +191,7 @@ sqlite::Outcome<void> migrate(sqlite::Database& database, std::int64_t version,
   return done;
 }
 
-/// Page by page, where that is quick.
+/// Checks each page of a file that is small enough.
 Result<void> check_pages(sqlite::Database& database, const std::string& path) {
   const auto pages = database.integer("PRAGMA page_count");
   const auto page_bytes = database.integer("PRAGMA page_size");
@@ -217,13 +218,13 @@ Result<void> refuse_newer(const std::string& path, std::int64_t version, std::in
                   "start the newer version, or restore a backup that this one has written");
 }
 
-/// What is in a file.
+/// What a file holds.
 struct FileKind {
-  bool is_new;  ///< nothing yet: a crash while it was made may have left it so
+  bool is_new;  ///< empty: a crash at its creation may have left it so
   std::int64_t version;
 };
 
-/// Reads the header; from here on nobody else has the file open.
+/// Reads the header; from here on no other process has the file open.
 Result<FileKind> identify(sqlite::Database& database, const std::string& path, std::int64_t newest) {
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return unusable(path, application.error());
@@ -240,7 +241,7 @@ Result<FileKind> identify(sqlite::Database& database, const std::string& path, s
   return FileKind{.is_new = false, .version = *version};
 }
 
-/// Makes the tables, or brings older ones to this version.
+/// Creates the tables, or upgrades older ones to this version.
 Result<void> make_ready(sqlite::Database& database, const std::string& path, const FileKind& kind,
                         std::span<const char* const> steps) {
   if (kind.is_new)
@@ -254,7 +255,7 @@ Result<void> make_ready(sqlite::Database& database, const std::string& path, con
   return {};
 }
 
-/// Who only looks brings nothing to another version.
+/// Refuses other versions where the file is only checked, since that upgrades nothing.
 Result<void> refuse_other_versions(const std::string& path, const FileKind& kind, std::size_t newest) {
   if (kind.is_new) return unusable(path, "it is empty", "name the broker's file with --store sqlite:PATH");
   if (kind.version == static_cast<std::int64_t>(newest)) return {};
@@ -285,7 +286,7 @@ Result<sqlite::Database> open_store_file(const std::string& path, OpenFor purpos
   auto database = Database::open(
       path, purpose == OpenFor::serving ? Database::Mode::create : Database::Mode::existing, vfs);
   if (!database) return unusable(path, database.error());
-  // What is refused is left as it is, its log too.
+  // A refused file is left as it is, with its log.
   sqlite3_db_config(database->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   if (const auto done = set_up(*database); !done) return unusable(path, done.error());
   const auto kind = identify(*database, path, static_cast<std::int64_t>(steps.size()));
@@ -304,9 +305,9 @@ Result<void> check_place(const std::string& path) {
   if (auto usable = check_kind(path, OpenFor::serving); !usable) return usable;
   if (auto there = check_file_is_there(path, ""); !there) return there;
   const auto header = sqlite::read_header(path);
-  if (!header) return {};  // nothing yet
+  if (!header) return {};  // empty
   if (!header->is_database) return unusable(path, "it is no database", kOtherFile);
-  // While a new store has all in its log, its header names nobody yet.
+  // While all of a new store is in its log, its header has no application id.
   if (header->application_id != kApplicationId && header->application_id != 0)
     return unusable(path, "it is a database of another program", kOtherFile);
   return refuse_newer(path, header->user_version, static_cast<std::int64_t>(schema_steps().size()));
@@ -327,7 +328,7 @@ std::int64_t body_checksum(std::string_view body) {
 std::int64_t result_checksum(std::uint64_t number, std::string_view record, std::string_view body,
                              std::size_t apart_bytes) {
   const std::int64_t sum = hash(body, static_cast<std::uint64_t>(hash(record, number)));
-  // As older versions wrote it, where the body is in the row.
+  // An older version's sum, where the body is in the row.
   return apart_bytes == 0 ? sum : hash({}, static_cast<std::uint64_t>(sum) + apart_bytes);
 }
 

@@ -21,27 +21,27 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Bounds of one transaction: what waits for its fsync waits for all of it.
+/// Bounds of one transaction: every turn in it waits for its one fsync.
 constexpr std::size_t kTransactionWritesMax = 4096;
 constexpr std::size_t kTransactionBytesMax = 8u << 20;
 /// Bodies that are read between two commits.
 constexpr std::size_t kReadsPerCommit = 64;
 constexpr std::size_t kReadBytesPerCommit = 8u << 20;
-/// Memory of turns that is kept to be used again, in turns.
+/// Writes of committed turns that are kept, to use their memory again.
 constexpr std::size_t kSpareMax = 32;
-/// Between two attempts to commit on a full disk.
+/// The pause between two attempts to commit on a full disk.
 constexpr auto kRetryPause = 50ms;
-/// How often the disk is asked for its room, where there is work or it is full.
+/// How often the disk's free room is asked for, while there is work or the disk is full.
 constexpr auto kLookPause = 250ms;
-/// And so often while as much is written as is kept back.
+/// The room is also asked for each time that this part of the reserve was written.
 constexpr std::size_t kLooksPerReserve = 16;
-/// Free pages of the file are given back to the disk: so many at a time, and so often.
+/// Free pages are given back to the disk: so many at a time, and so often.
 constexpr int kTidyPages = 256;
 constexpr auto kTidyPause = 100ms;
-/// But not those that the next jobs will want: so many, or a part of the file.
+/// Pages that stay free for the next jobs: so many, or a part of the file.
 constexpr std::int64_t kFreePagesKept = 256;
 constexpr std::int64_t kFreePartKept = 4;
-/// How long nothing must have been committed before the log's room is given back too.
+/// After so long without a commit the log's room is given back, too.
 constexpr auto kIdleAfter = 1s;
 
 std::string mib(std::uint64_t bytes) {
@@ -108,8 +108,8 @@ SqliteStore::~SqliteStore() {
     work_.notify_one();
     thread_.join();
   }
-  // What the file is after an error of the disk is for the next start to find out, from the log. Else it is
-  // written to the file now and removed, and must not be missed then.
+  // After an error of the disk the log must stay: the next start finds out from it what the file holds. Else
+  // the log is now written to the file and removed, so the mark must not claim it.
   if (failed() || mark_.clear() != SQLITE_OK)
     sqlite3_db_config(database_->handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   ::close(signal_);
@@ -122,7 +122,7 @@ Result<void> SqliteStore::load(StoreReader& reader) {
 
 void SqliteStore::start_thread() {
   if (thread_.joinable()) return;
-  const SignalsBlocked meanwhile;  // signals are the loop's
+  const SignalsBlocked meanwhile;  // signals are for the loop's thread
   thread_ = std::thread([this] { run(); });
   pthread_setname_np(thread_.native_handle(), "lanemq-store");
 }
@@ -181,7 +181,8 @@ std::string SqliteStore::trouble() const {
   return trouble_;
 }
 
-/// Whoever is told looks at everything: one wake-up stands for all that happened since the last.
+/// Wakes the loop. One wake-up stands for all that happened since the last, since the loop looks at
+/// everything.
 void SqliteStore::signal() {
   if (signalled_.exchange(true)) return;
   const std::uint64_t one = 1;
@@ -191,7 +192,7 @@ void SqliteStore::signal() {
 void SqliteStore::clear_signal() {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = ::read(signal_, &count, sizeof count);
-  // After the reading: a signal between the two is not lost, the caller looks after this.
+  // After the read: a signal in between is not lost, since the caller looks at everything now.
   signalled_.exchange(false);
 }
 
@@ -217,14 +218,14 @@ std::optional<Result<void>> SqliteStore::take_backup() {
 
 void SqliteStore::flush() {
   std::unique_lock lock(mutex_);
-  // What was submitted while the store failed is nobody's work any more.
+  // After a failure nobody works on what was submitted.
   done_.wait(lock, [this] { return idle_ || failed(); });
 }
 
 // ---- the store's thread: what to do next --------------------------------------------------------------
 
 void SqliteStore::run() {
-  ask_for_time_slice(std::chrono::nanoseconds(0));  // it is after throughput, and leaves the loop its turn
+  ask_for_time_slice(std::chrono::nanoseconds(0));  // bulk work: the loop gets its turn first
   std::unique_lock lock(mutex_);
   while (true) {
     wait_for_work(lock);
@@ -245,7 +246,7 @@ void SqliteStore::run() {
   backup_.reset();
 }
 
-/// Returns when there is something to do, or it is time to look.
+/// Returns when there is something to do, or the disk is to be asked for its room.
 void SqliteStore::wait_for_work(std::unique_lock<std::mutex>& lock) {
   if (failed() && std::exchange(backup_runs_, false)) {
     backup_.reset();
@@ -273,14 +274,14 @@ bool SqliteStore::may_stop() const {
   return stop_ && ((writes_.empty() && incoming_.empty()) || stuck_ || failed());
 }
 
-/// Whether something has come that could be taken.
+/// Whether the loop has submitted something that can be taken.
 bool SqliteStore::has_incoming() const {
   if (stop_) return true;
   if (failed()) return false;
   return (!incoming_.empty() && writes_.empty()) || (!asked_.empty() && asks_.empty()) || backup_asked_;
 }
 
-/// Whether something of what was taken can be done now.
+/// Whether some of the taken work can be done now.
 bool SqliteStore::can_go_on() const {
   if (failed()) return false;
   return (!writes_.empty() && !stuck_) || (!asks_.empty() && can_read(asks_.items[asks_.next])) || backup_;
@@ -307,7 +308,7 @@ void SqliteStore::commit_next() {
     not_committed(done.error());
 }
 
-/// How many turns go into one transaction. A full disk takes them one by one: a small one may still fit.
+/// Turns in the next transaction. On a full disk only one: a small one may still fit.
 std::size_t SqliteStore::next_transaction() const {
   std::size_t count = 0, writes = 0, bytes = 0;
   for (std::size_t at = writes_.next; at < writes_.items.size(); ++at) {
@@ -348,7 +349,7 @@ void SqliteStore::committed_now(std::size_t count) {
   untidy_ = true;
 }
 
-/// Before anybody is told: what was told must be missed when it is gone.
+/// Marks the log before the loop hears of the commit: what clients were told must be missed if it is lost.
 void SqliteStore::mark_log() {
   const auto refused = [this](int code) {
     fail("while marking its log", sqlite::Fault{.code = code, .message = text_of(code)});
@@ -363,7 +364,7 @@ void SqliteStore::mark_log() {
     log_salts_ = LogExtent::salts_of(salts);
   }
   const int code = mark_.write({.salts = *log_salts_, .pages = static_cast<std::uint64_t>(log_pages_)});
-  // On a full disk the mark stays an older one, which says less.
+  // On a full disk the older mark stays, which claims less.
   if (code != SQLITE_OK && code != SQLITE_FULL) refused(code);
 }
 
@@ -375,11 +376,11 @@ void SqliteStore::not_committed(const sqlite::Fault& fault) {
   stuck_ = true;
   retry_at_ = Clock::now() + (has_reserve ? 0ms : kRetryPause);
   set_full(fault.message);
-  // A log that has been written to the file is begun anew, and needs no more room for as long as it was.
+  // After a checkpoint the log begins anew and needs less room than it had.
   if (log_pages_ > 0) checkpoint();
 }
 
-/// Writes the log to the file; the next commit then begins it anew.
+/// Writes the log to the file; the next commit begins the log anew.
 void SqliteStore::checkpoint() {
   if (failed()) return;
   reached(Failpoint::store_in_checkpoint);
@@ -400,14 +401,14 @@ void SqliteStore::tidy() {
   tidy_at_ = Clock::now() + kTidyPause;
   const auto refused = [this](const sqlite::Fault& fault) {
     rows_.rollback();
-    // On a full disk there is no room to make room; what has ended gives its pages to what comes.
+    // On a full disk giving room back needs room, too. The pages of ended jobs serve new ones.
     if (!fault.full()) return fail("while giving room back", fault);
     tidy_at_ = Clock::now() + kIdleAfter;
   };
   const auto free_pages = database_->integer("PRAGMA freelist_count");
   const auto pages = database_->integer("PRAGMA page_count");
   if (!free_pages || !pages) return refused(!free_pages ? free_pages.error() : pages.error());
-  // A full disk needs every page, and the log's room at once.
+  // On a full disk every page is given back, and the log's room at once.
   const std::int64_t kept = full() ? kFreePagesKept : std::max(kFreePagesKept, *pages / kFreePartKept);
   if (*free_pages > kept) {
     const auto done = database_->execute("PRAGMA incremental_vacuum(" + std::to_string(kTidyPages) + ")");
@@ -428,7 +429,7 @@ void SqliteStore::tidy() {
 
 // ---- the store's thread: reading and copying ----------------------------------------------------------
 
-/// A job is read as it is after what was submitted before.
+/// A body is read as of what was submitted before the request.
 bool SqliteStore::can_read(const Asked& asked) const {
   return asked.after <= committed_.load(std::memory_order_relaxed);
 }
@@ -453,7 +454,7 @@ void SqliteStore::read_bodies() {
   std::size_t bytes = 0;
   while (found_.size() < kReadsPerCommit && bytes < kReadBytesPerCommit && !asks_.empty() && !failed()) {
     const Asked& asked = asks_.items[asks_.next];
-    // On a disk without room that may take long: a job that is there can be read all the same.
+    // A full disk may not commit for long. A job that is in the file can be read all the same.
     if (!can_read(asked) && !stuck_) break;
     auto found = read_one(asked);
     if (!found)
@@ -501,7 +502,7 @@ void SqliteStore::end_backup(Result<void> how) {
 
 // ---- the store's thread: how it is --------------------------------------------------------------------
 
-/// What jobs can still take: what the disk has free, and what the file has.
+/// Bytes that jobs can still take: free on the disk, and free pages of the file.
 std::uint64_t SqliteStore::room() const {
   const auto pages = database_->integer("PRAGMA freelist_count");
   const auto page_bytes = database_->integer("PRAGMA page_size");
@@ -516,7 +517,7 @@ void SqliteStore::look_at_disk() {
   written_ = 0;
   const auto free = reserve_.free_bytes();
   if (!free) {
-    if (full()) set_good();  // what the disk says is not known: commits will tell
+    if (full()) set_good();  // the free room is unknown: commits will tell
     return;
   }
   if (!full()) {

@@ -21,20 +21,20 @@
 
 namespace lanemq::io {
 
-/// Keeps jobs in a file of SQLite. A thread of its own commits whatever queued up during the last fsync in
-/// one transaction; the loop takes the next turns meanwhile.
+/// Keeps jobs in an SQLite file. A thread of its own commits in one transaction what was submitted during the
+/// last fsync; the loop takes its next turns meanwhile.
 ///
-/// A disk that is full is `full`: what could not be committed is tried again until there is room, the reserve
-/// is given to it, and nothing is lost or reordered. Any other error of the disk or the file is `failed`, for
-/// good: after an fsync that failed nobody knows what is on the disk, and the next one would say that all is
-/// well. What is on the disk is then read by the next start.
+/// A full disk is `full`: the reserve is released, and the store repeats what it could not commit until there
+/// is room; nothing is lost or reordered. Any other error of disk or file is `failed`, for good: after a
+/// failed fsync nobody knows what is on disk, and the next fsync would report success. The next start reads
+/// what is there.
 ///
-/// Threads: the constructor, load() and everything else of Store belong to the loop's thread; the private
-/// part below `the store's thread` to the other one, from the first submit(), read() or begin_backup() on.
+/// Threads: the constructor and all of Store belong to the loop's thread. The private part below `the store's
+/// thread` belongs to the other one, from the first submit(), read() or begin_backup() on.
 class SqliteStore final : public Store {
  public:
   static Result<std::unique_ptr<Store>> open(const std::string& path, const StoreOptions& options);
-  /// Commits what was submitted, unless the store is failed or the disk full.
+  /// Commits what was submitted, unless the store has failed or the disk is full.
   ~SqliteStore() override;
   SqliteStore(const SqliteStore&) = delete;
   SqliteStore& operator=(const SqliteStore&) = delete;
@@ -58,20 +58,20 @@ class SqliteStore final : public Store {
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// A body that was asked for, once everything up to a ticket is committed.
+  /// A body or result to read once everything up to `ticket` is committed.
   struct Asked {
     std::uint64_t number;
     std::uint64_t after;
     bool of_result = false;
   };
-  /// What the store's thread has been given, in order; used up from the front.
+  /// Work that the store's thread has taken, in order; used up from the front.
   template <class T>
   struct Queue {
     std::vector<T> items;
     std::size_t next = 0;
 
     bool empty() const { return next == items.size(); }
-    /// Takes everything of `incoming`, which gets this one's memory where nothing is left.
+    /// Takes all of `incoming`. Where nothing was left `incoming` gets this one's memory.
     void take(std::vector<T>& incoming);
   };
 
@@ -120,18 +120,18 @@ class SqliteStore final : public Store {
   const int signal_;  ///< an eventfd
   std::thread thread_;
 
-  // Told by the store's thread.
+  // Written by the store's thread, read by the loop's.
   std::atomic<std::uint64_t> committed_{0};
   std::atomic<StoreCondition> condition_{StoreCondition::good};
   std::atomic<std::size_t> backlog_bytes_{0};
   std::atomic<bool> signalled_{false};
-  std::uint64_t submitted_ = 0;  ///< the loop's alone
+  std::uint64_t submitted_ = 0;  ///< of the loop's thread
 
-  // Shared, under the mutex.
+  // Shared; under the mutex.
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;
   std::vector<core::Writes> incoming_;
-  std::vector<core::Writes> spare_;  ///< empty, with their memory
+  std::vector<core::Writes> spare_;  ///< empty, kept for their memory
   std::vector<Asked> asked_;
   std::vector<StoredBody> bodies_;
   std::string trouble_;
@@ -141,20 +141,20 @@ class SqliteStore final : public Store {
   bool idle_ = true;  ///< everything submitted is committed, or cannot be
   bool stop_ = false;
 
-  // The store's thread alone.
+  // Of the store's thread alone.
   Queue<core::Writes> writes_;
   Queue<Asked> asks_;
   std::vector<StoredBody> found_;
   std::optional<std::string> backup_wanted_;
   std::optional<SqliteBackup> backup_;
-  int log_pages_ = 0;                       ///< in the write-ahead log, not in the file
-  std::optional<std::uint64_t> log_salts_;  ///< of the log as it is; none: it may have been begun anew
-  bool stuck_ = false;                      ///< the next transaction was refused for want of room
+  int log_pages_ = 0;                       ///< in the log, not in the file yet
+  std::optional<std::uint64_t> log_salts_;  ///< of the present log; none: it may have begun anew
+  bool stuck_ = false;                      ///< the next transaction did not fit on the disk
   Clock::time_point retry_at_{};            ///< when it is tried again
-  bool untidy_ = false;                     ///< there may be room to give back to the disk
-  Clock::time_point tidy_at_{};             ///< not before that
+  bool untidy_ = false;                     ///< there may be room to give back
+  Clock::time_point tidy_at_{};             ///< when tidy() may run next
   Clock::time_point commit_at_{};           ///< of the last commit
-  Clock::time_point look_at_{};             ///< at the disk, not before that
+  Clock::time_point look_at_{};             ///< when the disk may be asked next
   std::size_t written_ = 0;                 ///< bytes since the last look
 };
 

@@ -25,7 +25,7 @@ std::int64_t signed_of(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// Milliseconds to the microsecond: a wait is often shorter than a millisecond.
+/// In ms, with three digits: a wait is often shorter than one.
 double ms_of(core::Duration duration) {
   return static_cast<double>(duration.count()) / 1000.0;
 }
@@ -72,7 +72,7 @@ void write_workers(DocumentWriter& out, const core::Broker& broker) {
   out.text("lost").integer(signed_of(broker.stats().workers_lost));
 }
 
-/// What is left of each limit of a budget, and the pause.
+/// The remaining amount of each limit of a budget, and its pause.
 core::DocumentMap budget_map(core::Budget& budget, const core::Budgets& budgets, core::TimePoint now) {
   constexpr std::size_t kModelsShownMax = 16;  // `admin budgets` has room for all
   core::DocumentMap map;
@@ -92,7 +92,7 @@ core::DocumentMap key_map(core::Budget& budget, const core::Key& key, core::Time
   return map;
 }
 
-/// Those of all budgets, and behind each its keys, that one document has room for.
+/// The budgets, each followed by its keys, as many as one document has room for.
 class LimitsPage {
  public:
   LimitsPage(core::Budgets& budgets, std::size_t from, core::TimePoint now) : next_(from) {
@@ -164,7 +164,7 @@ void write_breaker(DocumentWriter& out, const core::ShownBreaker& breaker, core:
   if (is_tried_later(breaker, now)) out.text("retry_ms").integer(core::to_ms(breaker.until - now));
 }
 
-/// The services in trouble, by name: a header has no room for all that there may be.
+/// Services in trouble, by name, as many as a header has room for.
 void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::TimePoint now) {
   constexpr std::size_t kShownMax = 32, kApartMax = 16;
   std::size_t apart_left = kApartMax;
@@ -195,7 +195,7 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   }
 }
 
-/// The first of what operators have paused: a header has no room for all that there may be.
+/// Operators' pauses, as many as a header has room for.
 void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
   constexpr std::size_t kShownMax = 8;
   std::size_t left = std::min(kShownMax, pauses.all().size());

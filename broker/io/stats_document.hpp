@@ -11,7 +11,7 @@
 
 namespace lanemq::io {
 
-/// How long the loop's turns take: the longest of all, and of the last minute.
+/// The longest turn of the loop: of all time, and of the last minute.
 class TurnTimes {
  public:
   void note(core::Duration turn, core::TimePoint now) {
@@ -38,12 +38,12 @@ class TurnTimes {
   }
 
   core::Duration longest_{};
-  std::array<core::Duration, 7> parts_{};  ///< the last 10 s, those before them, ...
+  std::array<core::Duration, 7> parts_{};  ///< the longest of the last 10 s, of those before, ...
   std::size_t at_ = 0;
   core::TimePoint next_{};
 };
 
-// What the adapters count since the start, or now, as LANEMQ_CORE_COUNTERS: X(name, meaning).
+// What the adapters count since the start, or hold now; as LANEMQ_CORE_COUNTERS: X(name, meaning).
 // clang-format off
 #define LANEMQ_TRANSPORT_COUNTERS(X)                                                       \
   X(frames_refused, "messages that were none, or broke the protocol")                      \
@@ -61,8 +61,8 @@ struct TransportStats {
   TurnTimes turns;
 };
 
-/// Writes the document that `stats` answers: docs/protocol.md lists what is in it. Of the budgets and keys,
-/// as many as a header has room for, from the `from`-th on.
+/// Writes the answer to `stats`; docs/protocol.md lists its fields. Of budgets and keys it has as many as fit
+/// a header, from the `from`-th on.
 void write_stats_document(core::Broker& broker, TransportStats& transport, core::TimePoint now,
                           core::Duration uptime, std::size_t from, Buffer& out);
 

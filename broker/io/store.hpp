@@ -18,14 +18,14 @@
 
 namespace lanemq::io {
 
-/// How a store is.
+/// The condition of a store.
 enum class StoreCondition : std::uint8_t {
   good,
-  full,    ///< the disk has no room for new jobs; what runs may finish. Good again when there is room.
-  failed,  ///< what is on disk and what is in memory may differ: nothing is committed any more, for good
+  full,    ///< no room for new jobs; running ones may finish. Ends when there is room.
+  failed,  ///< disk and memory may differ: nothing is committed any more
 };
 
-/// The body of a job that was read back, or a result.
+/// A job's body or a result that was read back.
 struct StoredBody {
   std::uint64_t number = 0;
   std::optional<Blob> body;  ///< none: the store has no such job, or no such result
@@ -33,73 +33,73 @@ struct StoredBody {
   std::string record{};  ///< of a result
 };
 
-/// Who hears what a store holds. Views live for the call; an error ends the reading and is load()'s.
+/// Receives what load() reads. Views are valid during the call. An error ends the reading, and load() returns
+/// it.
 class StoreReader {
  public:
   virtual ~StoreReader() = default;
   virtual Result<void> note(std::string_view name, std::string_view record) = 0;
-  /// `body`: null where it was left in the store, since it is large.
+  /// `body`: null where it stays in the store, since it is large.
   virtual Result<void> job(std::uint64_t number, std::string_view state, std::string_view record,
                            std::optional<std::string_view> body, std::size_t body_bytes) = 0;
-  /// Likewise.
+  /// The same for a result.
   virtual Result<void> result(std::uint64_t number, std::string_view record,
                               std::optional<std::string_view> body, std::size_t body_bytes) = 0;
 };
 
-/// Where accepted jobs outlive the broker. A turn's writes are committed before anything that depends on them
-/// is sent: durable before visible.
-///
-/// All calls come from one thread, the loop's. A store may work in a thread of its own.
+/// Where accepted jobs outlive the broker. A turn's writes are committed before messages that depend on them
+/// are sent: durable before visible. All calls come from the loop's thread; a store may have a thread of its
+/// own.
 class Store {
  public:
   virtual ~Store() = default;
   virtual std::string_view name() const = 0;
-  /// Whether what was committed outlives a crash; `accepted` says so to clients.
+  /// Whether commits outlive a crash; `accepted` tells clients.
   virtual bool durable() const = 0;
 
-  /// Tells everything that was committed: notes, then jobs by their numbers, then results by theirs. Before
-  /// the first submit().
+  /// Passes everything that was committed: notes, then jobs by number, then results by number. Requires:
+  /// before the first submit().
   virtual Result<void> load(StoreReader& reader) = 0;
 
-  /// Takes a turn's writes, to be committed all or none, after those it was given before; leaves `writes`
-  /// empty, with memory to be used again. Returns their ticket: 1, 2, 3, ... Requires: they are not empty.
+  /// Takes a turn's writes. It commits them all or none, after those of earlier calls. Leaves `writes` empty,
+  /// with memory to use again. Returns their ticket: 1, 2, 3, ... Requires: `writes` is not empty.
   virtual std::uint64_t submit(core::Writes& writes) = 0;
-  /// The last ticket that is on disk, and with it all before.
+  /// The last ticket on disk; all earlier ones are there, too.
   virtual std::uint64_t committed() const = 0;
-  /// What was given and is not committed, in bytes.
+  /// Bytes that were submitted and are not committed.
   virtual std::size_t backlog_bytes() const = 0;
 
-  /// Asks for the bodies of jobs as they are after what was submitted before.
+  /// Asks for bodies of jobs as they are after the submits so far.
   virtual void read(const std::vector<std::uint64_t>& numbers) = 0;
-  /// Asks for results likewise.
+  /// Asks for results in the same way.
   virtual void read_results(const std::vector<std::uint64_t>& numbers) = 0;
-  /// Appends what has been read since the last call.
+  /// Appends what was read since the last call.
   virtual void take_bodies(std::vector<StoredBody>& bodies) = 0;
 
   virtual StoreCondition condition() const = 0;
-  /// Why it is not good, for people; with what to do.
+  /// What is wrong, for people, with what to do.
   virtual std::string trouble() const = 0;
 
-  /// A descriptor that becomes readable when committed(), the bodies, the condition or a backup have changed;
-  /// -1: never. clear_signal() before looking at them.
+  /// A descriptor that becomes readable when committed(), bodies, condition or backup have changed; -1:
+  /// never. Call clear_signal() before looking at these.
   virtual int descriptor() const = 0;
   virtual void clear_signal() = 0;
 
-  /// Begins to write a copy of everything committed to a new file, while the work goes on. One at a time.
+  /// Begins to copy everything committed to a new file, while work goes on. One copy at a time.
   virtual Result<void> begin_backup(const std::string& path) = 0;
-  /// How the backup ended, once; none: it goes on, or there was none.
+  /// How the backup ended, once; none: it still runs, or there was none.
   virtual std::optional<Result<void>> take_backup() = 0;
 
-  /// Waits until everything submitted is committed, or the store is not good. For the end.
+  /// For the end: waits until everything submitted is committed, or the store is not good.
   virtual void flush() = 0;
 };
 
-/// The file of a store, with links followed as SQLite follows them to name the files beside it; none: it has
-/// none.
+/// The file of a store. Links are followed as SQLite follows them, since it names the files beside it by the
+/// target. None: a memory store.
 std::optional<std::string> path_of_store(const StoreOptions& options);
 
-/// The store that the specification names; an error says what is known (bad_request), or why it cannot be
-/// opened and what to do.
+/// Opens the store that the specification names. An error says which are known (bad_request), or why it
+/// cannot be opened and what to do.
 Result<std::unique_ptr<Store>> open_store(const StoreOptions& options);
 
 }  // namespace lanemq::io

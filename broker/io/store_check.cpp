@@ -18,7 +18,7 @@ tl::unexpected<Error> not_whole(const std::string& path, const std::string& why)
                  "the store " + path + " is damaged: " + why + "; " + what_to_do_when_damaged(path));
 }
 
-/// Every page, and how the pages hang together.
+/// Checks each page, and the structure of the tables.
 Result<void> check_every_page(sqlite::Database& database, const std::string& path) {
   constexpr int kFaultsTold = 10;
   auto statement = database.prepare("PRAGMA integrity_check(" + std::to_string(kFaultsTold) + ")");
@@ -57,9 +57,9 @@ class Counter final : public StoreReader {
     ++rows.count;
     rows.bytes += bytes;
   }
-  /// Jobs whose bodies are apart.
+  /// Jobs whose bodies are in a table of their own.
   const std::vector<std::uint64_t>& apart() const { return apart_; }
-  /// Likewise results.
+  /// Results whose bodies are in a table of their own.
   const std::vector<std::uint64_t>& results_apart() const { return results_apart_; }
 
  private:
@@ -143,7 +143,7 @@ Result<StoreSummary> check_store(const StoreOptions& options) {
 Result<void> check_store_place(const StoreOptions& options) {
   if (options.specification == "memory") return {};
   const auto path = path_of_store(options);
-  if (!path) return tl::unexpected(open_store(options).error());  // says what is known
+  if (!path) return tl::unexpected(open_store(options).error());  // its error lists what is known
   return check_place(*path);
 }
 

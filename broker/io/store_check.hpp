@@ -10,7 +10,7 @@
 
 namespace lanemq::io {
 
-/// What a store's file holds, after every page and every checksum of it was found right.
+/// What a store's file holds; each page and checksum was right.
 struct StoreSummary {
   struct Rows {
     std::uint64_t count = 0, bytes = 0;
@@ -21,12 +21,12 @@ struct StoreSummary {
   Rows jobs, bodies, results, notes;  ///< bodies: those in a table of their own
 };
 
-/// Reads a store's file from end to end, and changes nothing. No broker may have it open. An error names what
-/// is wrong and what to do; of kind bad_request if it is no file at all.
+/// Reads a whole store file, and changes nothing. Requires: no broker has it open. An error says what is
+/// wrong and what to do; bad_request: there is no such file.
 Result<StoreSummary> check_store(const StoreOptions& options);
 
-/// Refuses a store that open_store() would refuse for its place, its kind or its version, and opens nothing:
-/// a broker may have it open. Nothing is made or changed.
+/// Refuses a store that open_store() would refuse for its place, kind or version. Opens and changes nothing:
+/// a broker may have it open.
 Result<void> check_store_place(const StoreOptions& options);
 
 /// For people: a table of several lines.

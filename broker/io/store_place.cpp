@@ -33,10 +33,10 @@ StateFolders read_state_folders() {
 }
 
 Result<std::string> default_store(const StateFolders& folders) {
-  // A unit may have several, separated by colons.
+  // A unit may have several folders, separated by colons.
   const std::string service = folders.state_directory.substr(0, folders.state_directory.find(':'));
   if (!service.empty()) return "sqlite:" + service + "/lanemq.db";
-  // By its specification a relative path there is to be ignored.
+  // The XDG specification says to ignore a relative path.
   if (folders.xdg_state_home.starts_with('/'))
     return "sqlite:" + folders.xdg_state_home + "/lanemq/lanemq.db";
   if (folders.home.starts_with('/')) return "sqlite:" + folders.home + "/.local/state/lanemq/lanemq.db";

@@ -22,7 +22,7 @@ void StoreWatch::tell_stalled(core::TimePoint now) {
   if ((stands >= kDiskStandsStill) == stalled_) return;
   stalled_ = !stalled_;
   broker_.handle(core::StoreStalled{stalled_}, now);
-  if (condition_ != StoreCondition::good) return;  // it was said why
+  if (condition_ != StoreCondition::good) return;  // the condition was logged with its reason
   if (stalled_)
     log::event(log::Level::warning, "store.stands_still",
                {{"ms", static_cast<long long>(core::to_ms(stands))},

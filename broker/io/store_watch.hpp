@@ -10,25 +10,26 @@
 
 namespace lanemq::io {
 
-/// Tells the core and the log how the store is: whether it has room, goes on, and keeps up. Not thread-safe;
-/// belongs to the loop.
+/// Tells the core and the log whether the store has room, goes on and keeps up. Not thread-safe; belongs to
+/// the loop.
 class StoreWatch {
  public:
-  /// A disk that has committed nothing for so long, although something waits for it, stands still.
+  /// A disk stands still if it commits nothing for so long while writes wait for it.
   static constexpr auto kDiskStandsStill = std::chrono::milliseconds(500);
 
-  /// All outlive it. `backlog_bytes_max`: what may wait for the disk before clients' jobs are refused.
+  /// All outlive it. `backlog_bytes_max`: bytes that may wait for the disk before jobs are refused.
   StoreWatch(core::Broker& broker, const Store& store, const CommitQueue& commits,
              std::size_t backlog_bytes_max)
       : broker_(broker), store_(store), commits_(commits), backlog_bytes_max_(backlog_bytes_max) {}
 
-  /// Whether more waits for the disk than may. Asked before each message, since one may be large.
+  /// Tells the core whether more waits for the disk than may. To be called before each message, since one may
+  /// be large.
   void tell_behind(core::TimePoint now);
-  /// Whether the disk goes on.
+  /// Tells the core whether the disk stands still.
   void tell_stalled(core::TimePoint now);
-  /// Whether it has room. False: the store has failed, and the broker is to end.
+  /// Tells the core whether the disk has room. False: the store has failed, and the broker must end.
   bool tell_condition(core::TimePoint now);
-  /// The loop stood still: the disk had no time either.
+  /// The process stood still, and so did the store's thread.
   void stood_still(core::TimePoint now) { went_on_at_ = now; }
 
  private:
@@ -36,8 +37,8 @@ class StoreWatch {
   const Store& store_;
   const CommitQueue& commits_;
   std::size_t backlog_bytes_max_;
-  bool behind_ = false, stalled_ = false;  ///< what the core was told
-  std::uint64_t committed_before_ = 0;     ///< when the disk was last seen to go on, or had nothing to do
+  bool behind_ = false, stalled_ = false;  ///< as the core was told
+  std::uint64_t committed_before_ = 0;     ///< when the disk last committed, or had nothing to do
   core::TimePoint went_on_at_{};
   StoreCondition condition_ = StoreCondition::good;
 };

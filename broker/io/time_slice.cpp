@@ -10,8 +10,8 @@
 namespace lanemq::io {
 namespace {
 
-/// The kernel's struct sched_attr in its first form (sched_setattr(2)), for which glibc 2.36 has neither type
-/// nor function.
+/// The first version of the kernel's struct sched_attr (sched_setattr(2)); glibc 2.36 has neither it nor the
+/// function.
 struct Attributes {
   std::uint32_t size = sizeof(Attributes);
   std::uint32_t policy = 0;

@@ -29,7 +29,7 @@ using core::TimePoint;
 constexpr std::uint64_t kSeed = 1;
 /// Messages of one turn, as in the broker's loop.
 constexpr std::size_t kTurnMessagesMax = 1000;
-/// Workers of the model never fall silent: nothing is to be learned from their heartbeats.
+/// The model's workers are never silent, so heartbeats would show nothing.
 constexpr Duration kNoHeartbeat = 2 * kSpanMax;
 
 std::size_t number_in(std::string_view text) {
@@ -39,7 +39,7 @@ std::size_t number_in(std::string_view text) {
   return number;
 }
 
-/// The value that a share of `q` does not exceed, by the nearest rank. Requires: sorted.
+/// The smallest value that a share of `q` of all does not exceed (nearest rank). Requires: sorted.
 Duration quantile(const std::vector<Duration>& values, double q) {
   if (values.empty()) return Duration::zero();
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
@@ -50,7 +50,7 @@ double as_double(Duration duration) {
   return static_cast<double>(duration.count());
 }
 
-/// What is sent under one budget, counted apart from the broker's own book-keeping.
+/// Counts what is sent under one budget, independently of the broker's books.
 class Meter {
  public:
   explicit Meter(const core::BudgetOptions& budget) : budget_(budget) {
@@ -60,7 +60,7 @@ class Meter {
     }
   }
 
-  /// `tenant_of`: asked only where that counts, since it is looked up.
+  /// `tenant_of`: looks the tenant up; called only where the budget asks for one.
   template <class TenantOf>
   bool matches(const Request& request, std::string_view lane, TenantOf tenant_of) const {
     const auto match = [](const std::string& pattern, std::string_view value) {
@@ -86,9 +86,9 @@ class Meter {
     --running_;
   }
 
-  /// In one service more jobs wait, or fewer, below 0, for which it has a free place.
+  /// The number of services that have waiting jobs and a free place changes by `more`.
   void count_waiting_services(int more) { waiting_services_ += more; }
-  /// A turn is over: who waits now waits until the next one.
+  /// Ends a turn: jobs that wait now wait until the next turn.
   void end_turn(TimePoint now) {
     for (WaitedUse& waited : waited_)
       waited.set_waiting(waiting_services_ > 0, now);
@@ -128,7 +128,7 @@ class Meter {
   std::vector<WaitedUse> waited_;
   int waiting_services_ = 0;
   std::int64_t running_ = 0, running_peak_ = 0;
-  double running_time_ = 0;  // of all jobs, in microseconds
+  double running_time_ = 0;  // of all jobs, in us
   TimePoint counted_to_{};
 };
 
@@ -164,7 +164,7 @@ class Simulation {
   struct ClientFigures {
     double asked = 0, given = 0;
   };
-  /// Who waits for a service, by meter, and its free places.
+  /// The waiting jobs of a service by meter, and its free places.
   struct ServiceFigures {
     std::size_t free = 0;
     std::vector<std::size_t> waiting;
@@ -175,23 +175,24 @@ class Simulation {
   };
   struct Due {
     TimePoint at;
-    std::uint64_t job;  ///< the broker's number of it
-    /// The later one; numbers say which was handed over first.
+    std::uint64_t job;  ///< the broker's number
+    /// The later one is the smaller; of equal times the one that was handed over later.
     friend bool operator<(const Due& a, const Due& b) { return a.at != b.at ? a.at > b.at : a.job > b.job; }
   };
 
   static core::Options with_workers(core::Options options) {
     options.heartbeat = kNoHeartbeat;
-    options.workers_max = std::numeric_limits<std::size_t>::max();  // the model's, not the configuration's
+    options.workers_max =
+        std::numeric_limits<std::size_t>::max();  // the model decides, not the configuration
     return options;
   }
 
-  /// A worker's inventory fits one message, so a service of many places has several workers.
+  /// An inventory must fit one message, so a service with many places has several workers.
   void start_workers() {
     std::set<std::string_view> services;
     for (const Request& request : requests_) {
       if (!services.insert(request.service).second) continue;
-      // What is beyond the bound has jobs that are refused.
+      // Jobs of services beyond the bound are refused.
       if (services.size() > options_.services_max) break;
       services_[request.service].free = model_.places;
       for (std::size_t left = model_.places; left > 0;) {
@@ -210,9 +211,9 @@ class Simulation {
     TimePoint next = core::kNever;
     if (next_request_ < requests_.size()) next = TimePoint(requests_[next_request_].at);
     if (!due_.empty()) next = std::min(next, due_.top().at);
-    // It may be now: where more has come due than one turn does.
+    // next_wakeup() may be now, where more is due than one turn handles.
     if (const auto wakeup = broker_.next_wakeup()) next = std::min(next, *wakeup);
-    LANEMQ_CHECK(next != core::kNever);  // else jobs are there and nobody will ever touch them
+    LANEMQ_CHECK(next != core::kNever);  // else jobs would stay for ever
     return std::max(next, now_);
   }
 
@@ -239,7 +240,7 @@ class Simulation {
     service.waiting.resize(meters_.size());
     return service;
   }
-  /// The request waits from now on, or does no more.
+  /// The request begins to wait, or stops waiting.
   void count_waiting(const Request& request, bool waits) {
     ServiceFigures& service = service_of(request);
     for (std::size_t i = 0; i < meters_.size(); ++i) {
@@ -250,7 +251,7 @@ class Simulation {
       if (service.free > 0 && before != after) meters_[i].count_waiting_services(after ? 1 : -1);
     }
   }
-  /// One of its places is taken, or free again.
+  /// A place of the request's service is taken or freed.
   void count_free(const Request& request, bool taken) {
     ServiceFigures& service = service_of(request);
     const bool before = service.free > 0;
@@ -281,7 +282,7 @@ class Simulation {
     clients_[request.client].asked += cost_of(request);
     waiting_[number] = true;
     count_waiting(request, true);
-    const std::string id = std::to_string(number);  // the offer and the answer carry it
+    const std::string id = std::to_string(number);  // the id is in the offer and the answer
     wire::Submit submit;
     submit.id = id;
     submit.service = request.service;
@@ -299,10 +300,10 @@ class Simulation {
     });
   }
 
-  /// A worker hands in the outcome of a job, or that it has broken it off.
+  /// A worker reports the outcome of a job, or that it stopped it.
   void finish(std::uint64_t job) {
     const auto place = running_.find(job);
-    if (place == running_.end()) return;  // it was broken off before its time
+    if (place == running_.end()) return;  // the job was stopped before
     const Request& request = requests_[place->second.request];
     const std::string worker = std::to_string(place->second.worker);
     for (Meter& meter : meters_)
@@ -327,7 +328,7 @@ class Simulation {
     if (model_.tokens_per_second <= 0) return model_.first_token;
     const double tokens = static_cast<double>(request.output_tokens) / model_.tokens_per_second *
                           as_double(std::chrono::seconds(1));
-    // Longer than any job may take: it will expire.
+    // Longer than any job may take: the job expires.
     return model_.first_token + Duration(std::llround(std::min(tokens, as_double(kSpanMax))));
   }
 
@@ -365,7 +366,7 @@ class Simulation {
   void begin(const wire::JobOffer& offer, std::size_t worker) {
     const std::size_t number = number_in(offer.id);
     const Request& request = requests_[number];
-    LANEMQ_CHECK(offer.attempt == 1);  // nothing in the model makes a job run again
+    LANEMQ_CHECK(offer.attempt == 1);  // nothing in the model is retried
     const std::size_t lane = lane_of(request);
     waiting_[number] = false;
     count_waiting(request, false);
@@ -394,7 +395,7 @@ class Simulation {
     ++lane.refused;
     RefusalReport& refusal = refused_[std::string(error.code)];
     if (refusal.count++ == 0) refusal.example = error.message;
-    // What can never run is no demand that anybody could meet.
+    // A job that can never run is no demand that could be met.
     if (!error.retry_after_ms) clients_[request.client].asked -= cost_of(request);
   }
 
@@ -451,10 +452,10 @@ class Simulation {
   TimePoint now_{}, ended_at_{};
   std::size_t next_request_ = 0, ended_ = 0, workers_ = 0;
   std::priority_queue<Due> due_;
-  std::unordered_map<std::uint64_t, Running> running_;  // by the broker's number; looked up, never walked
+  std::unordered_map<std::uint64_t, Running> running_;  // by the broker's number; never iterated
   std::vector<Meter> meters_;
   std::vector<bool> waiting_;                                      // by request
-  std::unordered_map<std::string_view, ServiceFigures> services_;  // looked up, never walked
+  std::unordered_map<std::string_view, ServiceFigures> services_;  // never iterated
   std::vector<LaneFigures> lanes_;
   std::map<std::string_view, ClientFigures> clients_;
   std::map<std::string, RefusalReport> refused_;

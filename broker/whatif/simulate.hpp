@@ -14,14 +14,14 @@
 
 namespace lanemq::whatif {
 
-/// The most tokens that a request may ask for or be answered with.
+/// Bound of a request's tokens, and of its answer's.
 inline constexpr std::int64_t kTokensMax = 1'000'000'000;
-/// The longest time from the first request to the last.
+/// Bound of the time from the first request to the last.
 inline constexpr core::Duration kSpanMax = std::chrono::hours(24 * 366);
-/// The most places of all workers of one service.
+/// Bound of the places of a service.
 inline constexpr std::size_t kPlacesMax = 100'000;
 
-/// One request of a trace. The views are the caller's.
+/// One request of a trace. The caller owns what the views show.
 struct Request {
   core::Duration at{};  ///< since the trace began
   std::int64_t input_tokens = 0, output_tokens = 0;
@@ -30,21 +30,21 @@ struct Request {
   std::string_view model;  ///< empty: none
 };
 
-/// How the workers of the model do their work: each service has so many general places, and a job holds one
-/// until its first token and all others have come.
+/// How the model's workers work: each service has so many places, all for any lane. A job holds a place until
+/// its first token and all others have come.
 struct WorkerModel {
   std::size_t places = 256;  ///< of each service
   core::Duration first_token = std::chrono::milliseconds(500);
-  double tokens_per_second = 50;  ///< of the answer; 0: they take no time
+  double tokens_per_second = 50;  ///< of an answer; 0: tokens take no time
 };
 
-/// What became of the jobs of one lane.
+/// The outcome of one lane's jobs.
 struct LaneReport {
   std::string name;
   std::size_t jobs = 0, succeeded = 0;
   std::size_t refused = 0;  ///< never taken
-  std::size_t expired = 0;  ///< did not end within their time
-  /// From the submit to the hand-over, of the jobs that were handed over.
+  std::size_t expired = 0;  ///< not ended by their deadline
+  /// From submit to hand-over, of jobs that were handed over.
   core::Duration wait_p50{}, wait_p99{}, wait_max{};
 };
 
@@ -52,14 +52,14 @@ struct LaneReport {
 struct LimitReport {
   std::string budget;
   std::string name;        ///< as configured: requests_per_minute, concurrency, ...
-  std::int64_t limit = 0;  ///< in a period; of concurrency: at once
+  std::int64_t limit = 0;  ///< per period; of a concurrency: at once
   bool concurrency = false;
-  double used = 0;        ///< in all; of concurrency: at once, in the mean
-  double allowed = 0;     ///< by the limit over the time it ran, at least a period's; likewise
-  std::int64_t peak = 0;  ///< the most in any window of a period; of concurrency: at once
+  double used = 0;        ///< in total; of a concurrency: the mean
+  double allowed = 0;     ///< by the limit in that time, at least one period; likewise
+  std::int64_t peak = 0;  ///< in any window of a period; of a concurrency: at once
 
-  /// Of a rate: in how many whole periods jobs waited all the time although a place was free for them, and
-  /// what was used in these; see WaitedUse.
+  /// Of a rate: whole periods in which jobs waited all the time although a place was free, and the use in
+  /// them; see WaitedUse.
   std::int64_t waited_periods = 0;
   double waited_used = 0;
 
@@ -74,35 +74,33 @@ struct LimitReport {
 struct RefusalReport {
   std::string code;
   std::size_t count = 0;
-  std::string example;  ///< what the first was told
+  std::string example;  ///< the first refusal's message
 };
 
-/// What a trace brought, in virtual time.
+/// The outcome of a trace, in virtual time.
 struct Report {
   std::size_t requests = 0;
-  core::Duration arrivals{};           ///< from the first request to the last
+  core::Duration arrivals{};           ///< from first to last request
   core::Duration ran{};                ///< from the first request to the end of the last job
-  std::vector<LaneReport> lanes;       ///< those that had jobs, highest first
-  std::vector<LimitReport> limits;     ///< in the order of the configuration
+  std::vector<LaneReport> lanes;       ///< lanes with jobs, highest first
+  std::vector<LimitReport> limits;     ///< in configured order
   std::vector<RefusalReport> refused;  ///< by code
   std::size_t clients = 0;
-  /// Jain's index over the clients of what each was given by the last arrival, relative to its max-min fair
-  /// share of all that was given by then. Counted in tokens, at least one for a request; what can never run
-  /// is not counted.
+  /// Jain's index over the clients: what each had got at the last arrival, relative to its max-min fair
+  /// share. In tokens, at least one for a request; requests that can never run do not count.
   double fairness = 1;
 };
 
-/// Told of each hand-over: the place of its request in the trace, and when it was.
+/// Called at each hand-over with the request's index in the trace and the time.
 using Watch = std::function<void(std::size_t request, core::Duration at)>;
 
 /// Runs the broker's core over a trace, in virtual time, until every job has ended. Equal arguments give
-/// equal reports. Each job states what it will cost, and costs that; a job that expires while it runs is
-/// broken off, and what it was to cost stays spent. Heartbeats, the network and the time that messages take
-/// are left out.
+/// equal reports. Each job states its cost and costs that. A job that expires while it runs is stopped, and
+/// its cost stays spent. Heartbeats, the network and transfer times are left out.
 ///
-/// Requires: options that the broker would start with; at least one request; requests in the order of their
-/// times, the first at 0 and none after kSpanMax; lanes that there are; tokens within kTokensMax; names as on
-/// the wire; 1 to kPlacesMax places; no time and no rate below 0.
+/// Requires: options that the broker would accept; at least one request; requests sorted by time, the first
+/// at 0 and none after kSpanMax; configured lanes; tokens within kTokensMax; names as on the wire; 1 to
+/// kPlacesMax places; no negative time or rate.
 Report simulate(const core::Options& options, std::span<const Request> requests, const WorkerModel& model,
                 const Watch& watch = {});
 

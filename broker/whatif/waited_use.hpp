@@ -7,13 +7,11 @@
 
 namespace lanemq::whatif {
 
-/// How much of a limit is used while jobs wait: what is sent in periods of the limit that are laid end to end
-/// from the moment at which jobs begin to wait, and during all of which some do. What is sent at that moment
-/// counts. So no such period has more than what a strict upstream allows, and one that has less was not used
-/// in full.
+/// How much of a limit is used while jobs wait: what is sent in periods laid end to end from the moment at
+/// which jobs begin to wait, as long as some do. What is sent at that moment counts. So no such period holds
+/// more than a strict upstream allows, and a period with less was not used in full.
 ///
-/// It is told of calls and of who waits, and knows nothing of how the broker keeps its budgets. Times must
-/// not go back.
+/// It is told of calls and of waiting jobs, and does not know the broker's budgets. Times must not decrease.
 class WaitedUse {
  public:
   explicit WaitedUse(core::Duration period) : period_(period) {}
@@ -25,7 +23,7 @@ class WaitedUse {
     sent_now_ += amount;
     in_period_ += amount;
   }
-  /// Whether somebody waits from now on.
+  /// Whether jobs wait from now on.
   void set_waiting(bool waiting, core::TimePoint now) {
     pass(now);
     if (waiting == waiting_) return;

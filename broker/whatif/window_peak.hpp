@@ -9,16 +9,16 @@
 
 namespace lanemq::whatif {
 
-/// What a strict upstream would count: the most that was sent in any window of a period. Two calls that lie a
-/// whole period apart are in no window together.
+/// What a strict upstream would count: the most that was sent in any window of a period. Two calls a whole
+/// period apart are in no common window.
 ///
-/// It remembers every call of the last period and knows nothing of how the broker keeps its budgets: that is
-/// what makes it a check.
+/// It remembers each call of the last period and does not know the broker's budgets, so that it can check
+/// them.
 class WindowPeak {
  public:
   explicit WindowPeak(core::Duration period) : period_(period) {}
 
-  /// Times must not go back.
+  /// Times must not decrease.
   void add(core::TimePoint at, std::int64_t amount) {
     while (!calls_.empty() && at - calls_.front().at >= period_) {
       in_window_ -= calls_.front().amount;

@@ -137,8 +137,8 @@ void Workers::set_strays(Worker& worker, std::vector<wire::Lease> strays) {
 
 std::size_t Workers::held_for_higher_lanes(const Service& service, LaneIndex lane) const {
   if (reserved_above_[lane] == 0) return 0;
-  // A lane's own slots are used up by it and the lanes above it alone: whatever runs in `high`, the slots of
-  // `critical` stay held.
+  // A lane's own slots are for it and the lanes above it: whatever runs in `high`, the slots of `critical`
+  // stay held.
   std::size_t held = 0, used = 0;
   for (LaneIndex above = 0; above < lane; ++above) {
     used += service.running_general[above];

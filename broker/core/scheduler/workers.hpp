@@ -167,7 +167,7 @@ class Workers {
   Service* find_service(std::string_view name) const;
   /// The service of that name, which is added if it is unknown.
   Service& service(std::string_view name);
-  /// Somebody has to do with the service, or no longer: without any it may be forgotten.
+  /// Counts one more user of the service, or one fewer; a service without users may be forgotten.
   void use(Service& service) {
     if (service.uses++ == 0) unused_.remove(service);
   }
@@ -176,30 +176,30 @@ class Workers {
     if (--service.uses == 0) unused_.push_back(service);
   }
   std::size_t unused() const { return unused_.size(); }
-  /// The one that has been unused longest, null where there is none; it leaves, and nobody may use it.
+  /// The service that has been unused longest; null: none. It is about to be forgotten, and must not be used.
   Service* take_unused() {
     Service* const service = unused_.pop_front();
     if (service != nullptr) service->leaves = true;
     return service;
   }
-  /// Requires: it was taken as unused, and nothing refers to it.
+  /// Requires: take_unused() returned it, and nothing refers to it.
   void forget(const Service& service) { services_.erase(services_.find(service.name)); }
   const std::map<std::string, std::unique_ptr<Service>, std::less<>>& services() const { return services_; }
 
-  /// Replaces what a worker offers.
+  /// Replaces a worker's services, lanes and capacity.
   void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);
-  /// Lists or unlists a worker's places after what decides it has changed.
+  /// Lists or unlists a worker's places; to be called when what decides that has changed.
   void update(Worker& worker);
 
-  /// Replaces what a worker holds that is not its to do.
+  /// Replaces the worker's strays.
   void set_strays(Worker& worker, std::vector<wire::Lease> strays);
 
-  /// The place a job of that lane would take now: a reserved worker's first, then a general one's, as long as
-  /// those held for higher lanes stay free. Null when there is none.
+  /// The place that a job of that lane would take now: at a worker for some lanes first, then at one for all
+  /// lanes, as long as the places held for higher lanes stay free. Null: none.
   Place* find_place(Service& service, LaneIndex lane) const;
-  /// The job takes a place of the worker. Requires: the worker is available, and the job away.
+  /// Gives the job a place of the worker. Requires: the worker is available, and the job away.
   void take_place(Worker& worker, Job& job);
-  /// The job's place is free again.
+  /// Frees the job's place.
   void free_place(Job& job);
 
  private:
@@ -208,7 +208,7 @@ class Workers {
   void unlist(Worker& worker);
   void change_free(Worker& worker, std::ptrdiff_t places);
 
-  std::vector<std::size_t> reserved_above_;  // by lane: the sum of reserved_slots of the lanes above it
+  std::vector<std::size_t> reserved_above_;  // by lane: the sum of the higher lanes' reserved_slots
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_address_;
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_session_;
   std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
