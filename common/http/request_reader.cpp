@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kMethodBytesMax = 32;
 /// RFC 9112, 2.2: a server ignores at least one empty line ahead of a request.
 constexpr std::size_t kEmptyLinesMax = 4;
-constexpr std::size_t kSizeDigitsMax = 16;  ///< of a chunk, in hexadecimal
-constexpr std::size_t kShownBytesMax = 40;  ///< of what came, in a refusal
+constexpr std::size_t kSizeDigitsMax = 16;  ///< hexadecimal digits of a chunk's size
+constexpr std::size_t kShownBytesMax = 40;  ///< bytes of the request that a refusal quotes
 constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
 
 bool is_digit(char c) {
@@ -29,7 +29,7 @@ int hex_digit(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
-/// RFC 9110, 5.6.2.
+/// A tchar of RFC 9110, 5.6.2.
 bool is_token_char(char c) {
   return is_digit(c) || is_alpha(c) ||
          (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
@@ -37,7 +37,7 @@ bool is_token_char(char c) {
 bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
-/// No control character but the tab; what is above ASCII is let through.
+/// No control character but the tab; bytes above ASCII are allowed.
 bool is_text_char(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte == '\t' || (byte >= 0x20 && byte != 0x7F);
@@ -45,8 +45,7 @@ bool is_text_char(char c) {
 bool is_space(char c) {
   return c == ' ' || c == '\t';
 }
-/// RFC 3986: unreserved, sub-delims, and those of gen-delims that `more` names; percent signs with two
-/// digits.
+/// RFC 3986: unreserved, sub-delims, percent signs with two digits, and those of gen-delims that `more` has.
 bool is_uri_text(std::string_view text, std::string_view more) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -86,7 +85,7 @@ bool is_authority(std::string_view text) {
   return port.size() <= 5 && std::all_of(port.begin(), port.end(), is_digit);
 }
 
-/// What came, for a message: printable, and not all of it.
+/// The start of what came, printable, for a message.
 std::string shown(std::string_view text) {
   std::string result = "\"";
   for (const char c : text.substr(0, kShownBytesMax))
@@ -142,7 +141,7 @@ RequestReader::Taken RequestReader::refuse(std::size_t bytes, int status, std::s
   return {.event = Event::refusal, .bytes = bytes};
 }
 
-/// False, for who returns it.
+/// Refuses the request; returns false, for the caller to return.
 bool RequestReader::fail(int status, std::string why) {
   state_ = State::refused;
   refusal_ = {.status = status, .why = std::move(why)};
@@ -150,8 +149,8 @@ bool RequestReader::fail(int status, std::string why) {
   return false;
 }
 
-/// Puts bytes into line_ until its end is there (`whole`), or `room` is used up; returns how many. Refuses
-/// what no line may have: control characters, and a CR or LF alone, which readers take for different things.
+/// Appends bytes to line_ until the line ends (`whole`) or `room` is used up; returns how many. Refuses
+/// control characters, and a CR or LF alone, which readers understand differently.
 std::size_t RequestReader::take_line(std::string_view bytes, std::size_t room, bool& whole) {
   whole = false;
   std::size_t at = 0;
@@ -285,16 +284,16 @@ std::size_t RequestReader::count(std::string_view name) const {
                                                 [&](const auto& field) { return field.first == name; }));
 }
 
-/// The first of that name; empty where there is none.
+/// The first field of that name; empty: there is none.
 std::string_view RequestReader::value(std::string_view name) const {
   const auto at = std::find_if(head_.fields.begin(), head_.fields.end(),
                                [&](const auto& field) { return field.first == name; });
   return at == head_.fields.end() ? std::string_view() : std::string_view(at->second);
 }
 
-/// All fields are there: what they say of the request, and how its body is framed.
+/// The head is complete: finds out what its fields say, and how the body is framed.
 bool RequestReader::finish_head() {
-  // Which of two counts is a matter of taste, and so of smuggling.
+  // Servers disagree about which of two such fields counts, which smuggling exploits.
   for (const std::string_view name :
        {"host", "content-length", "transfer-encoding", "expect", "authorization"})
     if (count(name) > 1) return fail(400, "the field " + std::string(name) + " stands there twice");
@@ -309,7 +308,7 @@ bool RequestReader::finish_head() {
   return true;
 }
 
-/// RFC 9112, 3.2: one, and in HTTP/1.1 never none. An absolute target beats it.
+/// RFC 9112, 3.2: at most one Host, in HTTP/1.1 exactly one. An absolute target wins over it.
 bool RequestReader::read_host() {
   const std::string_view host = value("host");
   if (count("host") == 0) return head_.http_1_0 || fail(400, "there is no Host field, which HTTP/1.1 needs");
@@ -326,8 +325,7 @@ bool RequestReader::read_expectation() {
   return true;
 }
 
-/// RFC 9112, 6.1 and 6.3: a coding that is not understood, or is not the last, leaves the end of the body
-/// unknown.
+/// RFC 9112, 6.1 and 6.3: after an unknown coding, or one behind `chunked`, the end of the body is unknown.
 bool RequestReader::read_transfer_coding() {
   if (count("transfer-encoding") == 0) return true;
   const std::string_view coding = value("transfer-encoding");
@@ -371,7 +369,7 @@ void RequestReader::read_connection() {
 }
 
 RequestReader::Taken RequestReader::take_data(std::string_view bytes) {
-  // Of a body that is announced as too long nothing is taken, however little of it is there.
+  // Of a body that is announced as too long no byte is taken.
   if (state_ == State::sized_body && left_ + body_bytes_ > body_bytes_max_)
     return refuse(0, 413,
                   "the body has " + std::to_string(*head_.content_length) + " bytes, the limit is " +
@@ -434,8 +432,7 @@ RequestReader::Taken RequestReader::take_chunk_end(std::string_view bytes) {
   return {.event = Event::more, .bytes = bytes.size()};
 }
 
-/// What stands behind a body is read as fields are, and dropped: a sender cannot say afterwards what counts
-/// for the head.
+/// Trailer fields are read like fields, and dropped: a sender must not change the head afterwards.
 RequestReader::Taken RequestReader::take_trailer_line(std::string_view bytes) {
   bool whole = false;
   const std::size_t taken = take_line(bytes, limits_.trailer_bytes_max - trailer_bytes_, whole);

@@ -7,7 +7,7 @@
 
 namespace lanemq {
 
-/// 16 hexadecimal digits.
+/// 16 hexadecimal digits, with leading zeros.
 inline std::string hex(std::uint64_t value) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string out(16, '0');

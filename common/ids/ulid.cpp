@@ -18,7 +18,7 @@ std::string Ulids::make_id(std::uint64_t number, std::uint64_t unix_ms) const {
   std::array<unsigned char, 16> bits{};
   for (std::size_t i = 0; i < 6; ++i)
     bits[i] = static_cast<unsigned char>(unix_ms >> (40 - 8 * i));
-  // The low 64 of the random bits are counted on modulo 2^64: a carry lost is an id that still is unique.
+  // The low 64 random bits count up modulo 2^64. The lost carry does no harm: the ids stay distinct.
   std::uint64_t low = 0;
   for (std::size_t i = 2; i < random_.size(); ++i)
     low = low << 8 | random_[i];
@@ -55,7 +55,7 @@ std::string new_ulid() {
 
 std::array<unsigned char, 10> system_entropy() {
   std::array<unsigned char, 10> random{};
-  // Up to 256 bytes are given whole and without a signal's interruption.
+  // The kernel delivers up to 256 bytes at once, and no signal interrupts that.
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     throw std::runtime_error("the system gives no random numbers (getrandom)");
   return random;

@@ -8,13 +8,11 @@
 
 namespace lanemq {
 
-/// Of a ULID: 48 bits of time and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
+/// Digits of a ULID: 48 bits of time and 80 random bits in Crockford's base 32 (github.com/ulid/spec).
 inline constexpr std::size_t kUlidDigits = 26;
 
-/// Makes ids that no other maker makes: ULIDs whose 80 random bits are drawn once and then counted on, so
-/// that an id costs no system call.
-///
-/// Not thread-safe to make; make_id() may be called from any thread.
+/// Makes unique ids: ULIDs whose 80 random bits are drawn once and then counted up, so that an id costs no
+/// system call. Thread-safe after construction.
 class Ulids {
  public:
   /// `random`: 80 bits from the system's entropy.
@@ -27,7 +25,7 @@ class Ulids {
   std::array<unsigned char, 10> random_;
 };
 
-/// An id that nobody else has, made now. Thread-safe. Throws as system_entropy().
+/// A new unique id. Thread-safe. Throws as system_entropy().
 std::string new_ulid();
 
 /// 80 bits from the system's entropy. Throws std::runtime_error when there is none.

@@ -45,7 +45,7 @@ std::optional<std::uint32_t> take_hex4(std::string_view& rest) {
   return code;
 }
 
-/// What stands behind `\u`, the second half of a pair of surrogates included.
+/// The code point behind `\u`, with the second half of a surrogate pair.
 std::optional<std::uint32_t> take_code(std::string_view& rest) {
   const auto first = take_hex4(rest);
   if (!first || *first < 0xD800 || *first > 0xDFFF) return first;
@@ -99,7 +99,7 @@ bool JsonCursor::enter(char bracket) {
   return fresh_ = true;
 }
 
-/// Whether there is a next member or element: it begins here then.
+/// Whether another member or element follows; if so it begins here.
 bool JsonCursor::next_in(char closing) {
   const bool first = fresh_;
   fresh_ = false;
@@ -144,7 +144,7 @@ std::string_view JsonCursor::value() {
   return text_.substr(begin, at_ - begin);
 }
 
-/// Requires: a quote stands here.
+/// Requires: the cursor stands at a quote.
 bool JsonCursor::skip_string() {
   for (std::size_t quote = at_ + 1;; ++quote) {
     quote = text_.find('"', quote);
@@ -158,7 +158,7 @@ bool JsonCursor::skip_string() {
   }
 }
 
-/// Requires: a bracket stands here.
+/// Requires: the cursor stands at a bracket.
 bool JsonCursor::skip_nested() {
   std::size_t depth = 0;
   while (at_ < text_.size()) {

@@ -8,31 +8,31 @@
 
 namespace lanemq {
 
-/// Walks over JSON text, object by object, and skips what nobody asks for at the speed of a search for
-/// quotes; for bodies that are passed on as they are.
+/// Walks over JSON text, object by object, and skips unwanted values at the speed of a search for quotes; for
+/// bodies that are passed on unchanged.
 ///
-/// The caller goes forward only: enter(), then member() (or element()) until it says no, and after each
-/// either enter() or value(). What is skipped is not checked: of text that is no JSON some nonsense comes
-/// out, but never anything beyond its end. Where the text breaks off or is something else than what was asked
-/// for, failed() is set and nothing comes any more. Allocates nothing; however deep it nests.
+/// Forward only: the caller enters, then calls member() or element() until it returns false, and after each
+/// either enters or calls value(). Skipped text is not checked: from invalid JSON the cursor may return
+/// nonsense, but nothing beyond the text's end. If the text ends early, or has something else than was asked
+/// for, failed() is set and all later calls return nothing. Allocates nothing, at any depth.
 class JsonCursor {
  public:
   explicit JsonCursor(std::string_view text) : text_(text) {}
 
-  /// The first character of what comes next; 0 at the end.
+  /// The first character of the next value; 0 at the end.
   char peek();
-  /// Goes into the object or array that comes next. False, and nothing is done, where something else comes.
+  /// Enters the object or array that comes next. False, with nothing done, where something else comes.
   bool enter_object() { return enter('{'); }
   bool enter_array() { return enter('['); }
-  /// Goes to the object's next member and tells its key, without quotes and as it is escaped. False when
-  /// there is none, and the object is behind.
+  /// Goes to the object's next member and sets its key, without quotes and still escaped. False at the end of
+  /// the object, which the cursor has then left.
   bool member(std::string_view& key);
-  /// Goes to the array's next element. False when there is none, and the array is behind.
+  /// Goes to the array's next element. False at the end of the array, which the cursor has then left.
   bool element();
-  /// The text of the value that comes next, quotes and brackets included; it is behind then.
+  /// The text of the next value, with quotes or brackets; the cursor moves behind it.
   std::string_view value();
 
-  /// Where it stands, in bytes from the text's start.
+  /// Bytes from the start of the text to the cursor.
   std::size_t position() const { return at_; }
   bool failed() const { return failed_; }
 
@@ -50,13 +50,13 @@ class JsonCursor {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  bool fresh_ = false;  ///< just gone into an object or array
+  bool fresh_ = false;  ///< it has just entered an object or array
   bool failed_ = false;
 };
 
-/// Whether a string's text, without quotes and as it is escaped, says `plain`.
+/// Whether a string's text, without quotes and still escaped, means `plain`.
 bool json_says(std::string_view escaped, std::string_view plain);
-/// What a value that is a string says; absent for other values and for broken escapes.
+/// The text of a string value; none for other values and broken escapes.
 std::optional<std::string> unquoted_json(std::string_view value);
 
 }  // namespace lanemq

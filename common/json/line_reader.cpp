@@ -34,7 +34,7 @@ bool LineReader::fill() {
 
 bool LineReader::next(FileLine& line) {
   line = {.offset = offset_};
-  std::size_t searched = 0;  // of the line, all without a line end
+  std::size_t searched = 0;  // bytes of the line without a line end
   while (true) {
     const std::size_t end = buffer_.find('\n', begin_ + searched);
     if (end != std::string::npos) {
@@ -47,7 +47,7 @@ bool LineReader::next(FileLine& line) {
       break;
     }
     searched = buffer_.size() - begin_;
-    if (searched > line_bytes_max_) {  // forgotten, so that a file without line ends costs no memory
+    if (searched > line_bytes_max_) {  // drops them: a file without line ends costs no memory
       line.too_long = true;
       line.bytes += searched;
       begin_ = buffer_.size();

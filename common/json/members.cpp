@@ -17,14 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-/// What is decided by, of a body that goes on to an upstream.
+/// The members by which the gateway decides about a body that goes on to an upstream.
 constexpr std::array<std::string_view, 3> kReadHere{"model", "stream", "service_tier"};
 
-/// Checks a text for being JSON and picks a few members out of it, without building a tree.
+/// Checks that a text is JSON, and picks a few members, without building a tree.
 class Picker : public nlohmann::json_sax<json> {
  public:
-  /// `picked` are members of the top-level object; `inner`, if any, names one of them that is an object whose
-  /// member `model` is wanted too (empty: the top-level object's own).
+  /// `picked`: members of the top-level object. `inner`: a member that is an object, whose `model` is picked,
+  /// too; empty: the top-level object's.
   Picker(std::span<JsonMember> picked, std::string_view inner) : picked_(picked), inner_(inner) {}
 
   bool is_object() const { return is_object_; }
@@ -69,8 +69,7 @@ class Picker : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: ..." without what means nothing
-    // here.
+    // Cuts "[json.exception.parse_error.101] parse error at line 1, column 5: ..." to what helps a person.
     std::string_view text = error.what();
     if (const std::size_t at = text.find("] "); at != std::string_view::npos) text.remove_prefix(at + 2);
     if (text.starts_with("parse error at line 1, "))
@@ -136,7 +135,7 @@ std::string base64(std::string_view bytes) {
 }  // namespace
 
 JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, std::string_view inner) {
-  // The parser takes a NUL for the end of its input and a byte order mark for nothing.
+  // The parser would take a NUL for the end of its input, and skip a byte order mark.
   if (text.find('\0') != std::string_view::npos || text.starts_with("\xEF\xBB\xBF"))
     return {.problem = "is no JSON: it holds a NUL byte or a byte order mark"};
   Picker picker(members, inner);
@@ -149,7 +148,8 @@ JsonLook look_into_json(std::string_view text, std::span<JsonMember> members, st
 }
 
 bool reads_as(std::string_view key, std::string_view name) {
-  constexpr std::string_view kLongS = "\xC5\xBF", kKelvin = "\xE2\x84\xAA";  // the only others that fold
+  constexpr std::string_view kLongS = "\xC5\xBF",
+                             kKelvin = "\xE2\x84\xAA";  // the only others that fold to ASCII
   for (const char expected : name) {
     if (key.empty()) return false;
     const char c = key.front();
@@ -178,11 +178,11 @@ std::string_view member_bytes(std::string_view object, std::string_view key) {
 std::string edited_object(std::string_view object, std::span<const JsonEdit> edits) {
   JsonCursor cursor(object);
   if (!cursor.enter_object()) return std::string(object);
-  std::size_t behind = cursor.position();  // what is already in the result, or left out of it
+  std::size_t behind = cursor.position();  // the start of what was neither copied nor left out yet
   std::string result(object.substr(0, behind));
   bool first = true;
   for (std::string_view name; cursor.member(name);) {
-    // A member takes the space in front of its key with it, up to the comma.
+    // The member to cut begins with the space in front of its key, behind the comma.
     std::string_view member = object.substr(behind, cursor.position() - behind);
     if (const std::size_t comma = member.find(',');
         comma < static_cast<std::size_t>(name.data() - member.data()))
@@ -212,7 +212,7 @@ std::string json_text(std::string_view text) {
 }
 
 std::string in_one_line(std::string_view json_value) {
-  // Line ends inside texts are escaped in JSON, so those that stand there are mere space.
+  // JSON escapes line ends inside strings, so the others are mere space.
   std::string value(trimmed(json_value, kSpacesAndLineEnds));
   std::replace_if(
       value.begin(), value.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');

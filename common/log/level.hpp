@@ -5,12 +5,12 @@
 
 namespace lanemq::log {
 
-/// The lowest first. `off` is above all of them: no line has it.
+/// In rising order. No line has `off`, so it disables all.
 enum class Level : unsigned char { debug, info, warning, error, off };
-/// As options have them, in the enum's order.
+/// The names in options, in the enum's order.
 inline constexpr std::string_view kLevelNames[] = {"debug", "info", "warning", "error", "off"};
 
-/// How a line reads: for people, `worker.lost name=w1 jobs=3`; for programs, an object of JSON.
+/// The form of a line: `worker.lost name=w1 jobs=3` for people, a JSON object for programs.
 enum class Format : unsigned char { text, json };
 inline constexpr std::string_view kFormatNames[] = {"text", "json"};
 

@@ -15,7 +15,7 @@ void append_field(std::string& line, std::string_view name, std::string_view val
     if (c == '"' || c == '\\') escaped += '\\';
     escaped += c;
   }
-  // What is made visible has backslashes of its own, which stand for themselves in quotes alone.
+  // printable() adds backslashes. They stand for themselves only inside quotes, so the text is quoted.
   const std::string shown = printable(escaped);
   const bool plain = shown == value && !value.empty() && value.find_first_of(" =") == std::string_view::npos;
   line.append(" ").append(name).append("=");

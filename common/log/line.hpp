@@ -9,25 +9,25 @@
 
 namespace lanemq::log {
 
-/// Appends ` name=value` to a line. A text that is more than one plain word stands in quotes; inside them a
-/// quote and a backslash have a backslash before them, and what a terminal would obey is `\xNN`. So no value,
-/// whoever chose it, looks like another field or another line. Long ones are cut with `...`.
+/// Appends ` name=value` to a line. A value that is more than one plain word is quoted; in quotes `"` and `\`
+/// have a backslash before them, and control characters become `\xNN`. So no value can look like another
+/// field or line. Long ones are cut with `...`.
 void append_field(std::string& line, std::string_view name, std::string_view value);
 
-/// A line of an event and its fields. Whatever a text holds, it stays one field.
+/// Builds a log line of an event and its fields; each text stays one field, whatever it holds.
 class Line {
  public:
   Line(Format format, std::string_view event);
 
-  /// `name` is the program's own word.
+  /// `name`: a word of the program, not of a peer.
   Line& field(std::string_view name, std::string_view value);
   template <std::integral Number>
   Line& field(std::string_view name, Number value) {
     return written(name, std::to_string(value));
   }
-  /// A value that is written out as the format has it: a number, or a text of JSON.
+  /// A value already in the format's form: a number, or JSON text.
   Line& written(std::string_view name, std::string_view value);
-  /// The line, without an end of it: `worker.lost name=w1`, or `{"event":"worker.lost","name":"w1"}`.
+  /// The line without a line end: `worker.lost name=w1`, or `{"event":"worker.lost","name":"w1"}`.
   std::string take();
 
  private:

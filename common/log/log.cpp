@@ -10,7 +10,7 @@ namespace lanemq::log {
 namespace {
 
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v";
-/// The line is an object, to which time and level are added at the front.
+/// The line is a JSON object; time and level are put at its front.
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
 
 Format current_format = Format::text;
@@ -56,7 +56,7 @@ Format format() {
 }
 
 void write(Level level, std::string_view line) {
-  if (current_format == Format::json) line.remove_prefix(1);  // its brace stands before the time
+  if (current_format == Format::json) line.remove_prefix(1);  // the pattern has the brace, before the time
   logger().log(library_level(level), "{}", line);
 }
 

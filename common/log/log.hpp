@@ -23,14 +23,14 @@ struct Field {
   bool is_number = false;
 };
 
-/// Sets the lowest level that is written; Level::info until then.
+/// Sets the lowest level that is written. Default: Level::info.
 void set_level(Level level);
 
-/// Sets how lines read; Format::text until then. Before there are threads that write.
+/// Sets the form of lines. Default: Format::text. Requires: no other thread writes yet.
 void set_format(Format format);
 Format format();
 
-/// Writes a line as Line::take() gives it in format(), to stderr, with its time and level. Thread-safe.
+/// Writes a line from Line::take(), in format(), to stderr, with time and level. Thread-safe.
 void write(Level level, std::string_view line);
 /// Writes an event with its fields: `worker.lost name=w1 jobs=3`. Thread-safe.
 void event(Level level, std::string_view name, std::initializer_list<Field> fields = {});

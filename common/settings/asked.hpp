@@ -9,27 +9,27 @@
 
 namespace lanemq::settings {
 
-/// Something that is written as the version before did.
+/// An option in the spelling of the version before.
 struct OldSpelling {
-  std::string place;  ///< the flag, the variable, or the file's line
-  std::string write;  ///< how it is written now
+  std::string place;  ///< of the old one: the flag, the variable, or the file's line
+  std::string write;  ///< the present spelling
 };
 
-/// What is known of who said what.
+/// Where options were set.
 struct Heard {
-  /// Who said an option last, by its key (`lane.batch.timeout` in a table): the flag, the variable, or the
-  /// file's line.
+  /// Where an option was last set, by its key (`lane.batch.timeout` in a table): the flag, the variable, or
+  /// the file's line.
   std::map<std::string, std::string, std::less<>> places{};
   std::vector<OldSpelling> old{};
 };
 
-/// What a program is asked to do.
+/// What the command line asks a program to do.
 struct Asked {
   enum class For : unsigned char { run, check, print_config, print };
   For what = For::run;
   std::string text{};                                  ///< to print: the help or the version
-  std::string file{};                                  ///< that was read; empty: none was named
-  std::map<std::string, Values, std::less<>> flags{};  ///< ProgramText::flags that were given
+  std::string file{};                                  ///< the configuration file that was read; empty: none
+  std::map<std::string, Values, std::less<>> flags{};  ///< the ProgramText::flags that were given
   Heard heard{};
 };
 

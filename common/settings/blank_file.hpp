@@ -6,9 +6,9 @@
 
 namespace lanemq::settings {
 
-/// Why a program that runs does not read its configuration again: the file has nothing but white space, as
-/// one does that an editor or a full disk has cut off, and would set everything back to its default. Empty:
-/// it may be read. A `path` that is empty, or names no regular file, is no matter of this.
+/// Why a running program does not read its configuration again: the file holds only white space, as after an
+/// editor or a full disk cut it off, and would reset all options. Empty: it may be read; also for an empty
+/// `path`, or one that is no regular file.
 std::optional<std::string> why_not_read_again(const std::string& path);
 
 }  // namespace lanemq::settings

@@ -7,10 +7,10 @@
 
 namespace lanemq::settings {
 
-/// A variable's value; nullptr: there is none.
+/// The value of a variable; nullptr: not set.
 using Environment = std::function<const char*(const std::string& name)>;
 
-/// That of the process.
+/// The environment of the process.
 inline const char* process_environment(const std::string& name) {
   return std::getenv(name.c_str());
 }

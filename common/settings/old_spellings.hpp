@@ -8,7 +8,7 @@
 
 namespace lanemq::settings {
 
-/// Says in the log how they are written now. For programs, whose log is set up.
+/// Warns of old spellings, with the present ones. Requires: the log is set up.
 inline void warn_of(const std::vector<OldSpelling>& spellings) {
   for (const OldSpelling& old : spellings)
     log::event(log::Level::warning, "config.old_spelling", {{"place", old.place}, {"write", old.write}});

@@ -14,32 +14,32 @@
 
 namespace lanemq::settings {
 
-/// How an option's value is written.
+/// The type of an option's value.
 enum class Kind : unsigned char { text, duration, size, count, share, yes_or_no, level, list };
 
-/// How the version before this one wrote it, which is still read, with a warning.
+/// How the version before wrote the value; it is still read, with a warning.
 enum class Before : unsigned char {
   same,
-  milliseconds,  ///< under its key with `_ms` behind it, as a plain number
-  bytes,         ///< as a plain number
+  milliseconds,  ///< the key with `_ms` at its end, and a plain number
+  bytes,         ///< a plain number
 };
 
-/// What of an option does not depend on whose it is: its flag (--drain-timeout), its variable
-/// (LANEMQ_WORKER_DRAIN_TIMEOUT), its key in the file (drain_timeout), its line in the help, in
-/// --print-config and in the manual follow from it.
+/// The part of an option that does not depend on its owner. Its flag (--drain-timeout), variable
+/// (LANEMQ_WORKER_DRAIN_TIMEOUT), key in the file (drain_timeout), and its line in the help, --print-config
+/// and the manual are made from it.
 struct OptionText {
   std::string_view key;
   Kind kind = Kind::text;
-  std::string_view unit;      ///< what stands for its value in the help: `duration`, `endpoint`
+  std::string_view unit;      ///< the value's name in the help: `duration`, `endpoint`
   std::string_view sentence;  ///< begins with a capital, ends with a full stop
-  std::string_view empty{};   ///< what holds while it is empty; none: it may not be
-  std::string_view brief{};   ///< another name: `clients` for `clients_endpoint`
+  std::string_view empty{};   ///< what an empty value means; without this text it is refused
+  std::string_view brief{};   ///< another name of the option: `clients` for `clients_endpoint`
   Before before = Before::same;
-  bool in_blocks = false;  ///< --print-config writes it as tables of its own, not as a key
+  bool in_blocks = false;  ///< --print-config writes it as tables, not as a key
 };
 
-/// One option of `Settings`: what reads it and what writes it. `set` throws UsageError for what it does not
-/// take; `get` gives what set() reads as the same, one text, or those of a list.
+/// One option of `Settings`. `set` throws UsageError for a bad value. `get` returns texts that set() reads as
+/// the same value: one, or those of a list.
 template <class Settings>
 struct Option : OptionText {
   std::function<Values(const Settings&)> get;
@@ -58,7 +58,7 @@ struct Option : OptionText {
 template <class Settings>
 using Options = std::vector<Option<Settings>>;
 
-/// Of options whose durations and sizes had no units in the version before.
+/// The rows of options whose durations and sizes had no units in the version before.
 template <class Settings>
 Options<Settings> without_units_before(Options<Settings> options) {
   for (Option<Settings>& option : options) {
@@ -68,14 +68,14 @@ Options<Settings> without_units_before(Options<Settings> options) {
   return options;
 }
 
-/// An option of settings that stand somewhere.
+/// An option bound to a Settings object.
 struct BoundOption : OptionText {
-  Values fallback;  ///< what holds where nobody says anything
+  Values fallback;  ///< the default
   std::function<Values()> get;
   std::function<void(const Values&)> set;
 };
 
-/// `settings` must outlive what is returned.
+/// Requires: `settings` outlives the result.
 template <class Settings>
 std::vector<BoundOption> bound(const Options<Settings>& options, Settings& settings) {
   std::vector<BoundOption> rows;
@@ -86,13 +86,13 @@ std::vector<BoundOption> bound(const Options<Settings>& options, Settings& setti
   return rows;
 }
 
-/// The value as text; of a list with commas.
+/// The value as one text; a list with commas.
 std::string joined(const Values& values);
-/// Sets the option; a value that is empty where it may not be is refused.
+/// Sets the option; refuses an empty value where the option has no text for it.
 void set(const BoundOption& option, const Values& values);
 
-/// Sets one key of a thing that has a table of options. `what` names it where there is no such key: `key of a
-/// lane`; `besides` are the keys that the table does not have.
+/// Sets one key of a Thing with a table of options. `what` is for messages: `key of a lane`. `besides`: keys
+/// that are not in the table, for suggestions.
 template <class Thing>
 void set_one(const Options<Thing>& options, Thing& thing, std::string_view what, std::string_view key,
              const std::string& text, std::vector<std::string> besides = {}) {
@@ -105,7 +105,7 @@ void set_one(const Options<Thing>& options, Thing& thing, std::string_view what,
 
 }  // namespace lanemq::settings
 
-/// What makes rows. Each takes the way to its member: `&Settings::server, &ServerOptions::body_timeout`.
+/// Makers of rows. Each takes the path to its member: `&Settings::server, &ServerOptions::body_timeout`.
 namespace lanemq::settings::rows {
 
 template <class Object, class Member, class... Rest>
@@ -116,7 +116,7 @@ auto& member_at(Object& object, Member member, Rest... rest) {
     return member_at(object.*member, rest...);
 }
 
-/// A row whose value is one text, by what reads and what shows the member.
+/// A row for one text; `Read` and `Show` convert it.
 template <class Settings, class T, class Read, class Show, class... Path>
 Option<Settings> row(OptionText text, Read read, Show show, T Settings::*first, Path... path) {
   return {text,
@@ -135,7 +135,7 @@ Option<Settings> text(std::string_view key, std::string_view unit, std::string_v
              std::identity(), first, path...);
 }
 
-/// A name as the protocol has them.
+/// A name by the protocol's rules.
 template <class Settings, class T, class... Path>
 Option<Settings> name(std::string_view key, std::string_view unit, std::string_view sentence,
                       T Settings::*first, Path... path) {
@@ -212,7 +212,7 @@ Option<Settings> log_format(T Settings::*first, Path... path) {
              parse_log_format, show_log_format, first, path...);
 }
 
-/// A list whose texts are taken as they stand.
+/// A list of texts, taken as they are.
 template <class Settings, class T, class... Path>
 Option<Settings> texts(std::string_view key, std::string_view unit, std::string_view sentence,
                        T Settings::*first, Path... path) {
@@ -221,7 +221,7 @@ Option<Settings> texts(std::string_view key, std::string_view unit, std::string_
           [=](Settings& settings, const Values& values) { member_at(settings, first, path...) = values; }};
 }
 
-/// A list of words, which may stand in one text, too, with commas.
+/// A list of words; one text may hold several, with commas.
 template <class Settings, class T, class... Path>
 Option<Settings> list(std::string_view key, std::string_view unit, std::string_view sentence,
                       T Settings::*first, Path... path) {

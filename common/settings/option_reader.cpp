@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kHelpColumn = 46;
 
-/// How a source writes an option: as a flag, a variable or a line of the file.
+/// How a source spells an option: as a flag, a variable, or a line of the file.
 using Spell = std::function<std::string(std::string_view key, const Values& values)>;
 
 std::string flag_of(std::string_view key) {
@@ -33,12 +33,12 @@ std::string variable_of(std::string_view prefix, std::string_view key) {
   return name;
 }
 
-/// The key of the version before; empty: it was the same.
+/// The option's key in the version before; empty: the same as now.
 std::string old_key_of(const OptionText& option) {
   return option.before == Before::milliseconds ? std::string(option.key) + "_ms" : "";
 }
 
-/// The value as it is written now.
+/// The value in the present spelling.
 std::string as_now(const OptionText& option, bool has_old_key, const std::string& value) {
   const bool is_plain =
       !value.empty() && std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -47,7 +47,7 @@ std::string as_now(const OptionText& option, bool has_old_key, const std::string
   return option.kind == Kind::level && value == "warn" ? "warning" : value;
 }
 
-/// Where an option is said: whole for a complaint, and without its name.
+/// Where an option is set: with its name for messages, and without.
 struct Place {
   std::string whole, source;
 };
@@ -92,7 +92,7 @@ std::string key_of(const std::string& prefix) {
   return prefix.empty() ? "key" : "key of " + prefix.substr(0, prefix.size() - 1);
 }
 
-/// The options' flags, and those that were given.
+/// Declares the options' flags, and collects those that were given.
 class CommandLine {
  public:
   CommandLine(const ProgramText& program, const std::vector<BoundOption>& options)
@@ -117,7 +117,7 @@ class CommandLine {
                 std::string(program.footer));
   }
 
-  /// What it asks for; `print` where there is nothing to apply.
+  /// Parses the command line; `print` is set where nothing is to be applied.
   Asked parse(int argc, const char* const* argv) try {
     app_.parse(argc, argv);
     if (const std::vector<std::string> rest = app_.remaining(); !rest.empty()) refuse(rest.front());
@@ -167,7 +167,7 @@ class CommandLine {
     flag->type_name(std::string(option.unit))->allow_extra_args(false)->type_size(1);
     flag->expected(1)->multi_option_policy(option.kind == Kind::list ? CLI::MultiOptionPolicy::TakeAll
                                                                      : CLI::MultiOptionPolicy::TakeLast);
-    // `--insecure` alone says yes.
+    // `--insecure` alone means yes.
     if (option.kind == Kind::yes_or_no) flag->expected(0, 1)->default_str("true");
     return flag;
   }
@@ -321,7 +321,7 @@ void OptionReader::read_file(const std::string& path, const ReadFileNode& beside
   try {
     table = parse_file(path);
   } catch (const UsageError& error) {
-    // A brief name may be a table's, too: `clients = ENDPOINT` beside [clients.NAME].
+    // A brief name may also be a table's: `clients = ENDPOINT` beside [clients.NAME].
     const std::string why = error.what();
     for (const BoundOption& option : options_)
       if (!option.brief.empty() &&

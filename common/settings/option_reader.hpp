@@ -15,64 +15,64 @@
 
 namespace lanemq::settings {
 
-/// A flag of the command line alone.
+/// A flag without a key: for the command line alone.
 struct Flag {
   std::string_view name;  ///< `--set`
-  std::string_view unit;  ///< `KEY=VALUE`, and it may be repeated; empty: it takes no value
+  std::string_view unit;  ///< `KEY=VALUE`: it takes a value and may be repeated; empty: it takes none
   std::string_view sentence;
 };
 
-/// What a program says of itself in its help.
+/// A program's texts for its help.
 struct ProgramText {
   std::string_view name;             ///< `lanemq-worker`
-  std::string_view variables;        ///< what its options' variables begin with: LANEMQ_WORKER_
+  std::string_view variables;        ///< prefix of its options' variables: LANEMQ_WORKER_
   std::string_view sentence;         ///< what it does
   std::string_view config_sentence;  ///< of --config
   std::string_view footer;           ///< signals and exit codes
-  std::vector<std::string> blocks;   ///< keys that the file has besides options: `key`, `model`
+  std::vector<std::string> blocks;   ///< keys of the file that are no options: `key`, `model`
   std::vector<Flag> flags{};
 };
 
-/// `PATH:LINE`.
+/// `PATH:LINE`, for messages.
 std::string place_of(const std::string& path, const toml::source_region& source);
-/// A string, number, true or false, as text. Throws UsageError.
+/// The text of a string, a number, true or false. Throws UsageError for another type.
 std::string scalar(const toml::node& node);
-/// The table, or the list, that must stand there: `example` says how it is written. Throws UsageError.
+/// The node as a table, or a list. Throws UsageError for another type; `example` shows how to write it.
 const toml::table& table_in(const toml::node& node, std::string_view example);
 const toml::array& list_in(const toml::node& node, std::string_view example);
-/// A mistake whose place is said.
+/// A UsageError whose message has its place.
 class PlacedError : public UsageError {
  public:
   using UsageError::UsageError;
 };
-/// Runs `read`, and puts the place in front of what goes wrong, unless a closer one stands there.
+/// Runs `read`, and puts the place in front of the message of a UsageError that has none.
 void at_place(const std::string& place, const std::function<void()>& read);
-/// Likewise what it is about, behind the place.
+/// Runs `read`, and puts `what` in front of the message, behind the place.
 void about(const std::string& what, const std::function<void()>& read);
 
-/// Reads what a file has besides options; false: it is none of that either.
+/// Reads a key that is no option; false: the key is unknown.
 using ReadNode = std::function<bool(std::string_view key, const toml::node& node)>;
-/// Reads the keys of a table, the old ones first. `prefix` goes in front of their names: `lane.batch.`;
-/// `blocks` are those that `besides` knows. Throws UsageError, which names the file's line.
+/// Reads the keys of a table, old spellings first. `prefix` is put in front of their names: `lane.batch.`.
+/// `blocks`: keys that `besides` reads. Throws UsageError with the file's line.
 void read_table(const std::string& path, const toml::table& table, const std::string& prefix,
                 const std::vector<BoundOption>& options, const std::vector<std::string>& blocks,
                 const ReadNode& besides, Heard& heard);
-/// Likewise a table that has nothing besides.
+/// The same for a table with nothing but options.
 void read_table(const std::string& path, const toml::table& table, const std::string& prefix,
                 const std::vector<BoundOption>& options, Heard& heard);
-/// Sets one key, as `place` says: `--timeout` with the prefix `batch.` for `--timeout batch.first_token=5m`.
-/// `blocks` are keys that are known, too, for a complaint.
+/// Sets one key. `place` is for messages: `--timeout` with the prefix `batch.` for `--timeout
+/// batch.first_token=5m`. `blocks`: other known keys, for suggestions.
 void set_key(const std::vector<BoundOption>& options, const std::string& place, const std::string& prefix,
              std::string_view key, const std::string& value, Heard& heard,
              const std::vector<std::string>& blocks = {});
-/// Reads a file as a table. Throws UsageError.
+/// Parses a file. Throws UsageError.
 toml::table parse_file(const std::string& path);
 
-/// A value as TOML.
+/// A value in TOML.
 std::string toml_value(Kind kind, const Values& values);
 
-/// Reads what a program is told: from the file of --config, the environment and the command line, each of
-/// which wins over the one before. Knows the options' rows alone.
+/// Reads a program's options from the file of --config, then the environment, then the command line: the last
+/// one wins. Knows the options only by their rows.
 class OptionReader {
  public:
   using ReadFileNode = std::function<bool(const std::string& path, std::string_view key,
@@ -81,10 +81,10 @@ class OptionReader {
   OptionReader(ProgramText program, std::vector<BoundOption> options)
       : program_(std::move(program)), options_(std::move(options)) {}
 
-  /// Reads and applies everything. Throws UsageError, which names the flag, the variable, or the file's line.
+  /// Reads and applies everything. Throws UsageError with the flag, the variable, or the file's line.
   Asked read(int argc, const char* const* argv, const Environment& environment,
              const ReadFileNode& besides) const;
-  /// The file alone, for who has no command line.
+  /// Reads the file alone, for callers without a command line.
   void read_file(const std::string& path, const ReadFileNode& besides, Heard& heard) const;
 
  private:
@@ -94,13 +94,13 @@ class OptionReader {
   std::vector<BoundOption> options_;
 };
 
-/// A text as TOML.
+/// A text in TOML.
 std::string toml_text(std::string_view text);
-/// The options as a commented TOML file, but for those that are written as blocks.
+/// The options as a commented TOML file, without those that are written as blocks.
 std::string print_options(const std::vector<BoundOption>& options);
 
-/// A thing's options as lines of its table. Those that say what holds anyway are comments unless `all` are
-/// shown: not every default can be written down.
+/// A thing's options as lines of its table. Options at their default are commented out unless `all` are
+/// shown: not every default can be written as a value.
 enum class Shown : unsigned char { set, all };
 template <class Thing>
 std::string print_table(const Options<Thing>& options, Thing thing, Shown shown = Shown::set) {

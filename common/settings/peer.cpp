@@ -31,7 +31,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Zero, or what was wrong.
+  /// Returns 0, or the error number.
   int connect(const sockaddr* address, socklen_t size, Clock::time_point end) const {
     if (::connect(fd_, address, size) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
@@ -41,7 +41,7 @@ class Connection {
     ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &length);
     return error;
   }
-  /// The first bytes that come.
+  /// The first bytes that the peer sends.
   std::string ask(Clock::time_point end) const {
     if (::send(fd_, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) < 0) return {};
     std::string heard;

@@ -6,22 +6,22 @@
 
 namespace lanemq::settings {
 
-/// Who is there where nobody answers as was hoped.
+/// What listens at an endpoint that does not answer as expected.
 enum class Peer : unsigned char {
-  unknown,  ///< it could not be found out, or it takes connections and says nothing
-  no_host,  ///< no host has that name
+  unknown,  ///< not found out, or it accepts connections and sends nothing
+  no_host,  ///< the host's name is unknown
   nobody,   ///< nothing listens
   http,     ///< an HTTP server
   zeromq,   ///< a socket of ZeroMQ
-  other     ///< who speaks something else
+  other     ///< something else
 };
 
-/// Connects to `tcp://HOST:PORT` or `ipc://PATH`, says what an HTTP server answers and a ZeroMQ socket does
-/// not wait for, and looks at the first bytes. Blocks: for `patience` at most once the host's address is
-/// known.
+/// Connects to `tcp://HOST:PORT` or `ipc://PATH`, sends what an HTTP server answers and a ZeroMQ socket
+/// ignores, and looks at the first bytes. Blocks for up to `patience`, and for the look-up of the host's
+/// name.
 Peer look_at(const std::string& endpoint, std::chrono::milliseconds patience);
 
-/// HOST of `tcp://HOST:PORT`.
+/// The HOST of `tcp://HOST:PORT`.
 std::string host_of(const std::string& endpoint);
 
 }  // namespace lanemq::settings

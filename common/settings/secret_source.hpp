@@ -9,16 +9,16 @@
 
 namespace lanemq::settings {
 
-/// Whether a word names the place of a secret: `env:VARIABLE`, `file:PATH` or `credential:NAME`.
+/// Whether a word is a secret's source: `env:VARIABLE`, `file:PATH` or `credential:NAME`.
 bool is_secret_source(std::string_view word);
 
-/// Whether a value holds no control characters but tabs: one with a line end could forge headers.
+/// Whether a value has no control characters but tabs: one with a line end could forge headers.
 bool is_clean(std::string_view value);
 
-/// The secret that stands there: the variable; the content of the file, or of the credential that systemd
-/// keeps in $CREDENTIALS_DIRECTORY, without its last line ends. Throws UsageError, which names the variable
-/// or file, never a value; and where `source` is none, without a word of it, as it may be a secret in the
-/// wrong place.
+/// Reads a secret: the variable's value; or the content of the file, or of systemd's credential in
+/// $CREDENTIALS_DIRECTORY, without line ends at its end. Throws UsageError with the variable or file, never
+/// with a value. For an invalid `source` the message does not repeat it: it may be a secret in the wrong
+/// place.
 std::string read_secret(const std::string& source, const Environment& environment);
 
 }  // namespace lanemq::settings

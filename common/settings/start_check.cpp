@@ -59,7 +59,7 @@ std::optional<std::string> why_not_listen(const std::string& address, std::uint1
   if (const int code = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0)
     return "give a numeric address, like 127.0.0.1 or ::1";
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
-  // Bound and not listened at: whoever connects meanwhile is refused, as if nobody were there.
+  // The socket is bound but does not listen, so that connections are refused meanwhile.
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return std::strerror(errno);
   const int yes = 1;

@@ -6,7 +6,7 @@
 
 namespace lanemq::settings {
 
-/// A mistake in what a program was told: one line for a person.
+/// A mistake in a program's options or files: one line for a person.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

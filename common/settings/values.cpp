@@ -36,7 +36,7 @@ std::int64_t with_unit(std::string_view text, std::span<const Unit> units, const
   refuse("a whole number with its unit, like " + example, text);
 }
 
-/// In the largest unit of which it is a whole number.
+/// The value in the largest unit that divides it.
 std::string show_in(std::int64_t value, std::span<const Unit> units) {
   const Unit* best = &*std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.factor == 1; });
   for (const Unit& unit : units)

@@ -12,12 +12,11 @@
 #include "common/log/level.hpp"
 #include "common/settings/usage_error.hpp"
 
-/// Values as people write them for an option. What reads throws UsageError, which says what the value must be
-/// but not whose it is: the reader of options puts that in front. What shows gives a text that is read back
-/// as the same.
+/// Values of options as people write them. Parsers throw UsageError, which says what the value must be; the
+/// caller adds the option's name. What is shown is read back as the same value.
 namespace lanemq::settings {
 
-/// What an option is told: one text, or of a list as many as there are.
+/// The value of an option: one text, or those of a list.
 using Values = std::vector<std::string>;
 using Duration = std::chrono::microseconds;
 
@@ -28,7 +27,7 @@ inline constexpr std::int64_t kCountMax = std::numeric_limits<std::int64_t>::max
 Duration parse_duration(std::string_view text);
 std::string show(Duration duration);
 
-/// From `min` to `max`, both allowed.
+/// A number from `min` to `max`, both allowed.
 template <class T>
 struct Range {
   T min{};
@@ -36,7 +35,7 @@ struct Range {
 };
 inline constexpr Range<Duration> kAnyDuration{Duration{}, Duration::max()};
 
-/// In another unit; what that cannot hold is refused.
+/// Converts a duration to another unit; refuses one that this cannot hold.
 template <class Held>
 Held duration_in(const std::string& text, Range<Duration> range) {
   const Duration value = parse_duration(text);
@@ -53,7 +52,7 @@ std::string show_size(std::size_t size);
 
 std::int64_t parse_count(std::string_view text, std::int64_t min = 0, std::int64_t max = kCountMax);
 
-/// Thousandths: `0.2` and `20%` are 200.
+/// A share in thousandths: `0.2` and `20%` are 200.
 int parse_share(const std::string& text);
 std::string show_share(int thousandths);
 
@@ -65,15 +64,15 @@ std::string_view show_level(log::Level level);
 log::Format parse_log_format(std::string_view text);
 std::string_view show_log_format(log::Format format);
 
-/// A name as the protocol has them: not empty, UTF-8, bounded.
+/// A name by the protocol's rules: not empty, UTF-8, bounded.
 std::string parse_name(std::string_view text);
-/// Words; `a,b` counts as two.
+/// Words; `a,b` are two.
 std::vector<std::string> parse_words(const Values& values);
 
-/// The one of `known` that was perhaps meant, by its letters or by those that its words begin with (rpm for
+/// The known key that was probably meant, by its spelling or by the initials of its words (rpm for
 /// requests_per_minute); empty: none is near.
 std::string nearest(std::string_view key, const std::vector<std::string>& known);
-/// Refuses `key`, and says which of `known` was perhaps meant, else all there are.
+/// Refuses `key`, and suggests the nearest of `known`, or lists all.
 [[noreturn]] void unknown_key(std::string_view what, std::string_view key,
                               const std::vector<std::string>& known);
 

@@ -5,8 +5,8 @@
 
 namespace lanemq {
 
-/// No signal comes to this thread as long as this lives, nor to those that it starts meanwhile, for good:
-/// signals are for the program's threads, and a socket that is being made takes one for a failure.
+/// Blocks all signals of this thread while it lives; threads started meanwhile keep them blocked. Signals are
+/// handled by the program's own threads, and an interrupted call would fail while a socket is made.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -9,10 +9,10 @@ namespace {
 
 tl::unexpected<Fault> refused(sqlite3* database) {
   int code = sqlite3_extended_errcode(database);
-  // SQLite knows one way in which a disk has no room.
+  // SQLite reports only ENOSPC as full; a quota that is used up is the same for callers.
   if (code == SQLITE_IOERR_WRITE && sqlite3_system_errno(database) == EDQUOT) code = SQLITE_FULL;
   std::string text = sqlite3_errmsg(database);
-  // SQLite's text says "disk I/O error" of forty errors; the system's number tells what it was.
+  // SQLite has one text, "disk I/O error", for forty errors; errno tells them apart.
   if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) {
     const int system = sqlite3_system_errno(database);
     if (system != 0) text += ", errno " + std::to_string(system);

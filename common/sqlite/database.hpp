@@ -10,34 +10,32 @@
 #include <sqlite3.h>
 #include <tl/expected.hpp>
 
-/// SQLite's interface with owners and results, for whoever keeps something in a file. Knows nothing of the
-/// project.
-///
-/// Threads: a Database and its Statements are used by one thread at a time.
+/// SQLite with owners and results. Independent of the project. A Database and its Statements are used by one
+/// thread at a time.
 namespace lanemq::sqlite {
 
-/// Why SQLite refused something.
+/// An error of SQLite.
 struct Fault {
-  int code = SQLITE_ERROR;  ///< SQLite's extended code
+  int code = SQLITE_ERROR;  ///< the extended code
   std::string message;      ///< its text, with the code, as in `database or disk is full (13)`
 
   int kind() const { return code & 0xff; }
-  /// The disk has no room; everything else is as it was before.
+  /// Whether the disk is full. Then nothing was changed.
   bool full() const { return kind() == SQLITE_FULL; }
 };
 
 template <class T>
 using Outcome = tl::expected<T, Fault>;
 
-/// A prepared statement. Bound bytes are not copied: they must stay until run() or reset(). What columns
-/// return lives until the next step() or reset().
+/// A prepared statement. Bound bytes are not copied: they must live until run() or reset(). Column values are
+/// valid until the next step() or reset().
 class Statement {
  public:
   Statement() = default;
 
   void bind(int index, std::int64_t value) { sqlite3_bind_int64(statement_.get(), index, value); }
   void bind(int index, std::string_view blob) {
-    // An empty view may have no address, which SQLite would take for NULL.
+    // An empty view may have a null address, which SQLite would store as NULL.
     sqlite3_bind_blob64(statement_.get(), index, blob.empty() ? "" : blob.data(), blob.size(), SQLITE_STATIC);
   }
   void bind_text(int index, std::string_view text) {
@@ -46,9 +44,9 @@ class Statement {
   }
   void bind_null(int index) { sqlite3_bind_null(statement_.get(), index); }
 
-  /// Goes to the next row; false: there is none. Whoever stops before that calls reset().
+  /// Steps to the next row; false: there is none. A caller that stops earlier calls reset().
   Outcome<bool> step();
-  /// Runs to the end, and is ready to be bound and run again.
+  /// Runs the statement to its end, and makes it ready to be bound and run again.
   Outcome<void> run();
   void reset() { sqlite3_reset(statement_.get()); }
 
@@ -68,13 +66,13 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-/// A connection to a file. Statements of it must be gone before it is.
+/// A connection to a file. Its Statements must be destroyed before it.
 class Database {
  public:
   enum class Mode : std::uint8_t { existing, create };
 
   Database() = default;
-  /// `vfs`: the name of the file system layer; empty: SQLite's own.
+  /// `vfs`: SQLite's file system layer; empty: the default.
   static Outcome<Database> open(const std::string& path, Mode mode, const std::string& vfs = {});
 
   /// Runs one or more statements and drops their rows.
@@ -83,9 +81,9 @@ class Database {
   /// The first column of the first row, as an integer; 0 where there is no row.
   Outcome<std::int64_t> integer(std::string_view sql);
   bool in_transaction() const { return sqlite3_get_autocommit(database_.get()) == 0; }
-  /// The rows that the last statement changed.
+  /// The number of rows that the last statement changed.
   int changes() const { return sqlite3_changes(database_.get()); }
-  /// What the last call was refused with.
+  /// The error of the last call.
   Fault fault() const;
   sqlite3* handle() const { return database_.get(); }
 

@@ -7,14 +7,14 @@
 
 namespace lanemq::sqlite {
 
-/// What the first bytes of a file say, without a lock and without SQLite: changes nothing, whoever has the
-/// file open. What stands in a log beside it is not seen.
+/// The header of a database file, read without a lock and without SQLite: changes nothing, even if another
+/// process has it open. Does not see what is only in the log.
 struct FileHeader {
   bool is_database = false;
   std::int64_t user_version = 0, application_id = 0;
 };
 
-/// Of a file that has content; none: it has none, or cannot be read.
+/// None: the file is empty or cannot be read.
 std::optional<FileHeader> read_header(const std::string& path);
 
 }  // namespace lanemq::sqlite

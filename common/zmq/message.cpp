@@ -9,7 +9,7 @@ namespace {
 constexpr char kNoHeader[] = "no frame is an LMQ1 header: one starts with 93 A4 \"LMQ1\" or 94 A4 \"LMQ1\"";
 constexpr char kBodyTwice[] = "the header holds a body and a body frame follows it; send one of them";
 
-/// What a lent body keeps alive until libzmq has sent it.
+/// Keeps a lent body alive until libzmq has sent it.
 struct Loan {
   std::shared_ptr<const void> owner;
   std::shared_ptr<Outstanding> outstanding;
@@ -21,12 +21,11 @@ void end_loan(void*, void* hint) {
   if (loan->outstanding) loan->outstanding->fetch_sub(loan->bytes, std::memory_order_relaxed);
 }
 
-/// `bytes`, which lie in `frame`, for keeping. Small ones are copied, since a small frame may pin a whole
-/// receive buffer; larger ones keep the frame, whose bytes stay where they are.
+/// Makes a Blob of `bytes`, which lie in `frame`. Copies small ones, since a small frame may pin a whole
+/// receive buffer. Larger ones keep the frame, whose bytes do not move.
 Blob adopt(zmq::message_t&& frame, std::string_view bytes) {
   if (bytes.size() <= limits::inline_bytes_max) return Blob::copy(bytes);
-  // Moving a message moves its buffer only if it is not stored inside the message itself: never for a large
-  // one.
+  // A large message's buffer lies outside the message, so its address survives the move.
   return Blob::own(std::make_shared<zmq::message_t>(std::move(frame)), bytes);
 }
 
@@ -36,7 +35,7 @@ zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding) 
   const auto bytes = static_cast<std::int64_t>(body.size());
   if (outstanding) outstanding->fetch_add(bytes, std::memory_order_relaxed);
   auto loan = std::make_unique<Loan>(Loan{body.owner(), std::move(outstanding), bytes});
-  // libzmq never writes to what it sends.
+  // libzmq does not write to sent bytes.
   return {const_cast<char*>(body.bytes().data()), body.size(), end_loan, loan.release()};
 }
 
@@ -67,7 +66,7 @@ void Message::begin() {
   fault_ = nullptr;
 }
 
-/// Takes the frame in body_: it is the body, or one too many.
+/// Takes the frame in body_, which is the body or one frame too many.
 void Message::take_behind_header() {
   if (fault_ != nullptr) return;
   if (has_body_)

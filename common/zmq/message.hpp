@@ -15,10 +15,11 @@
 #include <lanemq/codec.hpp>
 #include <lanemq/limits.hpp>
 
-/// The protocol's messages on ZeroMQ's sockets: `[envelope...] header [body]`, read and lent without a copy.
+/// The protocol's messages on ZeroMQ's sockets: `[envelope...] header [body]`, received and sent without
+/// copies.
 namespace lanemq::socket {
 
-/// What the call returns once no signal disturbs it.
+/// Repeats a call while a signal interrupts it, and returns its result.
 template <class Call>
 auto uninterrupted(Call call) {
   for (;;)
@@ -33,15 +34,15 @@ inline std::string_view view_of(const zmq::message_t& frame) {
   return {static_cast<const char*>(frame.data()), frame.size()};
 }
 
-/// Bytes that are lent to libzmq. It lets go of them on a thread of its own.
+/// Bytes lent to libzmq, which releases them on a thread of its own.
 using Outstanding = std::atomic<std::int64_t>;
 
-/// A frame that lends the bytes of `body` to libzmq and keeps them alive until it has sent them.
-/// `outstanding`, where there is one, counts them until then. Requires: `body` owns its bytes.
+/// A frame that lends the bytes of `body` to libzmq and keeps them alive until they are sent. `outstanding`,
+/// if given, counts them until then. Requires: `body` owns its bytes.
 zmq::message_t lend(const Blob& body, std::shared_ptr<Outstanding> outstanding = nullptr);
 
-/// One message as it came, without its envelope. Used again from message to message; views live until the
-/// next receive().
+/// One received message without its envelope. Used again for the next one; views are valid until the next
+/// receive().
 class Message {
  public:
   std::string_view header() const { return view_of(header_); }
@@ -49,23 +50,22 @@ class Message {
   std::optional<std::string_view> body_frame() const {
     return has_body_ ? std::optional(view_of(body_)) : std::nullopt;
   }
-  /// Null, or why this is no message: no header, or frames too many. The header is empty where there is none.
+  /// Why this is no message: it has no header, or too many frames; then header() is empty. Null: it is one.
   const char* fault() const { return fault_; }
-  /// The file descriptor of the connection that it came by; -1 where the transport does not say. Requires:
-  /// its body has not been taken.
+  /// The descriptor of its connection; -1 where the transport does not tell. Requires: the body was not
+  /// taken.
   int descriptor() const { return zmq_msg_get(header_.handle(), ZMQ_SRCFD); }
 
-  /// For keeping: the body frame's bytes, or `inside`, those inside the header that the decoder found. Up to
-  /// `borrow_max` are only borrowed, larger ones take their frame along.
+  /// The body to keep: the body frame, or `inside`, the body that the decoder found in the header. Up to
+  /// `borrow_max` bytes are borrowed; a larger body takes its frame along.
   Blob take_body(std::string_view inside, std::size_t borrow_max);
-  /// For keeping: the body frame, up to limits::inline_bytes_max as a copy. Requires: there is one.
+  /// The body frame to keep, copied up to limits::inline_bytes_max. Requires: there is one.
   Blob take_body_frame();
 
-  /// Takes the next message of a DEALER without waiting; false: none is there. Nobody is told of its
-  /// envelope.
+  /// Receives a DEALER's next message without waiting; false: there is none. Drops its envelope.
   bool receive(zmq::socket_ref socket);
-  /// Takes the rest of a message of a ROUTER, whose first frame, the address, was read; `more`: whether there
-  /// is a rest. `keep` hears each frame of the envelope and returns null, or why that makes the message none.
+  /// Receives the rest of a ROUTER's message, after its address; `more`: whether there is a rest. `keep` gets
+  /// each frame of the envelope, and returns null or why the message is invalid.
   template <class Keep>
   void receive_rest(zmq::socket_ref socket, bool more, Keep keep);
 
@@ -87,10 +87,10 @@ class Message {
 inline constexpr char kTooManyFrames[] = "too many frames: at most 5 before the header and one behind it";
 static_assert(limits::envelope_frames_max == 5, "as the text says");
 
-/// Takes the frame in header_: it is the header, or one of the envelope's.
+/// Takes the frame in header_, which is the header or belongs to the envelope.
 template <class Keep>
 void Message::take_before_header(Keep keep) {
-  if (fault_ != nullptr) return;  // the rest of a message that is none
+  if (fault_ != nullptr) return;  // reads the invalid message to its end
   has_header_ = is_header(header());
   if (has_header_) return;
   fault_ = ++envelope_frames_ > limits::envelope_frames_max ? kTooManyFrames : keep(header());
@@ -102,7 +102,7 @@ void Message::receive_rest(zmq::socket_ref socket, bool more, Keep keep) {
   take_rest(socket, more, keep);
 }
 
-/// Takes what follows, if more does.
+/// Receives the following frame, if there is one.
 template <class Keep>
 void Message::take_rest(zmq::socket_ref socket, bool more, Keep keep) {
   while (more) {

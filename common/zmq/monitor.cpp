@@ -11,7 +11,7 @@
 namespace lanemq::socket {
 namespace {
 
-/// An endpoint of its own for each, all programs' sockets being in few contexts.
+/// A new inproc endpoint for each monitor: several sockets share a context.
 std::string next_endpoint() {
   static std::atomic<std::uint64_t> made{0};
   return "inproc://lanemq-monitor-" + std::to_string(++made);
@@ -25,7 +25,7 @@ Monitor::Monitor(zmq::context_t& context, zmq::socket_t& socket, int events)
   if (zmq_socket_monitor(socket.handle(), endpoint.c_str(), events) != 0) throw zmq::error_t();
   watched_ = socket.handle();
   events_.set(zmq::sockopt::linger, 0);
-  // At a mark the network's own thread would wait for us.
+  // No bound: at one, the network's own thread would wait for the reader.
   events_.set(zmq::sockopt::rcvhwm, 0);
   events_.connect(endpoint);
 }
@@ -39,7 +39,7 @@ Monitor& Monitor::operator=(Monitor&& other) noexcept {
 }
 
 void Monitor::end() {
-  // Silenced first: the socket's end must not outlive its reader's.
+  // The socket must stop sending events before their reader is closed.
   if (watched_ != nullptr) zmq_socket_monitor(std::exchange(watched_, nullptr), nullptr, 0);
   events_.close();
 }
@@ -47,7 +47,7 @@ void Monitor::end() {
 std::optional<Monitor::Event> Monitor::next() {
   if (watched_ == nullptr) return std::nullopt;
   zmq::message_t frame, endpoint;
-  // Two frames: the event's number with its value, and the endpoint.
+  // An event has two frames: its number and value, and the endpoint.
   if (!uninterrupted([&] { return events_.recv(frame, zmq::recv_flags::dontwait).has_value(); }))
     return std::nullopt;
   if (frame.more()) static_cast<void>(uninterrupted([&] { return events_.recv(endpoint).has_value(); }));

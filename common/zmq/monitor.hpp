@@ -8,15 +8,15 @@
 
 namespace lanemq::socket {
 
-/// Tells what happens to the connections of a socket (zmq_socket_monitor(3)). It is not thread-safe, and
-/// belongs to whom the socket belongs.
+/// Reports events of a socket's connections (zmq_socket_monitor(3)). Not thread-safe; belongs to the socket's
+/// thread.
 class Monitor {
  public:
-  /// Watches nobody.
+  /// Watches no socket.
   Monitor() = default;
-  /// Watches `socket`, which is neither bound nor connected yet, for `events` (ZMQ_EVENT_...). Throws
-  /// zmq::error_t where the system has no room for it. Requires: the socket is moved or closed only after
-  /// this was destroyed or assigned to.
+  /// Watches `socket`, which is not bound or connected yet, for `events` (ZMQ_EVENT_...). Throws zmq::error_t
+  /// where the system has no room for it. Requires: this is destroyed or assigned to before the socket is
+  /// moved or closed.
   Monitor(zmq::context_t& context, zmq::socket_t& socket, int events);
   ~Monitor() { end(); }
   Monitor(Monitor&& other) noexcept { *this = std::move(other); }
@@ -24,11 +24,11 @@ class Monitor {
 
   struct Event {
     std::uint16_t number = 0;  ///< ZMQ_EVENT_...
-    std::int32_t value = 0;    ///< what it is, the event says: often the connection's file descriptor
+    std::int32_t value = 0;    ///< its meaning depends on the event; often the connection's descriptor
   };
-  /// The next event; none: nothing more has happened, or nobody is watched.
+  /// The next event; none: nothing more has happened, or no socket is watched.
   std::optional<Event> next();
-  /// Becomes readable when next() has something to say, if that was asked before. Requires: a socket is
+  /// Becomes readable when next() has an event, once next() has returned none. Requires: a socket is watched.
   /// watched.
   int descriptor() const { return events_.get(zmq::sockopt::fd); }
   zmq::socket_ref handle() { return events_; }

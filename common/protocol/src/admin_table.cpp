@@ -74,7 +74,7 @@ std::optional<std::string> admin_fault(const wire::AdminQuery& query) {
     const bool said = is_said(spec, static_cast<const void*>(&query)), needed = lists(info->needs, spec.name);
     const std::string field = "field \"" + std::string(spec.name) + '"';
     if (needed && !said) return verb + ": " + field + " is missing; " + usage_of(*info);
-    // A filter that nobody looks at would let more happen than was meant.
+    // An ignored filter would let the request do more than was meant, so it is refused.
     if (said && !needed && !lists(info->takes, spec.name))
       return verb + " takes no " + field + "; " + usage_of(*info);
   }

@@ -10,7 +10,7 @@
 namespace lanemq {
 namespace {
 
-/// A visitor that writes JSON. Stops at what is beyond the limits of a header.
+/// A visitor that writes JSON. Stops at values beyond the limits of a header.
 class JsonWriter : public msgpack::null_visitor {
  public:
   explicit JsonWriter(std::string& out) : out_(out) {}
@@ -66,7 +66,7 @@ class JsonWriter : public msgpack::null_visitor {
     if (out_.back() != open) out_ += ',';
   }
   bool plain(std::string_view value) {
-    if (key_) return false;  // JSON has strings as keys only
+    if (key_) return false;  // JSON keys are strings
     out_ += value;
     return true;
   }
@@ -86,7 +86,7 @@ class JsonWriter : public msgpack::null_visitor {
         out_ += '\\';
         out_ += c;
       } else if (byte < 0x20 || byte == 0x7F || (byte > 0x7F && !utf8)) {
-        // Bytes that are no text are shown as the characters with their numbers.
+        // A byte that is no text becomes the character with its number.
         out_ += "\\u00";
         out_ += kHex[byte >> 4];
         out_ += kHex[byte & 15];
@@ -103,7 +103,7 @@ class JsonWriter : public msgpack::null_visitor {
   bool key_ = false;
 };
 
-/// Whether a msgpack value is in one of the formats for integers; a ref that is none may be a string.
+/// Whether a msgpack value has an integer format; a ref may be a string instead.
 bool starts_integer(std::string_view bytes) {
   const auto lead = static_cast<unsigned char>(bytes[0]);
   return lead < 0x80 || (lead >= 0xCC && lead <= 0xD3);

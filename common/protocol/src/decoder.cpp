@@ -21,7 +21,7 @@ using wire::OpSpec;
 using wire::with_traits;
 using wire::with_value;
 
-/// An operation that a direction knows, and how to make its structure inside the caller's variant.
+/// An operation of one direction, and how to make its structure in the caller's variant.
 struct KnownOp {
   const OpSpec* spec;
   void* (*make)(void* variant);
@@ -30,7 +30,7 @@ struct KnownOp {
 template <class Message, class Variant>
 void* make(void* object) {
   auto& variant = *static_cast<Variant*>(object);
-  // The same message again and again is the common case, and making it anew in its place the quickest way.
+  // The same operation again is the common case, and making it anew in place is quickest.
   if (auto* same = std::get_if<Message>(&variant)) {
     std::destroy_at(same);
     return std::construct_at(same);
@@ -46,7 +46,7 @@ struct KnownOps<std::variant<Messages...>> {
       {&wire::Spec<Messages>::op, &make<Messages, std::variant<Messages...>>}...};
 };
 
-/// What is read of a message whose operation is unknown: enough to answer it.
+/// The fields that are read of a message with an unknown operation: enough to answer it.
 struct Unknown {
   std::string_view id;
   wire::Raw ref;
@@ -65,7 +65,7 @@ std::string quoted(std::string_view text) {
   return '"' + printable(text, 64) + '"';
 }
 
-// What is read of a value by what its field holds.
+// How a value is read, by the type that its field holds.
 template <class Held>
 inline constexpr bool kHoldsInteger =
     std::is_same_v<Held, std::int64_t> || std::is_same_v<Held, std::uint64_t> ||
@@ -85,7 +85,7 @@ std::size_t value_length(std::string_view bytes) {
   return length;
 }
 
-/// The same for a value that is an integer.
+/// The length of the integer at `at`, or 0.
 std::size_t integer_length(const char* at) {
   switch (static_cast<unsigned char>(*at)) {
     case 0xCC:
@@ -105,7 +105,7 @@ std::size_t integer_length(const char* at) {
   }
 }
 
-/// FNV-1a: two keys that differ nearly always differ in it, and then nobody compares their bytes.
+/// FNV-1a. Two different keys nearly always have different hashes, so that their bytes are not compared.
 std::uint32_t hash_of_key(std::string_view key) {
   std::uint32_t hash = 2166136261u;
   for (const char c : key)
@@ -124,18 +124,18 @@ bool has_inline_body(std::string_view header) {
   return header.starts_with(kMagicFour);
 }
 
-// Making an error is kept out of the way of what reads well-formed headers.
+// Errors are made out of line, so that reading well-formed headers stays fast.
 #define LANEMQ_COLD [[gnu::cold, gnu::noinline]]
 
-/// The visitor of msgpack::parse: a state machine over where in a header the reading is. A broken field is
-/// remembered (the first one counts) and reading goes on, so that `id` and `ref` behind it can still be told;
-/// a broken structure stops the parser.
+/// The visitor of msgpack::parse: a state machine over the place in the header. After a broken field (the
+/// first one counts) reading goes on, so that `id` and `ref` behind it are found. A broken structure stops
+/// the parser.
 class Decoder::Reader {
  public:
   Reader(std::size_t body_bytes_max, std::size_t header_bytes_max)
       : body_bytes_max_(body_bytes_max), header_bytes_max_(header_bytes_max) {}
 
-  /// Where the items of a message go: structures in `messages`, the rest in `list`.
+  /// Where a message's items go: structures to `messages`, the rest to `list`.
   struct Target {
     ItemList* list;
     void* messages;
@@ -190,7 +190,7 @@ class Decoder::Reader {
   bool visit_nil() {
     switch (place_) {
       case Place::fields:
-        // A field that is nil is absent, also where it is required.
+        // A nil field is absent, even where it is required.
         if (field_ == &kExtraField)
           name_extra(extra_key_);
         else if (field_ != nullptr)
@@ -234,7 +234,7 @@ class Decoder::Reader {
   }
 
   bool visit_negative_integer(std::int64_t value) {
-    // The parser says "negative" of every value in a signed format.
+    // The parser calls this for each value of a signed format, also for positive ones.
     if (value >= 0) return visit_positive_integer(static_cast<std::uint64_t>(value));
     if (place_ == Place::skipped) return true;
     if (place_ != Place::fields && place_ != Place::nested) return unexpected();
@@ -365,9 +365,9 @@ class Decoder::Reader {
   void init() {}
 
  private:
-  /// What the container that is being read is to the message; `key` while one of a map's keys is read.
+  /// What the present container is in the message; `key` while a key of a map is read.
   enum class Place : unsigned char {
-    outside,  ///< nothing has been read
+    outside,  ///< nothing was read yet
     header,   ///< the array ["LMQ1", op, fields, body]
     batch,    ///< the list of the maps of fields
     bodies,   ///< the list of their bodies
@@ -376,7 +376,7 @@ class Decoder::Reader {
     leases,   ///< a field that is a list of [job, attempt]
     lease,    ///< one of those
     nested,   ///< a field that is a map of numbers
-    skipped,  ///< a value that nobody asked for, or that passes through as it is
+    skipped,  ///< an unknown value, or one that passes through unchanged
     key
   };
 
@@ -421,7 +421,7 @@ class Decoder::Reader {
     return &error_;
   }
 
-  /// Says what the error's message is known by.
+  /// Adds the id and ref by which the error's message is known.
   LANEMQ_COLD void name(DecodeError& error) const {
     for (const FieldSpec& field : spec_->fields) {
       if (field.name == "id") error.id = *static_cast<std::string_view*>(field.at(message_));
@@ -455,7 +455,7 @@ class Decoder::Reader {
     if (!spec_->batched())
       return stop("op " + quoted(spec_->name) + " cannot be batched: it is not about one job");
     batch_ = true;
-    // What may be said alone may be said in a batch.
+    // One level more, so that an item of a batch may nest as deep as a message alone.
     ++depth_max_;
     items_ = count;
     next_item_ = 0;
@@ -494,8 +494,8 @@ class Decoder::Reader {
     return true;
   }
 
-  /// Asks whether the peer may send such a batch, now that the first map has told its field `batch`: before
-  /// anything is done for the others.
+  /// Asks the rule whether the peer may send this batch. The first map has told its field `batch`; the others
+  /// are not read yet.
   bool may_go_on() {
     if (rule_ == nullptr) return true;
     const std::int64_t says =
@@ -506,7 +506,7 @@ class Decoder::Reader {
     return stop(std::move(why));
   }
 
-  /// What the map does not name is as in the first one; a nil names it.
+  /// Fields that the map does not name are as in the first map. A nil names a field.
   void inherit() {
     if (list_->places_[0].extras_count > 0) inherit_extras();
     std::uint64_t missing = first_said_ & ~seen_;
@@ -520,7 +520,7 @@ class Decoder::Reader {
     if (inherited_bytes_ > limits::batch_inherited_bytes_max) fail_inherited_bytes();
   }
 
-  /// Of what a field holds that has any length.
+  /// Bytes of a field's value, where it has a length.
   static std::size_t bytes_of(const FieldSpec& field, void* message) {
     if (field.type == FieldType::text) return static_cast<std::string_view*>(field.at(message))->size();
     return field.type == FieldType::raw ? static_cast<wire::Raw*>(field.at(message))->bytes.size() : 0;
@@ -530,7 +530,7 @@ class Decoder::Reader {
     with_value(field, to, [&]<class Held>(Held& held) { held = *static_cast<Held*>(field.at(from)); });
   }
 
-  /// The map names an `x-` field, by a value or a nil: so it does not inherit it.
+  /// The map names this `x-` field, by a value or nil, so it does not inherit it.
   void name_extra(std::string_view key) {
     if (!batch_) return;
     const std::uint32_t hash = hash_of_key(key);
@@ -540,7 +540,8 @@ class Decoder::Reader {
         named_extras_ |= std::uint64_t{1} << i;
   }
 
-  /// The pairs of the first map whose keys this one does not have. One that names none shares them.
+  /// Inherits the pairs of the first map whose keys this one does not name. A map that names none shares
+  /// them.
   void inherit_extras() {
     ItemList::Place& place = list_->places_[item_];
     const ItemList::Place& first = list_->places_[0];
@@ -551,7 +552,7 @@ class Decoder::Reader {
       inherited_bytes_ += first.extras_end - first.extras_begin;
       return;
     }
-    // What stands between two that are named is copied at once.
+    // Pairs between two named ones are copied together.
     for (std::size_t i = 0; i < first_extras_.size();) {
       const std::size_t from = i;
       for (; i < first_extras_.size() && (named_extras_ >> i & 1) == 0; ++i)
@@ -567,7 +568,7 @@ class Decoder::Reader {
                                        " (map_entries_max)");
   }
 
-  /// Beyond the limit nothing is copied any more: the item fails.
+  /// Copies inherited pairs. Beyond the limit it copies nothing, and the item fails.
   void inherit_extras(std::uint32_t begin, std::uint32_t end) {
     const std::size_t bytes = end - begin;
     inherited_bytes_ += bytes;
@@ -577,7 +578,7 @@ class Decoder::Reader {
     std::memcpy(to, extras_.view().data() + begin, bytes);
   }
 
-  /// Only now does their buffer no longer move.
+  /// Points the items at their extras, once the buffer no longer moves.
   void place_extras() {
     for (std::size_t i = 0; i < items_; ++i) {
       const ItemList::Place& place = list_->places_[i];
@@ -618,7 +619,7 @@ class Decoder::Reader {
 
   // ---- limits -----------------------------------------------------------------------------------------
 
-  /// Counts what was read: a header cannot hold more than its limit, so reading stops there at the latest.
+  /// Counts read bytes. A header cannot hold more than its limit, so reading stops there.
   bool spend(std::size_t bytes) {
     spent_ += bytes;
     if (spent_ <= header_bytes_max_) [[likely]]
@@ -626,7 +627,7 @@ class Decoder::Reader {
     fail_header_size();
     return false;
   }
-  /// The same for the entries of a container, each of which takes a byte at least.
+  /// Counts the entries of a container, each of at least one byte.
   bool spend_entries(std::size_t count) {
     if (count > header_.size() - std::min(spent_, header_.size())) return fail_entries();
     return spend(count);
@@ -647,7 +648,7 @@ class Decoder::Reader {
 
   // ---- failing ----------------------------------------------------------------------------------------
 
-  /// The message is broken, or of a batch the item that is being read, alone.
+  /// Marks the message as broken, or in a batch only the present item.
   LANEMQ_COLD void fail(ErrorCode code, std::string message) {
     if (fails_again()) return;
     if (item_ == kNoItem) return fail_all(code, std::move(message));
@@ -655,13 +656,13 @@ class Decoder::Reader {
     list_->errors_.push_back({code, "item " + std::to_string(item_) + " of the batch: " + message, {}, {}});
     error = static_cast<std::uint32_t>(list_->errors_.size());
   }
-  /// Notes that what is being read is broken, and tells whether an error has been said of it before: it has
-  /// one, and a peer that breaks a rule in every second byte is not worth a text for each.
+  /// Marks the present item or message as broken, and returns whether it had an error already. Only the first
+  /// one gets a text: a peer may break a rule with every second byte.
   bool fails_again() {
     broken_ |= broken_mark();
     return item_ == kNoItem ? failed_ : list_->places_[item_].error != 0;
   }
-  /// The field of the map that is being read, in a mask.
+  /// The present map's field as a bit, for a mask.
   std::uint64_t broken_mark() const {
     if (places_[depth_] == Place::nested) return field_mark_;
     if (field_ == nullptr) return 0;
@@ -675,7 +676,7 @@ class Decoder::Reader {
     if (item_ != kNoItem)
       error_.message = "item " + std::to_string(item_) + " of the batch: " + error_.message;
   }
-  /// Nothing behind this can be read.
+  /// Fails, and stops the parser: nothing behind this can be read.
   LANEMQ_COLD bool stop(std::string message) {
     fail_all(ErrorCode::bad_request, std::move(message));
     return false;
@@ -732,7 +733,7 @@ class Decoder::Reader {
     if (!fails_again()) fail(ErrorCode::bad_request, "duplicate key " + quoted(key));
     field_ = nullptr;
   }
-  /// The field breaks its rule; nothing more of it is read.
+  /// The field breaks its rule; the rest of its value is skipped.
   LANEMQ_COLD void mismatch(const std::string& rule) {
     if (field_ == nullptr) return;
     if (!fails_again()) fail(ErrorCode::bad_request, "field " + quoted(field_->name) + " " + rule);
@@ -751,7 +752,7 @@ class Decoder::Reader {
              " to " + std::to_string(field_->max));
   }
   LANEMQ_COLD void wrong_text() { mismatch("is not UTF-8"); }
-  /// A value of a type that does not belong where it stands.
+  /// The value has a type that does not belong here.
   LANEMQ_COLD bool unexpected() {
     switch (place_) {
       case Place::outside:
@@ -770,7 +771,7 @@ class Decoder::Reader {
         return true;
     }
   }
-  /// A float, a bin or an ext: fields of the protocol have none, what passes through may hold them.
+  /// A float, bin or ext. No field has these types, but values that pass through may.
   bool opaque_scalar() { return place_ == Place::skipped || unexpected(); }
 
   void check_utf8(std::string_view text) {
@@ -780,7 +781,7 @@ class Decoder::Reader {
   // ---- the header's own elements and keys -------------------------------------------------------------
 
   bool header_text(std::string_view text) {
-    if (element_ == 0) return true;  // "LMQ1", seen by is_header()
+    if (element_ == 0) return true;  // "LMQ1"; is_header() has checked it
     if (element_ != kOpElement) return misplaced();
     fields_begin_ = text.data() + text.size();
     for (const KnownOp& op : ops_) {
@@ -944,7 +945,7 @@ class Decoder::Reader {
     return {from, static_cast<std::size_t>(header_.data() + header_.size() - from)};
   }
 
-  /// Keeps the value that was just read, byte for byte.
+  /// Keeps the last value, byte for byte.
   bool pass_through() {
     const std::string_view value(value_begin_, value_length(rest(value_begin_)));
     work_ += value.size();
@@ -991,12 +992,12 @@ class Decoder::Reader {
 
   std::size_t spent_ = 0;
   std::size_t depth_ = 0;
-  int element_ = 0;  // of the header
+  int element_ = 0;  // place in the header's array
   Place place_ = Place::outside;
   bool failed_ = false;
 
-  std::uint64_t seen_ = 0, nil_ = 0, field_mark_ = 0;  // fields of the operation by their place in its table
-  const FieldSpec* field_ = nullptr;                   // whose value is being read; null: nobody's
+  std::uint64_t seen_ = 0, nil_ = 0, field_mark_ = 0;  // a bit for each field of the operation
+  const FieldSpec* field_ = nullptr;                   // the field whose value is read; null: none
   const char* value_begin_ = nullptr;                  // where that value starts
   std::string_view extra_key_;
   std::span<const FieldSpec> nested_;
@@ -1014,32 +1015,32 @@ class Decoder::Reader {
     std::string_view name;
     std::uint32_t hash;
   };
-  std::vector<Key> keys_;  // of the maps that are open, innermost last
+  std::vector<Key> keys_;  // of all open maps, the innermost last
   std::size_t first_keys_[limits::header_depth_max + 2] = {};
   std::size_t depth_max_ = 0;
   DecodeError error_;
 
-  // Of a message that may be a batch.
+  // For a message that may be a batch:
   static constexpr std::size_t kNoItem = static_cast<std::size_t>(-1);
   static constexpr std::uint64_t kExtrasMark = std::uint64_t{1} << 63;  // in a mask of fields: an x- field
   static_assert(wire::kFieldsMax < 63);
-  const Target* target_ = nullptr;  // null: one message alone is asked for
+  const Target* target_ = nullptr;  // null: the caller wants one message
   const BatchRule* rule_ = nullptr;
   ItemList* list_ = nullptr;
   void* (*make_)(void* variant) = nullptr;
   bool batch_ = false;
-  std::size_t item_ = kNoItem;  // that is being read
+  std::size_t item_ = kNoItem;  // the item that is read
   std::size_t items_ = 0, next_item_ = 0, bodies_ = 0, bodies_bytes_ = 0;
   void* first_ = nullptr;  // the first item's structure
   std::uint64_t broken_ = 0, first_said_ = 0, first_broken_ = 0;
-  /// An `x-` field of the first map, and where it stands in extras_.
+  /// An `x-` field of the first map, and its place in extras_.
   struct FirstExtra {
     std::string_view key;
     std::uint32_t hash, begin, end;
   };
   static_assert(limits::map_entries_max <= 64);
   std::vector<FirstExtra> first_extras_;
-  std::uint64_t named_extras_ = 0;  // which of them the map that is being read names, a bit each
+  std::uint64_t named_extras_ = 0;  // those that the present map names, a bit each
   std::size_t inherited_bytes_ = 0;
 };
 

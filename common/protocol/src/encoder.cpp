@@ -20,7 +20,7 @@ using wire::is_said;
 using wire::Spec;
 using wire::with_value;
 
-/// Writes into room that was made before, so that nothing is checked while writing.
+/// Writes into room that was made before, so that writing checks nothing.
 struct Cursor {
   char* at;
   void write(const char* data, std::size_t size) {
@@ -30,7 +30,7 @@ struct Cursor {
 };
 using Packer = msgpack::packer<Cursor>;
 
-// What a value takes at most, beside the bytes of a text.
+// Most bytes of a value, without those of a text.
 constexpr std::size_t kNumberBytes = 9, kHeadBytes = 5, kKeyBytes = 32;
 
 template <class Stream>
@@ -39,11 +39,11 @@ void pack_text(msgpack::packer<Stream>& out, std::string_view text) {
   out.pack_str(size).pack_str_body(text.data(), size);
 }
 
-// The functions below are called with fields that the compiler knows, one call for each field of a message:
-// the switch and the accessors are gone in what it makes of them.
+// The functions below are called once per field of a message, with a field that the compiler knows: so it
+// removes the switch and the accessors.
 #define LANEMQ_UNROLLED [[gnu::always_inline]] inline
 
-/// The most that a value takes.
+/// Most bytes of a value.
 LANEMQ_UNROLLED std::size_t value_bytes_max(std::string_view text) {
   return kHeadBytes + text.size();
 }
@@ -54,7 +54,7 @@ template <class Number>
 requires std::is_arithmetic_v<Number> LANEMQ_UNROLLED std::size_t value_bytes_max(Number) {
   return kNumberBytes;
 }
-/// A number, or a map of numbers.
+/// Most bytes of a number, or of a map of numbers.
 template <class T>
 LANEMQ_UNROLLED std::size_t value_bytes_max(const std::optional<T>&) {
   constexpr std::size_t kNumbers = wire::kNestedFields<T>.size();
@@ -70,7 +70,7 @@ LANEMQ_UNROLLED std::size_t value_bytes_max(const std::vector<wire::Lease>& leas
   return kHeadBytes + leases.size() * (1 + 2 * kNumberBytes);
 }
 
-/// The same of a field, its key included.
+/// Most bytes of a field with its key.
 LANEMQ_UNROLLED std::size_t bytes_max(const FieldSpec& spec, const void* message) {
   return kKeyBytes + with_value(
                          spec, message, [](const auto& held) __attribute__((always_inline)) {
@@ -79,8 +79,8 @@ LANEMQ_UNROLLED std::size_t bytes_max(const FieldSpec& spec, const void* message
 }
 
 LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec& spec, std::string_view text) {
-  // What people read may be put together from texts that are each as long as they may be; nobody would
-  // take a message that is longer.
+  // Texts for people may be built from several texts of full length. They are cut, since receivers refuse
+  // longer ones.
   const bool for_people = spec.max == static_cast<std::int64_t>(limits::text_bytes_max);
   Packer packer(out);
   pack_text(packer, for_people ? beginning(text, limits::text_bytes_max) : text);
@@ -105,7 +105,7 @@ void pack_value(Cursor& out, const FieldSpec&, const std::vector<wire::Lease>& l
   for (const wire::Lease& lease : leases)
     packer.pack_array(2).pack(lease.job).pack(lease.attempt);
 }
-/// A map of numbers, all of them optional.
+/// Writes a map of numbers, all of them optional.
 void pack_numbers(Cursor& out, std::span<const FieldSpec> fields, const void* numbers);
 template <class T>
 LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec& spec, const std::optional<T>& value) {
@@ -116,7 +116,7 @@ LANEMQ_UNROLLED void pack_value(Cursor& out, const FieldSpec& spec, const std::o
 }
 
 LANEMQ_UNROLLED void pack_field(Cursor& out, const FieldSpec& spec, const void* message) {
-  *out.at++ = static_cast<char>(0xA0 | spec.name.size());  // a fixstr: no name is longer than 31 bytes
+  *out.at++ = static_cast<char>(0xA0 | spec.name.size());  // a fixstr: names have at most 31 bytes
   out.write(spec.name.data(), spec.name.size());
   with_value(
       spec, message, [&](const auto& held) __attribute__((always_inline)) { pack_value(out, spec, held); });
@@ -129,7 +129,7 @@ void pack_numbers(Cursor& out, std::span<const FieldSpec> fields, const void* nu
     if (said(spec)) pack_field(out, spec, numbers);
 }
 
-/// The bytes in front of the fields: the array, "LMQ1" and the op. Room for an op of up to 31 bytes.
+/// The bytes in front of the fields: the array, "LMQ1" and the op, which has at most 31 bytes.
 struct Preamble {
   char bytes[1 + 5 + 32] = {};
   std::size_t size = 0;
@@ -158,7 +158,7 @@ wire::Extras extras_of(const Message& message) {
     return {};
 }
 
-/// Calls `visit` with each field of the operation as a constant, and with its place in the table.
+/// Calls `visit` with each field of the operation as a constant, and its index.
 template <class Message, class Visit, std::size_t... i>
 LANEMQ_UNROLLED void for_each_field([[maybe_unused]] Visit visit, std::index_sequence<i...>) {
   (visit(Spec<Message>::fields[i], i), ...);
@@ -186,7 +186,7 @@ void pack_fields(Cursor& cursor, const Message& message) {
   cursor.write(extras.bytes.data(), extras.bytes.size());
 }
 
-/// A document that is all the fields, with the ref put behind what it holds.
+/// Writes a document that is all the fields, with the ref behind its entries.
 template <class Message>
 void pack_document(Cursor& cursor, const Message& message) {
   std::string_view entries = message.document.bytes;
@@ -229,14 +229,13 @@ Cursor pack_header(const Message& message, std::size_t body_bytes, Buffer& out) 
 
 static_assert(BatchItem::kFieldsMax == wire::kFieldsMax);
 
-/// In front of each item of a batch in its buffer.
+/// Stands in front of each item of a batch in its buffer.
 struct Link {
-  std::size_t next;  ///< where the next item's link stands; 0: there is none
+  std::size_t next;  ///< offset of the next item's Link; 0: none
   std::uint32_t map_bytes, body_bytes;
 };
 
-// What is around the items of a batch: the header's array, "LMQ1", the op, the list of maps and that of
-// bodies.
+// Bytes around the items of a batch: the header's array, "LMQ1", the op, and the heads of both lists.
 constexpr std::size_t kBatchFrameBytes = sizeof(Preamble) + 2 * kHeadBytes;
 
 Link link_at(const Buffer& buffer, std::size_t at) {
@@ -252,7 +251,7 @@ std::size_t bin_head_bytes(std::size_t body_bytes) {
   return body_bytes < 1 << 8 ? 2 : body_bytes < 1 << 16 ? 3 : 5;
 }
 
-/// Says that a field has its default, for a map that must not inherit it.
+/// Writes a field's default, which a map needs that must not inherit another value.
 void pack_default(Cursor& cursor, const FieldSpec& spec) {
   Packer out(cursor);
   pack_text(out, spec.name);
@@ -264,7 +263,7 @@ void pack_default(Cursor& cursor, const FieldSpec& spec) {
     out.pack_nil();
 }
 
-/// Rewrites the map at the end of the buffer as one that comes behind `first` in a batch. Returns its bytes.
+/// Rewrites the map at the end of the buffer as a later one of a batch behind `first`. Returns its bytes.
 std::size_t make_later(const BatchItem& first, const BatchItem& item, Buffer& buffer) {
   const std::span<const FieldSpec> fields = item.op->fields;
   const auto own = static_cast<std::uint32_t>(item.op->own);
@@ -273,7 +272,7 @@ std::size_t make_later(const BatchItem& first, const BatchItem& item, Buffer& bu
   char* const map = buffer.extend(0) - (buffer.size() - item.begin);
   const char* const shared = map - item.begin + first.begin;
 
-  // The kept entries move towards the map's head, one run at a time.
+  // Kept entries move towards the map's head, one run at a time.
   std::uint32_t count = static_cast<std::uint32_t>(std::popcount(item.said | defaults)) + item.extras;
   const char* run = map + item.ends[0];
   const char* run_end = run;
@@ -299,7 +298,7 @@ std::size_t make_later(const BatchItem& first, const BatchItem& item, Buffer& bu
   }
   const std::size_t extras_bytes = item.bytes - static_cast<std::size_t>(run_end - map);
   if (extras_bytes > 0 && first.extras > 0)
-    count -= item.extras;  // the same: Batch::add() saw to it
+    count -= item.extras;  // equal in both: Batch::add() checks that
   else
     run_end += extras_bytes;
   keep();
@@ -308,7 +307,7 @@ std::size_t make_later(const BatchItem& first, const BatchItem& item, Buffer& bu
     pack_default(cursor, fields[static_cast<std::size_t>(std::countr_zero(left))]);
   to = cursor.at;
 
-  // The head for fewer entries may be shorter.
+  // With fewer entries the map's head may be shorter.
   char head[kHeadBytes];
   Cursor head_cursor{head};
   Packer(head_cursor).pack_map(count);
@@ -369,7 +368,7 @@ Batch::Batch(const BatchItem& first, std::string_view body, Buffer& buffer) : fi
   append(first, body, buffer);
 }
 
-/// The map is the last thing in the buffer; puts its body behind it and the link before it.
+/// Adds the body behind the map, which ends the buffer, and links the item.
 void Batch::append(const BatchItem& item, std::string_view body, Buffer& buffer) {
   const std::size_t map_bytes = buffer.size() - item.begin,
                     body_bytes = bin_head_bytes(body.size()) + body.size();
@@ -397,7 +396,7 @@ void Batch::append(const BatchItem& item, std::string_view body, Buffer& buffer)
 bool Batch::add(const BatchItem& item, std::string_view body, std::size_t items_max, Buffer& buffer) {
   if (item.op != first_.op || items_ >= items_max) return false;
   if (first_.extras > 0 && extras_of_item(first_, buffer) != extras_of_item(item, buffer)) return false;
-  // As if nothing could be left out, and every default had to be said.
+  // The worst case: nothing is left out, and each default is written.
   const std::size_t map_bytes_max =
       item.bytes + static_cast<std::size_t>(std::popcount(first_.said)) * (kKeyBytes + kNumberBytes);
   const std::size_t header_bytes = kBatchFrameBytes + maps_bytes_ + map_bytes_max +
@@ -520,7 +519,7 @@ DocumentWriter& DocumentWriter::integer(std::int64_t value) {
   return *this;
 }
 DocumentWriter& DocumentWriter::number(double value) {
-  // The library would write a whole number as an integer; a reader is better off with one type for one field.
+  // The library would write a whole number as an integer; readers prefer one type for one field.
   auto bits = std::bit_cast<std::uint64_t>(value);
   char bytes[9] = {static_cast<char>(0xCB)};
   for (int i = 8; i > 0; --i, bits >>= 8)

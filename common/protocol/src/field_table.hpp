@@ -11,14 +11,13 @@
 #include <lanemq/limits.hpp>
 #include <lanemq/messages.hpp>
 
-// The one table of operations and their fields. Decoding, encoding, limits and required fields follow from
-// it.
+// The table of operations and their fields: decoding, encoding, limits and required fields are made from it.
 
 namespace lanemq::wire {
 
-// The types of fields: X(type, what a structure holds for it, what a value must be).
-// The enumeration and FieldTraits follow from it. A new type is a row here, a row for is_said() below, and
-// for what the decoder and the encoder do with what it holds.
+// The types of fields: X(type, what a structure holds, what a value must be). The enumeration and FieldTraits
+// are made from it. A new type is a row here, an is_said() below, and where it holds something new a case in
+// decoder and encoder.
 #define LANEMQ_FIELD_TYPES(X)                                                          \
   X(text, std::string_view, "must be a string")                                        \
   X(integer, std::int64_t, "must be an integer, not negative")                         \
@@ -51,8 +50,8 @@ struct FieldTraits;
 LANEMQ_FIELD_TYPES(LANEMQ_FIELD_TRAITS)
 #undef LANEMQ_FIELD_TRAITS
 
-/// Calls `visit.operator()<Traits>()` with the traits of a type. Where the compiler knows the type, nothing
-/// of the switch is left.
+/// Calls `visit.operator()<Traits>()` with the traits of a type. For a type known to the compiler the switch
+/// disappears.
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_traits(FieldType type, Visit&& visit) {
   switch (type) {
@@ -65,7 +64,7 @@ template <class Visit>
   __builtin_unreachable();
 }
 
-/// The first type that holds a T: of what holds a Raw, `raw`.
+/// The first type that holds a T; for a Raw that is `raw`.
 template <class T>
 consteval FieldType field_type_of() {
 #define LANEMQ_FIELD_MATCH(type, Held, must_be) \
@@ -80,13 +79,13 @@ struct FieldSpec {
   std::string_view name;
   FieldType type;
   bool required;
-  std::int64_t min;       ///< of a number, a text's bytes or a list's entries
+  std::int64_t min;       ///< of a number, a text's bytes, or a list's entries
   std::int64_t max;       ///< likewise
   std::int64_t fallback;  ///< the default that is left out when writing
-  void* (*at)(void*);     ///< where the field is in the structure
+  void* (*at)(void*);     ///< returns the field's address in a structure
 };
 
-/// Calls `visit` with what `message` holds for the field.
+/// Calls `visit` with the value that `message` holds for the field.
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_value(const FieldSpec& spec, void* message, Visit&& visit) {
   return with_traits(
@@ -97,14 +96,14 @@ template <class Visit>
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_value(const FieldSpec& spec, const void* message,
                                                         Visit&& visit) {
-  // The table's accessors serve reading and writing; nothing is written through this one.
+  // The accessors serve reading and writing; this one writes nothing.
   return with_value(
       spec, const_cast<void*>(message), [&](const auto& held) __attribute__((always_inline))->decltype(auto) {
         return visit(held);
       });
 }
 
-/// Whether a field differs from its default, so that it has to be said.
+/// Whether a field differs from its default, so that it must be written.
 [[gnu::always_inline]] inline bool is_said(const FieldSpec&, std::string_view text) {
   return text.data() != nullptr;
 }
@@ -133,7 +132,7 @@ template <class T>
       spec, message, [&](const auto& held) __attribute__((always_inline)) { return is_said(spec, held); });
 }
 
-/// Whether two names are equal. Names are short, so that comparing in place is quicker than a call of memcmp.
+/// Whether two names are equal. Short names compare faster in place than by a call of memcmp.
 constexpr bool same_name(std::string_view left, std::string_view right) {
   if (left.size() != right.size()) return false;
   if (std::is_constant_evaluated()) return left == right;
@@ -155,7 +154,7 @@ constexpr bool same_name(std::string_view left, std::string_view right) {
   return true;
 }
 
-/// Finds a field by its name with one comparison nearly always: a hash table laid out by the compiler.
+/// Finds a field by name, nearly always with one comparison: a hash table that the compiler builds.
 class FieldIndex {
  public:
   static constexpr std::uint8_t kNone = 0xFF;
@@ -170,7 +169,7 @@ class FieldIndex {
       slots_[at] = static_cast<std::uint8_t>(i);
     }
   }
-  /// The field's place in `fields`, which must be those of the constructor, or kNone.
+  /// The field's index in `fields`, or kNone. Requires: `fields` are those of the constructor.
   constexpr std::uint8_t find(std::span<const FieldSpec> fields, std::string_view name) const {
     if (name.empty()) return kNone;
     std::size_t at = start(name);
@@ -195,17 +194,18 @@ class FieldIndex {
 struct OpSpec {
   std::string_view name;
   std::span<const FieldSpec> fields;
-  bool extras;  ///< keeps `x-` fields
-  bool whole;   ///< the fields are one document, kept as they are
+  bool extras;  ///< `x-` fields are kept
+  bool whole;   ///< the fields are one document, kept unchanged
   FieldIndex index;
-  std::uint64_t required;  ///< a bit for each required field, by its place in `fields`
-  std::uint64_t own;  ///< likewise for what names one message: a later map of a batch does not inherit it
+  std::uint64_t required;  ///< a bit for each required field, by its index in `fields`
+  std::uint64_t
+      own;  ///< a bit for each field that names one message, so that a later map does not inherit it
 
-  /// Whether messages of it may be batched: those about one job.
+  /// Whether its messages may go in batches: those about one job.
   constexpr bool batched() const { return own != 0 && !whole; }
 };
 
-/// More than any operation has fields: a bit for each goes into a mask.
+/// More than any operation has: masks have a bit for each field.
 inline constexpr std::size_t kFieldsMax = 32;
 
 constexpr OpSpec make_op(std::string_view name, std::span<const FieldSpec> fields, bool extras, bool whole) {
@@ -230,8 +230,7 @@ struct MemberOf<Member> {
   using Type = T;
 };
 
-/// The largest number of any field: what a signed integer of 64 bits holds, as not every language has
-/// another.
+/// The largest number of a field: that of a signed 64-bit integer, since some languages have no larger one.
 inline constexpr std::uint64_t kNumberMax = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::uint64_t kAttemptMax = 0xFFFFFFFF;
 
@@ -255,7 +254,7 @@ constexpr FieldSpec field(std::string_view name, Rule rule = {}) {
           [](void* object) -> void* { return &(static_cast<Class*>(object)->*Member); }};
 }
 
-/// The same for a ref: an integer or a string, kept as it came.
+/// The accessor of a ref: an integer or a string, kept as it came.
 template <auto Member>
 constexpr FieldSpec ref_field() {
   FieldSpec spec = field<Member>("ref", {.max = limits::ref_bytes_max});
@@ -273,7 +272,7 @@ inline constexpr Rule kText{.max = limits::text_bytes_max};
 inline constexpr Rule kMilliseconds{.max = limits::duration_ms_max};
 inline constexpr Rule kRequired{.required = true};
 inline constexpr Rule kFirst{.min = 1, .max = kAttemptMax, .fallback = 1};  // attempt, attempts
-// Said always to a worker: its answer repeats it, and the smallest workers have no defaults.
+// Always written to a worker: its answer repeats it, and the smallest workers know no defaults.
 inline constexpr Rule kFirstSaid{.min = 1, .max = kAttemptMax, .fallback = -1};
 inline constexpr Rule kList{.max = limits::list_entries_max};
 

@@ -7,7 +7,7 @@
 namespace lanemq {
 namespace {
 
-/// The length of the well-formed UTF-8 sequence that starts at `at`, or 0.
+/// The length of the well-formed UTF-8 sequence at `at`; 0: there is none.
 std::size_t sequence_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(at);
@@ -41,7 +41,7 @@ std::uint64_t load(const char* from) {
   return word;
 }
 
-/// Names are ASCII nearly always: a word at a time, the last one overlapping the one before.
+/// Compares a word at a time, the last one overlapping: names are nearly always ASCII.
 bool is_ascii(std::string_view text) {
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -69,7 +69,7 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     if (out.size() >= bytes_max) return out + "...";
     const auto byte = static_cast<unsigned char>(text[at]);
     const std::size_t length = sequence_length(text, at);
-    // C1 controls (U+0080..U+009F) drive terminals too.
+    // Terminals obey C1 controls (U+0080..U+009F), too.
     const bool control = byte < 0x20 || byte == 0x7F ||
                          (length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0);
     if (length == 0 || control) {

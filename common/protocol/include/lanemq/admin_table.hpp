@@ -11,10 +11,9 @@
 
 namespace lanemq {
 
-// The one table of what operators can ask for with the op `admin`:
-// X(verb, fields it needs, fields it may have, meaning).
-// The enumeration, the checks, what a refusal lists and the page docs/protocol.md follow from it. A new verb
-// is a row here and a case in broker/core/desks/operator_desk.cpp; a new field, one in AdminQuery and in the
+// The table of operators' requests with the op `admin`: X(verb, required fields, optional fields, meaning).
+// The enumeration, the checks, the texts of refusals and docs/protocol.md are made from it. A new verb is a
+// row here and a case in broker/core/desks/operator_desk.cpp; a new field is one in AdminQuery and in the
 // table of fields.
 #define LANEMQ_ADMIN_TABLE(X)                                                                          \
   X(jobs, "", "lane service client model state from limit",                                            \
@@ -48,26 +47,26 @@ enum class AdminVerb : unsigned char {
 /// One row of the table.
 struct AdminInfo {
   AdminVerb verb;
-  std::string_view name;   ///< `do` on the wire
+  std::string_view name;   ///< the field `do` on the wire
   std::string_view needs;  ///< fields, with a space between them
-  std::string_view takes;  ///< those that it may have besides
+  std::string_view takes;  ///< optional fields
   std::string_view meaning;
 };
 
-/// The names in AdminInfo::needs or ::takes.
+/// The names in a text of AdminInfo, which has a space between them.
 std::vector<std::string_view> fields_of(std::string_view names);
 /// All rows, in the order of the enumeration.
 std::span<const AdminInfo> admin_table();
 std::string_view name_of(AdminVerb verb);
-/// The row that a query asks for, null when there is none.
+/// The row of a query's verb; null: unknown.
 const AdminInfo* admin_info(const wire::AdminQuery& query);
 
-/// What is wrong with a query by the table, for people: an unknown verb, a field that is missing, or one that
-/// would have no effect. Empty: nothing is.
+/// What the table finds wrong with a query, for people: an unknown verb, a missing field, or one without
+/// effect. Empty: nothing.
 std::optional<std::string> admin_fault(const wire::AdminQuery& query);
 
-/// Where a broker listens for operators that is told nothing else, and where they look for it: a socket file
-/// in the first folder of `runtime_directory`, what systemd calls $RUNTIME_DIRECTORY; without one, a port.
+/// The default endpoint of operators, for broker and command line: a socket file in the first folder of
+/// `runtime_directory` (systemd's $RUNTIME_DIRECTORY), or else a port.
 std::string default_admin_endpoint(std::string_view runtime_directory);
 
 }  // namespace lanemq

@@ -7,16 +7,16 @@
 
 namespace lanemq {
 
-/// Immutable bytes with a type-erased owner, so that a body that arrived in a network buffer can be kept and
-/// lent on without a copy and without its keeper knowing what the buffer is.
+/// Immutable bytes with a type-erased owner: a body in a network buffer can be kept and lent on without a
+/// copy, and without knowing the buffer's type.
 ///
-/// A Blob either borrows (the bytes belong to somebody else and must outlive it) or shares ownership. Copies
-/// share. Distinct Blobs may be used from different threads; one Blob is not synchronised.
+/// A Blob borrows its bytes, which must then outlive it, or shares their ownership. Copies share. Distinct
+/// Blobs may be used from different threads; one Blob is not synchronised.
 class Blob {
  public:
   Blob() = default;
 
-  /// Bytes that somebody else keeps alive; nothing is copied.
+  /// Bytes that another object keeps alive; nothing is copied.
   static Blob borrow(std::string_view bytes) { return Blob(nullptr, bytes); }
   /// A private copy of the bytes.
   static Blob copy(std::string_view bytes);
@@ -28,9 +28,9 @@ class Blob {
   std::string_view bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
-  /// Whether the bytes live as long as this Blob (or a copy of it) does.
+  /// Whether the bytes live as long as this Blob or a copy of it.
   bool owns() const { return owner_ != nullptr || bytes_.empty(); }
-  /// The owner to hand on, null for borrowed bytes.
+  /// The owner; null for borrowed bytes.
   const std::shared_ptr<const void>& owner() const { return owner_; }
   /// This Blob if it owns its bytes, else a copy that does.
   Blob owned() const { return owns() ? *this : copy(bytes_); }

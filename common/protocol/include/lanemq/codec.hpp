@@ -16,38 +16,38 @@
 
 namespace lanemq {
 
-/// Whether a frame is a header: it starts with `93 A4 "LMQ1"` or `94 A4 "LMQ1"`. Frames before it are
-/// envelope.
+/// Whether a frame is a header: it starts with `93 A4 "LMQ1"` or `94 A4 "LMQ1"`. Frames before the header are
+/// the envelope.
 bool is_header(std::string_view frame);
 /// Whether a header holds its body as a fourth element, so that no body frame may follow it.
 bool has_inline_body(std::string_view header);
 
-/// Why a message could not be read, with what a reply needs to be matched to it, where that could be read.
+/// Why a message could not be read, with the fields by which a reply is matched to it, as far as they were
+/// read.
 struct DecodeError {
   ErrorCode code = ErrorCode::bad_request;  ///< bad_request or too_large
   std::string message;
   std::string id;   ///< empty: not read
-  std::string ref;  ///< msgpack; empty: not read
+  std::string ref;  ///< as msgpack; empty: not read
 };
 
 namespace wire {
 struct OpSpec;  // private to the codec
 }
 
-/// What is known of each item of a message without knowing what it says; the half of Items that the decoder
-/// fills.
+/// What is known of each item of a message, whatever its type: the part of Items that the decoder fills.
 class ItemList {
  public:
-  /// At least 1 after a message was read; more than 1 only of a batch.
+  /// At least 1 after a message was read; more than 1 only for a batch.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// The message is a batch, of one item perhaps.
+  /// Whether the message is a batch, perhaps of one item.
   bool is_batch() const { return batch_; }
   /// Why this item of a batch is refused; null: it is well-formed.
   const DecodeError* error(std::size_t i) const {
     return places_[i].error == 0 ? nullptr : &errors_[places_[i].error - 1];
   }
-  /// The item's body; of a message that is no batch, the one inside its header.
+  /// The item's body; of a message that is no batch, the body inside its header.
   std::string_view body(std::size_t i) const { return places_[i].body; }
 
  protected:
@@ -58,7 +58,7 @@ class ItemList {
   friend class Decoder;
   struct Place {
     std::string_view body;
-    void* message = nullptr;  ///< of a batch: the structure in its variant
+    void* message = nullptr;  ///< of a batch: the structure inside its variant
     std::uint32_t error = 0;  ///< from 1, in errors_; 0: none
     std::uint32_t extras_begin = 0, extras_end = 0, extras_count = 0;  ///< in the decoder's buffer
   };
@@ -68,9 +68,9 @@ class ItemList {
   bool batch_ = false;
 };
 
-/// The items of a message as they were read, in their order. Used again from message to message, it keeps its
-/// memory, which limits::batch_items_max bounds. What it holds lives until the next decode() into it or by
-/// the same decoder, and as long as the frames.
+/// The items of a message, in order. Used again for the next message, it keeps its memory, which
+/// limits::batch_items_max bounds. Valid until the next decode() into it or by the same decoder, and as long
+/// as the frames.
 template <class Message>
 class Items : public ItemList {
  public:
@@ -81,11 +81,11 @@ class Items : public ItemList {
   std::vector<Message> messages_;
 };
 
-/// Says whether a peer may send a batch.
+/// Decides whether a peer may send a batch.
 class BatchRule {
  public:
-  /// Why one of so many maps is refused as a whole; empty: it is taken. `first_says`: the field `batch` of
-  /// its first map, 0 where there is none.
+  /// Why a batch of so many maps is refused; empty: it is accepted. `first_says`: the field `batch` of its
+  /// first map; 0: none.
   virtual std::string refusal(std::size_t maps, std::int64_t first_says) const = 0;
 
  protected:
@@ -99,34 +99,33 @@ class BatchRule {
 /// long as the frame.
 class Decoder {
  public:
-  /// `body_bytes_max` bounds a body inside the header; a body frame is for the caller to bound.
-  /// `header_bytes_max`: another bound than that of the wire, for what was written by the reader itself.
+  /// `body_bytes_max` bounds bodies inside headers; the caller bounds body frames. `header_bytes_max`: may
+  /// exceed the wire's bound for headers that the reader has written itself.
   explicit Decoder(std::size_t body_bytes_max = limits::body_bytes_max,
                    std::size_t header_bytes_max = limits::header_bytes_max);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  /// A header frame that said `Message` (wire::ClientRequest, ClientReply, WorkerReport or WorkerCommand).
-  /// Returns null on success, with `message` set and `body()` the body inside the header; else the error,
-  /// which lives until the next decode().
+  /// Decodes a header frame that should be a `Message` (wire::ClientRequest, ClientReply, WorkerReport or
+  /// WorkerCommand). On success returns null, with `message` set and the header's body in body(). Else
+  /// returns the error, which is valid until the next decode().
   template <class Message>
   const DecodeError* decode(std::string_view header, Message& message);
 
-  /// The same for a message that may be a batch. `body_frame` is the frame behind the header, if there is
-  /// one: that of a batch is read, any other is left alone. Returns null when the message can be gone by,
-  /// with `items` set; single items of a batch may be broken nevertheless. Else the error, and nothing of
-  /// the message counts. `rule` is asked about a batch when its first map was read and before the others are;
-  /// null: every batch is taken.
+  /// The same for a message that may be a batch. `body_frame`: the frame behind the header, if any; it is
+  /// read only for a batch. On success returns null, with `items` set, of which single ones may have an
+  /// error. Else returns the error, and no item counts. `rule` is asked about a batch after its first map was
+  /// read; null: every batch is accepted.
   template <class Message>
   const DecodeError* decode(std::string_view header, std::optional<std::string_view> body_frame,
                             Items<Message>& items, const BatchRule* rule = nullptr);
 
-  /// The fourth element of the header last decoded; empty if there was none.
+  /// The fourth element of the last header; empty: there was none.
   std::string_view body() const;
 
-  /// What the last decode() did, in bytes read or copied and keys compared: never more than
-  /// kWorkPerByte times the header, and what a batch may inherit (limits::batch_inherited_bytes_max).
+  /// The work of the last decode(): bytes read or copied, and keys compared. At most kWorkPerByte times the
+  /// header, plus limits::batch_inherited_bytes_max.
   std::size_t work() const;
   static constexpr std::size_t kWorkPerByte = 32;
 
@@ -155,16 +154,16 @@ class Buffer {
   void write(const char* data, std::size_t size) {
     if (size > 0) std::memcpy(extend(size), data, size);
   }
-  /// Makes room for `size` more bytes and returns their place.
+  /// Makes room for `size` more bytes and returns its address.
   char* extend(std::size_t size) {
     if (size_ + size > bytes_.size()) grow(size);
     char* place = bytes_.data() + size_;
     size_ += size;
     return place;
   }
-  /// Gives back room that was made and not used: the content ends at `end`, which lies inside it.
+  /// Ends the content at `end`, to give back unused room. Requires: `end` points into the content.
   void end_at(const char* end) { size_ = static_cast<std::size_t>(end - bytes_.data()); }
-  /// Drops what was written behind the first `size` bytes. Requires: there are as many.
+  /// Drops all but the first `size` bytes. Requires: there are as many.
   void shrink(std::size_t size) { size_ = size; }
   std::string_view view() const { return {bytes_.data(), size_}; }
   std::size_t size() const { return size_; }
@@ -176,73 +175,72 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Writes the header of `message` to `out`, after what is there. Fields at their default are left out.
-/// `Message` is one of the structures in messages.hpp.
+/// Appends the header of `message` to `out`. Fields with their default are left out. `Message`: a structure
+/// of messages.hpp.
 template <class Message>
 void encode(const Message& message, Buffer& out);
-/// The same with the body inside the header, as its fourth element. For bodies up to
-/// limits::inline_bytes_max.
+/// The same with the body as the header's fourth element. For bodies up to limits::inline_bytes_max.
 template <class Message>
 void encode(const Message& message, std::string_view body, Buffer& out);
 
-/// Writes the fields of `message` alone, as one msgpack map: an entry of a list inside another message.
+/// Appends the fields of `message` as one msgpack map: an entry of a list in another message.
 void encode_fields(const wire::StatusReply& message, Buffer& out);
 
 /// Whether messages of this kind may go in batches: those about one job.
 template <class Message>
 bool can_be_batched();
 
-/// A map that stands at the end of a buffer, ready to be put into a batch, and where its fields are.
+/// A map at the end of a buffer that can be added to a batch, and where its fields are.
 struct BatchItem {
   static constexpr std::size_t kFieldsMax = 32;
 
   const wire::OpSpec* op = nullptr;
-  std::size_t begin = 0, bytes = 0;         ///< of the map, in the buffer
-  std::uint32_t said = 0;                   ///< which fields of the operation the map names, a bit each
-  std::uint32_t extras = 0;                 ///< `x-` fields behind them
-  std::uint16_t ends[kFieldsMax + 1] = {};  ///< from `begin`: of the map's head, then of each field
+  std::size_t begin = 0, bytes = 0;  ///< of the map, in the buffer
+  std::uint32_t said = 0;            ///< the fields that the map names, a bit each
+  std::uint32_t extras = 0;          ///< number of `x-` fields behind these
+  std::uint16_t ends[kFieldsMax + 1] =
+      {};  ///< offsets from `begin`: the end of the map's head, then of each field
 };
 
-/// Writes the fields of `message` to the end of `buffer`. The caller puts the item into a batch before
-/// anything else is written there. Requires: can_be_batched<Message>().
+/// Appends the fields of `message` to `buffer`. Requires: can_be_batched<Message>(), and the caller adds the
+/// item to a batch before it writes anything else there.
 template <class Message>
 BatchItem write_item(const Message& message, Buffer& buffer);
-/// Writes the map of an item that was written before, to this buffer or another.
+/// Appends the map of an item that was written earlier, to this buffer or another.
 BatchItem copy_item(const BatchItem& item, std::string_view map, Buffer& buffer);
 
-/// Messages of one operation to one peer that leave as one. A map that comes later leaves out what it shares
-/// with the first one.
+/// Messages of one operation to one peer, sent as one. A later map leaves out the fields it shares with the
+/// first.
 ///
-/// The items lie in a buffer that the owner names with each call, always the same one, and that may hold
-/// anything else between them: many batches share one buffer, and none allocates. Ends with the buffer's
-/// content.
+/// The items lie in a buffer that the caller passes to each call, always the same one. Other content may lie
+/// between them, so that many batches share a buffer and none allocates. The batch is valid as long as the
+/// buffer's content.
 class Batch {
  public:
   /// Begins with an item that was just written to the buffer.
   Batch(const BatchItem& first, std::string_view body, Buffer& buffer);
-  /// Takes another item that was just written to the buffer. False: it belongs into a batch of its own, since
-  /// the operation is another one, the batch has `items_max` already or grew too large for one message; the
-  /// item is as it was. Requires: body.size() <= limits::inline_bytes_max.
+  /// Adds another item that was just written to the buffer. False, with the item unchanged: it needs a batch
+  /// of its own, since its operation differs, or the batch has `items_max` items or is too large. Requires:
+  /// body.size() <= limits::inline_bytes_max.
   bool add(const BatchItem& item, std::string_view body, std::size_t items_max, Buffer& buffer);
 
   std::size_t items() const { return items_; }
-  /// Where in the buffer each item stands: it tells which of several batches was given one first.
+  /// The offset of each item in the buffer, which shows which of several batches got an item first.
   std::vector<std::size_t> places(const Buffer& buffer) const;
-  /// Writes the message, bodies inside it, to the end of `out`, which is another buffer. A single item makes
-  /// an ordinary message.
+  /// Appends the message, with its bodies, to `out`, which is another buffer. A single item becomes an
+  /// ordinary message.
   void write(const Buffer& buffer, Buffer& out) const;
 
  private:
   void append(const BatchItem& item, std::string_view body, Buffer& buffer);
 
   BatchItem first_;
-  std::size_t last_ = 0;  ///< where the link of the last item stands
+  std::size_t last_ = 0;  ///< offset of the last item's Link
   std::size_t items_ = 0, maps_bytes_ = 0, bodies_bytes_ = 0;
   bool has_bodies_ = false;
 };
 
-/// Writes a document (a msgpack map, an array, ...) value by value; for `stats` and for values that pass
-/// through.
+/// Writes a document (a msgpack map, array, ...) value by value: for `stats`, and values that pass through.
 class DocumentWriter {
  public:
   explicit DocumentWriter(Buffer& out) : out_(out) {}
@@ -252,20 +250,20 @@ class DocumentWriter {
   DocumentWriter& integer(std::int64_t value);
   DocumentWriter& number(double value);
   DocumentWriter& boolean(bool value);
-  /// What another writer wrote, as it is.
+  /// Appends msgpack from another writer.
   DocumentWriter& written(std::string_view msgpack);
 
  private:
   Buffer& out_;
 };
 
-/// msgpack as JSON text, for people and for tools: binary becomes a string, other exotic values become null.
-/// Returns an empty string when the bytes are not one well-formed value within the header limits.
+/// msgpack as JSON text, for people and tools: binary becomes a string, other types without a JSON form
+/// become null. Empty: the bytes are not one well-formed value within the header's limits.
 std::string to_json(std::string_view msgpack);
 
-/// A ref that is a non-negative integer, as a number.
+/// The number in a ref; none: it is no integer, or negative.
 std::optional<std::uint64_t> ref_number(wire::Raw ref);
-/// A ref that is a non-negative integer, as msgpack in `storage`.
+/// A ref with that number, as msgpack in `storage`.
 wire::Raw number_ref(std::uint64_t number, Buffer& storage);
 
 }  // namespace lanemq

@@ -7,8 +7,8 @@
 
 namespace lanemq {
 
-// The one table of errors that a client can see: X(code, HTTP status, says when to retry, meaning).
-// The enumeration, the names on the wire, the HTTP mapping and the table in docs/protocol.md follow from it.
+// The table of errors that clients see: X(code, HTTP status, says when to retry, meaning). The enumeration,
+// the names on the wire, the HTTP mapping and docs/protocol.md are made from it.
 #define LANEMQ_ERROR_TABLE(X)                                                                           \
   X(bad_request, 400, false, "malformed message, unknown lane or bad field; the message names it")      \
   X(unauthorized, 401, false, "no such key")                                                            \
@@ -55,12 +55,10 @@ std::span<const ErrorInfo> error_table();
 const ErrorInfo& error_info(ErrorCode code);
 std::string_view name_of(ErrorCode code);
 std::optional<ErrorCode> error_code(std::string_view name);
-/// Whether the broker took no work, for want of room or by an operator's word: the same job may be sent again
-/// later.
+/// Whether the broker refused work because of a bound or an operator: the same job may be sent again later.
 bool is_refusal(ErrorCode code);
 
-// What a worker can be refused with: X(code, meaning). What is said to a worker, what it goes by, and the
-// table in docs/protocol.md follow from it.
+// Why a worker's message is refused: X(code, meaning). The codes and docs/protocol.md are made from it.
 #define LANEMQ_REFUSAL_TABLE(X)                                                                              \
   X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
   X(stale, "this outcome or chunk comes too late: drop the attempt")                                         \
@@ -76,10 +74,10 @@ enum class RefusalCode : unsigned char {
 
 std::string_view name_of(RefusalCode code);
 std::optional<RefusalCode> refusal_code(std::string_view name);
-/// What a message that cannot be read is refused with.
+/// The refusal of a message that could not be decoded.
 RefusalCode refusal_of(ErrorCode code);
 
-// The classes a worker puts its failures into: X(class, meaning).
+// The classes of workers' failures: X(class, meaning).
 #define LANEMQ_ERROR_CLASS_TABLE(X)                                                       \
   X(retry, "transient: try again later, at the old place; costs an attempt")              \
   X(limited, "the upstream's rate is used up: pause until retry_after; costs no attempt") \
@@ -89,7 +87,7 @@ RefusalCode refusal_of(ErrorCode code);
   X(deadline, "the job's own time was over; says nothing of the upstream")                \
   X(released, "handed back untouched; costs no attempt")
 
-/// How a worker's failure is to be taken.
+/// How the broker treats a worker's failure.
 enum class ErrorClass : unsigned char {
 #define LANEMQ_CLASS_ENUMERATOR(name, meaning) name,
   LANEMQ_ERROR_CLASS_TABLE(LANEMQ_CLASS_ENUMERATOR)

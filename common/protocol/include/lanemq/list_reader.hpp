@@ -8,26 +8,26 @@
 
 namespace lanemq {
 
-/// Reads a msgpack list of integers, texts and lists, value by value, as DocumentWriter wrote it. What is not
-/// there reads as 0 or as nothing, so that what an older version wrote can be read by a newer one that
-/// appended to it; what is of another type makes it unsound.
+/// Reads a msgpack list of integers, texts and lists, as DocumentWriter writes it, value by value. Missing
+/// values read as 0 or empty, so that newer versions can append to what older ones wrote. A value of another
+/// type makes the list unsound.
 ///
-/// What it returns lives until the next open(), texts as long as the bytes. Not thread-safe.
+/// Returned values are valid until the next open(), texts as long as the bytes. Not thread-safe.
 class ListReader {
  public:
   ListReader();
   ~ListReader();
 
-  /// False where the bytes are not one list and nothing else.
+  /// False where the bytes are not exactly one list.
   bool open(std::string_view bytes);
   std::int64_t integer();
   std::string_view text();
-  /// Goes into the list that comes next, and returns how many values it has; leave() comes back.
+  /// Enters the list that comes next, and returns its size; leave() returns from it.
   std::size_t enter();
   void leave();
-  /// Whether something is left of the list that it is in.
+  /// Whether the present list has more values.
   bool more() const;
-  /// All values so far were of the types that were asked for.
+  /// Whether all values so far had the types that were asked for.
   bool sound() const;
 
  private:

@@ -9,18 +9,17 @@
 
 namespace lanemq::wire {
 
-// The messages of LMQ1 as values. The field names here are the names on the wire; docs/protocol.md says what
-// they mean. A text that is absent has a null data(), an optional is empty, a number or a flag has its
-// default. All views point into the frame that was decoded or into the decoder: they live until its next
-// decode().
+// The messages of LMQ1 as values. Fields have their names on the wire; docs/protocol.md explains them. An
+// absent text has a null data(), an absent optional is empty, an absent number or flag has its default. Views
+// point into the decoded frame or the decoder: valid until its next decode().
 
-/// Bytes that are msgpack already and pass through untouched.
+/// msgpack bytes that pass through unchanged.
 struct Raw {
   std::string_view bytes;
   bool present() const { return !bytes.empty(); }
 };
 
-/// The fields whose names start with `x-`: keys and values alternating, each msgpack.
+/// The fields whose names begin with `x-`: keys and values in turn, each as msgpack.
 struct Extras {
   std::uint32_t count = 0;  ///< pairs
   std::string_view bytes;
@@ -31,12 +30,12 @@ struct Cost {
   std::optional<std::int64_t> input_tokens, output_tokens;
 };
 
-/// What an attempt used, as the upstream said.
+/// What an attempt used, as the upstream reported.
 struct Usage {
   std::optional<std::int64_t> requests, input_tokens, output_tokens, cached_tokens, reasoning_tokens;
 };
 
-/// What the upstream said of its own limits.
+/// An upstream's limits, as it reported them.
 struct UpstreamLimits {
   std::optional<std::int64_t> remaining_requests, remaining_tokens, remaining_input_tokens,
       remaining_output_tokens;
@@ -94,24 +93,24 @@ struct Seen {
 };
 
 struct StatsQuery {
-  std::int64_t from = 0;  ///< of budgets and keys: how many are left out, as an earlier answer's `next` said
+  std::int64_t from = 0;  ///< of budgets and keys: how many to skip, as `next` of an earlier answer
   Raw ref;
 };
 
 struct Ping {
   Raw ref;
-  std::int64_t batch = 0;  ///< over 0: the answer is to say what batches the broker takes
+  std::int64_t batch = 0;  ///< above 0: the answer is to say how large batches the broker accepts
 };
 
-/// What an operator asks for: `do` on the wire is a verb of admin_table.hpp, which says what it needs of the
-/// rest.
+/// An operator's request: `do` on the wire is a verb of admin_table.hpp, which says what other fields it
+/// needs.
 struct AdminQuery {
   std::string_view verb;
   std::string_view what, name;  ///< a kind of thing, and which of them
   std::string_view id, lane, service, client, model, state, code;
   std::string_view key, setting, value, reason;
-  std::string_view path;              ///< of a file, on the broker's machine
-  std::int64_t from = 0;              ///< of a list: the `next` of an earlier answer
+  std::string_view path;              ///< a file on the broker's machine
+  std::int64_t from = 0;              ///< of a list: `next` of an earlier answer
   std::optional<std::int64_t> limit;  ///< rows of a list in one answer
   bool dry_run = false;               ///< say what would happen, and change nothing
   Raw ref;
@@ -127,7 +126,7 @@ struct Accepted {
   Raw ref;
 };
 
-/// A job's one terminal message when it succeeded. The body is the answer.
+/// The terminal message of a job that succeeded. The body is the answer.
 struct JobResult {
   std::string_view id, lane;
   std::int64_t attempts = 1;
@@ -137,14 +136,14 @@ struct JobResult {
   Raw ref;
 };
 
-/// A job's one terminal message when it did not succeed, or a refusal of a request.
+/// The terminal message of a job that did not succeed, or a refusal of a request.
 struct ErrorReply {
   std::string_view id, code, message;
   std::optional<std::int64_t> retry_after_ms;
   std::int64_t attempts = 1, queued_ms = 0;
   std::string_view limiter;
   std::int64_t chunks = 0;
-  std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
+  std::optional<std::int64_t> upstream_status;  ///< the HTTP status, where the upstream sent one
   Raw ref;
 };
 
@@ -156,8 +155,8 @@ struct StatusReply {
   Raw error, jobs, ref;
 };
 
-/// The document that the broker knows of itself; all fields of the message, as one msgpack map. A ref is
-/// written behind the document's own entries; what was read has it in both places.
+/// The broker's document about itself: all fields of the message, as one msgpack map. A ref is written behind
+/// the document's entries; after decoding it is in both places.
 struct StatsReply {
   Raw document;
   Raw ref;
@@ -167,10 +166,11 @@ struct Pong {
   std::int64_t now_ms = 0;
   std::string_view version;
   Raw ref;
-  std::int64_t batch = 0;  ///< where it was asked for: the most maps of one batch that the broker takes
+  std::int64_t batch =
+      0;  ///< where the request asked for it: the most maps that the broker accepts in a batch
 };
 
-/// What an operator is answered: a document, as with StatsReply.
+/// The answer to an operator: a document, as in StatsReply.
 struct AdminReply {
   Raw document;
   Raw ref;
@@ -178,8 +178,8 @@ struct AdminReply {
 
 // ---- both ways ----------------------------------------------------------------------------------------
 
-/// A piece of a streamed answer on its way from the broker to a client. The first that a request gets says
-/// lane, attempts and queued_ms, as JobResult does.
+/// A piece of a streamed answer, from the broker to a client. The first one for a request has lane, attempts
+/// and queued_ms, as JobResult has.
 struct ChunkReply {
   std::string_view id;
   std::int64_t seq = 0;
@@ -196,9 +196,9 @@ struct Ready {
   std::vector<std::string_view> lanes;  ///< empty: all
   std::string_view name, version;
   std::int64_t batch = 0;
-  bool resumes = false;        ///< it comes back with its session when its connection is lost
-  std::string_view session{};  ///< of its last welcome
-  std::string_view process{};  ///< which one it is, see lanemq/process_name.hpp
+  bool resumes = false;        ///< its session goes on after its connection is lost
+  std::string_view session{};  ///< of the last welcome
+  std::string_view process{};  ///< the worker's process, see lanemq/process_name.hpp
   Raw labels;
 };
 
@@ -222,10 +222,10 @@ struct Failure {
   std::optional<std::int64_t> retry_after_ms;
   std::optional<Usage> usage;
   std::optional<UpstreamLimits> limits;
-  std::optional<std::int64_t> upstream_status;  ///< of HTTP, where the upstream said one
+  std::optional<std::int64_t> upstream_status;  ///< the HTTP status, where the upstream sent one
 };
 
-/// From a worker with its inventory; from the broker without.
+/// From a worker with its inventory; from the broker without one.
 struct Heartbeat {
   std::vector<Lease> jobs;
 };
@@ -238,14 +238,14 @@ struct Welcome {
   std::string_view session;
   std::int64_t heartbeat_ms = 1000;
   std::int64_t body_bytes_max = 0;
-  std::int64_t batch = 0;  ///< maps of one batch, either way; 0: each message alone
+  std::int64_t batch = 0;  ///< maps of one batch, in either direction; 0: no batches
 };
 
 struct JobOffer {
   std::uint64_t job = 0;
   std::int64_t attempt = 1;
   std::string_view id, service, lane, model, client, key;
-  std::optional<std::int64_t> timeout_ms;  ///< what is left of it
+  std::optional<std::int64_t> timeout_ms;  ///< the rest of the job's timeout
   std::optional<Cost> cost;
   bool stream = false;
   Raw meta, trace;

@@ -6,11 +6,11 @@
 
 namespace lanemq {
 
-/// Text from a peer made safe for a log or a terminal: control characters and bytes that are not UTF-8 become
-/// `\xNN`, and what is longer than `bytes_max` is cut with `...`.
+/// Text of a peer made safe for logs and terminals: control characters and bytes that are not UTF-8 become
+/// `\xNN`, and text beyond `bytes_max` is cut with `...`.
 std::string printable(std::string_view text, std::size_t bytes_max = 256);
 
-/// As much of the start of a UTF-8 text as `bytes_max` holds, without a part of a character at its end.
+/// The start of a UTF-8 text, at most `bytes_max` bytes, without a partial character at its end.
 std::string_view beginning(std::string_view text, std::size_t bytes_max);
 
 /// Whether the bytes are well-formed UTF-8 (RFC 3629).
