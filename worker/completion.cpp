@@ -88,7 +88,7 @@ Completion::~Completion() {
 }
 
 Completion& Completion::operator=(Completion&& other) noexcept {
-  // By way of a temporary, so that a job this one still owes an outcome gets it.
+  // By way of a temporary: if this one still owes an outcome, its job gets one.
   Completion moved(std::move(other));
   std::swap(sink_, moved.sink_);
   std::swap(gate_, moved.gate_);
@@ -100,7 +100,7 @@ bool Completion::chunk(Blob piece) {
   using Verdict = worker::StreamGate::Verdict;
   if (!sink_) return true;
   if (piece.empty()) return !gate_ || gate_->verdict() != Verdict::wait;
-  // Without a gate the job asked for no stream, of which the session makes a failure.
+  // Without a gate the job asked for no stream; the session makes that a failure.
   const Verdict verdict = gate_ ? gate_->enter(piece.size()) : Verdict::more;
   if (verdict == Verdict::closed) return true;
   if (verdict == Verdict::overrun)
@@ -176,7 +176,7 @@ void CompletionSink::clear_wake() {
 void CompletionSink::wake() noexcept {
   const int saved = errno;
   const std::uint64_t one = 1;
-  // A full counter means that the worker is being woken already.
+  // If the counter is full the worker is being woken already.
   static_cast<void>(!write(descriptor_, &one, sizeof one));
   errno = saved;
 }

@@ -9,21 +9,19 @@
 
 namespace lanemq::worker {
 
-/// Tells when a socket's one connection was lost and made anew. ZeroMQ does that by itself and says nothing,
-/// but to a broker the worker is then a stranger: the sooner it introduces itself again, the sooner it gets
-/// work.
-///
-/// A hint: without it the next heartbeat would find out.
+/// Tells when a socket's only connection was made anew. ZeroMQ reconnects by itself and silently, but the
+/// broker does not know the new connection: the sooner the worker introduces itself, the sooner it gets work.
+/// A hint: else the next heartbeat finds out.
 class ConnectionMonitor {
  public:
-  /// Watches `socket`, which has not been connected yet, instead of any other. Requires: forget() comes
-  /// before the socket is closed.
+  /// Watches `socket`, which is not connected yet, and no other one. Requires: forget() is called before the
+  /// socket is closed.
   void watch(zmq::context_t& context, zmq::socket_t& socket);
-  /// Ends the watch, if there is one.
+  /// Ends the watch.
   void forget() { monitor_ = {}; }
-  /// Whether the connection was made anew since the last call; the first one of a socket does not count.
+  /// Whether the connection was made anew since the last call; a socket's first connection does not count.
   bool reconnected();
-  /// Becomes readable when reconnected() has something to say, if that was asked before. Requires: a socket
+  /// Becomes readable when reconnected() has news, once reconnected() has returned false. Requires: a socket
   /// is watched.
   int descriptor() const { return monitor_.descriptor(); }
 

@@ -10,28 +10,27 @@
 
 namespace lanemq::worker {
 
-/// When large outcomes go to the broker.
+/// Decides when large outcomes go to the broker.
 ///
-/// All of a worker's messages share one connection, in order: behind eight answers of 8 MB a small one waits
-/// for 64 MB. So large ones go at a pace that a connection within a machine keeps up with, and what is small
-/// goes between them. An acknowledgement would tell when one has arrived, but the broker collects those.
-/// Pure; not thread-safe.
+/// All messages of a worker share one connection, in order: behind eight answers of 8 MB a small one waits
+/// for 64 MB. So large outcomes go at a pace that a connection within a machine keeps up with, and small
+/// messages go between them. Acknowledgements do not help: the broker collects them. Pure; not thread-safe.
 class LargeOutcomes {
  public:
-  static constexpr std::size_t kFrom = std::size_t{256} * 1024;  ///< smaller ones never wait
+  static constexpr std::size_t kFrom = std::size_t{256} * 1024;  ///< smaller outcomes never wait
   static constexpr std::size_t kBytesPerMillisecond = std::size_t{256} * 1024;
 
-  /// An outcome with a body of so many bytes is to be said. True: now; false: it waits for next().
+  /// An outcome with so many bytes is ready. True: send it now; false: it waits for next().
   bool may_go(wire::Lease lease, std::size_t bytes, TimePoint now);
-  /// Nobody wants it any more.
+  /// The outcome is not needed any more.
   void forget(wire::Lease lease);
   bool waits(wire::Lease lease) const;
   bool any_wait() const { return !waiting_.empty(); }
-  /// The next one, if it may go by now. Requires: any_wait().
+  /// The next outcome, if it may go by now. Requires: any_wait().
   std::optional<wire::Lease> next(TimePoint now);
-  /// The next one, whatever went before it. Requires: any_wait().
+  /// The next outcome, regardless of the pace. Requires: any_wait().
   wire::Lease next_at_once(TimePoint now);
-  /// When next() has one.
+  /// When next() returns one; max(): none waits.
   TimePoint due() const { return any_wait() ? free_at_ : TimePoint::max(); }
   void clear() { *this = LargeOutcomes(); }
 
@@ -44,7 +43,7 @@ class LargeOutcomes {
   void set_off(std::size_t bytes, TimePoint now);
 
   std::deque<Waiting> waiting_;
-  TimePoint free_at_{};  ///< what went has arrived by then
+  TimePoint free_at_{};  ///< by then the last one has arrived
 };
 
 }  // namespace lanemq::worker

@@ -11,8 +11,8 @@
 
 namespace lanemq::worker {
 
-/// One line of the log, an event with fields: `worker.connected broker=tcp://... session=7`. Written when it
-/// goes out of scope, if the log wants lines of its level. Whatever a text holds, it stays one field.
+/// One log line, an event with fields: `worker.connected broker=tcp://... session=7`. Its destructor writes
+/// it, if the log wants its level. Each text stays one field, whatever it holds.
 class LogLine {
  public:
   LogLine(const Log& log, LogLevel level, std::string_view event) : log_(log), level_(level) {
@@ -37,7 +37,7 @@ class LogLine {
  private:
   const Log& log_;
   LogLevel level_;
-  std::optional<log::Line> line_;  ///< none: not wanted
+  std::optional<log::Line> line_;  ///< none: below the log's level
 };
 
 }  // namespace lanemq::worker

@@ -29,11 +29,11 @@ namespace lanemq::worker {
 namespace {
 
 constexpr int kExitDone = 0, kExitUsage = 2, kExitUnreachable = 3;
-constexpr int kExitSignal = 128;  ///< and the number of the signal
+constexpr int kExitSignal = 128;  ///< plus the signal's number
 
 using lanemq::settings::process_environment;
 
-/// The library's lines, which know no log of ours, in ours.
+/// Makes the library write its lines to the program's log.
 Log make_log(log::Level level) {
   static_assert(static_cast<int>(LogLevel::debug) == static_cast<int>(log::Level::debug) &&
                 static_cast<int>(LogLevel::error) == static_cast<int>(log::Level::error));
@@ -44,17 +44,17 @@ Log make_log(log::Level level) {
       .write = [](LogLevel line, std::string_view text) { log::write(static_cast<log::Level>(line), text); }};
 }
 
-/// A service with an upstream, and the secrets that it uses.
+/// A service with an upstream, and its secrets.
 struct UpstreamService {
   ServiceSecrets secrets;
   std::shared_ptr<CredentialBox> credentials;
 };
 
-/// `upstream_services` gets those whose secrets can be read again.
+/// `upstream_services` gets the services whose secrets can be read again.
 std::vector<Service> make_services(const Settings& settings,
                                    std::vector<UpstreamService>& upstream_services) {
   std::vector<Service> services;
-  std::shared_ptr<HttpClient> client;  // one for all of them
+  std::shared_ptr<HttpClient> client;  // shared by all services
   HttpOptions http = settings.http;
   http.calls_max = settings.worker.capacity;
   for (const ServiceSettings& service : settings.services) {
@@ -104,19 +104,19 @@ sigset_t signal_set(std::initializer_list<int> numbers) {
 const sigset_t kReloadSignals = signal_set({SIGHUP});
 const sigset_t kStopSignals = signal_set({SIGTERM, SIGINT});
 
-/// No thread that is started from now on is disturbed by a signal: those that somebody waits for come to him,
-/// and a connection that breaks is told by its call.
+/// Blocks all signals for the threads started from now on: the threads that wait for signals get them, and a
+/// broken connection shows in its call.
 void leave_signals_to_those_who_wait() {
   pthread_sigmask(SIG_BLOCK, &kReloadSignals, nullptr);
   pthread_sigmask(SIG_BLOCK, &kStopSignals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// Reads the secrets again at each SIGHUP, on a thread of its own: a file may be slow, and the broker waits
-/// for heartbeats. Names in the log what changed, never a value.
+/// Reads the secrets again at each SIGHUP, on a thread of its own: a file may be slow, and the broker expects
+/// heartbeats. Logs which have changed, never a value.
 class SecretReloader {
  public:
-  /// Requires: SIGHUP is blocked in all threads, so that it comes here.
+  /// Requires: SIGHUP is blocked in all threads, so that only this one takes it.
   SecretReloader(std::vector<UpstreamService> services, Log log)
       : services_(std::move(services)), log_(std::move(log)), thread_([this] { run(); }) {}
   ~SecretReloader() {
@@ -152,7 +152,7 @@ class SecretReloader {
   std::vector<UpstreamService> services_;
   const Log log_;
   std::atomic<bool> stopping_{false};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 void say_ready(const Settings& settings, const std::string& name) {
@@ -164,11 +164,11 @@ void say_ready(const Settings& settings, const std::string& name) {
   std::fflush(stdout);
 }
 
-/// Takes SIGTERM and SIGINT on a thread of its own: they stop a worker while there is one, and end the
+/// Takes SIGTERM and SIGINT on a thread of its own: they stop the worker while there is one, and end the
 /// process before and after.
 class StopSignals {
  public:
-  /// Requires: they are blocked in all threads, so that they come here.
+  /// Requires: both signals are blocked in all threads, so that only this one takes them.
   StopSignals() : thread_([this] { run(); }) {}
   ~StopSignals() {
     over_ = true;
@@ -193,12 +193,12 @@ class StopSignals {
   }
 
   std::mutex mutex_;
-  Worker* worker_ = nullptr;  // guarded by mutex_
+  Worker* worker_ = nullptr;  // under mutex_
   std::atomic<bool> over_{false};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
-/// As long as this lives, they stop this worker.
+/// While it lives the stop signals stop this worker.
 class Stopping {
  public:
   Stopping(StopSignals& signals, Worker& worker) : signals_(signals) { signals_.obey(&worker); }
@@ -210,7 +210,7 @@ class Stopping {
   StopSignals& signals_;
 };
 
-/// Refuses what run() would refuse: makes the services, which reads all secrets, and no connection.
+/// Refuses what run() would refuse: makes the services, which reads all secrets, but no connection.
 void check_start(const Settings& settings) {
   std::vector<UpstreamService> upstream_services;
   static_cast<void>(make_services(settings, upstream_services));

@@ -31,14 +31,14 @@ bool is_header_name(std::string_view name) {
 
 std::string name_of_header(const std::string& line);
 
-/// Whether a header of that name has nothing but secrets to tell.
+/// Whether all of this header's value is secret by its name.
 bool is_for_secrets(const std::string& name) {
   static constexpr std::string_view kNames[] = {"authorization", "proxy-authorization", "x-api-key",
                                                 "api-key",       "x-goog-api-key",      "cookie"};
   return std::find(std::begin(kNames), std::end(kNames), name_of_header(name)) != std::end(kNames);
 }
 
-/// Throws UsageError, which begins with `use`.
+/// Reads a secret. Throws UsageError; its message begins with `use`.
 std::string read_secret_of(const std::string& use, const std::string& source,
                            const Environment& environment) try {
   return settings::read_secret(source, environment);
@@ -46,7 +46,7 @@ std::string read_secret_of(const std::string& use, const std::string& source,
   throw UsageError(use + ": " + error.what());
 }
 
-/// A header's name in lower case.
+/// The name of a header line, in lower case.
 std::string name_of_header(const std::string& line) {
   std::string name = line.substr(0, line.find(':'));
   for (char& c : name)
@@ -93,7 +93,7 @@ bool goes_in_clear(std::string_view url) {
   const std::size_t end = host.starts_with('[') ? host.find(']') + 1 : host.find(':');
   const std::string name(host.substr(0, end));
   if (name == "localhost" || name.ends_with(".localhost")) return false;
-  // What only begins as an address of this machine is a name, and may stand for any other.
+  // A host that only begins like a local address is a name, which may stand for any address.
   in_addr v4{};
   if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET;
   in6_addr v6{};

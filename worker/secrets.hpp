@@ -13,36 +13,36 @@
 
 namespace lanemq::worker {
 
-/// The headers that a service's calls carry, as written. Of http services those for all http services, but
-/// for the ones that it has of its own. Of model APIs its own, and the one that carries the upstream's key,
-/// if it does not set that itself: with the key of the job where it has keys, else with that of the API's
-/// variable. Where there is neither, the calls carry none, and `without_key` names the variable.
+/// The headers of a service's calls, as written. An http service has those for all http services, and its own
+/// instead of equal names. A model API's service has its own, and the header with the upstream's key unless
+/// it sets that itself: the key of the job, where the service has keys, else that of the API's variable.
+/// Where there is neither, calls carry no key, and `without_key` gets the variable's name.
 std::vector<std::string> service_headers(const Settings& settings, const ServiceSettings& service,
                                          const Environment& environment, std::string& without_key);
 
-/// Whether what is sent there can be read on the way: `http://`, and not to this machine.
+/// Whether others can read what is sent there: `http://`, and not to this machine.
 bool goes_in_clear(std::string_view url);
 
-/// What reading a secret again came to.
+/// The result of reading a secret again.
 struct SecretChange {
   std::string use;      ///< `key k1` or `header x-org`
-  std::string problem;  ///< why it could not be read and stays what it was; empty: it is another one now
+  std::string problem;  ///< why it could not be read, and keeps its value; empty: it has a new one
 };
 
-/// The headers of one service's calls: as they are written, and with the secrets that were read last.
+/// The headers of a service's calls: as written, and with the secrets that were read last.
 ///
-/// A header is `Name: value`. Each word of the value that is_secret_source() stands for that secret, the word
+/// A header is `Name: value`. A word of the value that is_secret_source() stands for that secret, the word
 /// `{key}` for the secret of the job's key. Not thread-safe.
 class ServiceSecrets {
  public:
-  /// Reads all secrets. Throws UsageError where one is absent, a header cannot be sent, or headers and keys
-  /// do not fit together.
+  /// Reads all secrets. Throws UsageError where one is missing, a header is invalid, or headers and keys
+  /// contradict each other.
   ServiceSecrets(const std::string& service, const std::vector<std::string>& headers,
                  const std::vector<KeySettings>& keys, Environment environment);
 
-  /// Reads all secrets again; what cannot be read stays what it was. Returns what is not as before.
+  /// Reads all secrets again; one that cannot be read keeps its value. Returns what has changed or failed.
   std::vector<SecretChange> read_again();
-  /// With the secrets as they are now.
+  /// The credentials with the present secrets.
   HttpCredentials credentials() const;
 
   const std::string& service() const { return service_; }
@@ -53,8 +53,8 @@ class ServiceSecrets {
     std::string use, source, value;
   };
   struct Word {
-    std::string text{};                   ///< as it is sent, unless one of these is set
-    std::optional<std::size_t> secret{};  ///< of secrets_
+    std::string text{};                   ///< sent as it is, unless one of these is set
+    std::optional<std::size_t> secret{};  ///< index in secrets_
     bool is_key = false;
   };
   struct Header {
@@ -64,7 +64,7 @@ class ServiceSecrets {
   };
   struct Key {
     std::string name;
-    std::size_t secret = 0;  ///< of secrets_
+    std::size_t secret = 0;  ///< index in secrets_
   };
 
   Header parse_header(const std::string& line);

@@ -25,18 +25,18 @@ std::string size_message(std::string_view what, std::size_t size, std::size_t li
          std::to_string(limit) + "; ask for less or raise the limit of broker and worker";
 }
 
-/// A failure as it may go over the wire: texts within their limits and without anything a terminal acts on.
+/// Makes a failure sendable: cuts its texts to their limits, and escapes what a terminal would obey.
 void make_sendable(JobOutcome::Report& report) {
   report.code = report.code.empty()
                     ? "failed"
-                    : printable(report.code, limits::name_bytes_max - 8);  // what is cut grows a bit
+                    : printable(report.code, limits::name_bytes_max - 8);  // cutting adds a few bytes
   report.message = printable(report.message, kMessageBytesMax);
   if (report.retry_after)
     report.retry_after =
         std::clamp(*report.retry_after, milliseconds(0), milliseconds(limits::duration_ms_max));
 }
 
-/// An answer that no broker takes becomes the failure that says so.
+/// Replaces an answer that is too large for the broker by a failure that says so.
 void bound_body(JobOutcome& outcome, std::size_t limit) {
   const std::size_t size = outcome.body.size();
   if (size <= limit) return;
@@ -105,14 +105,14 @@ void Session::connected(TimePoint now) {
   greet(now);
 }
 
-/// Says who we are and, to a broker that may have heard of us or of our jobs, what we hold and could not hand
-/// in.
+/// Sends `ready` and, to a broker that may know this worker or its jobs, the inventory and the outcomes that
+/// are not acknowledged.
 void Session::greet(TimePoint now) {
   state_ = State::greeting;
   told_to_drain_ = false;
   heard_at_ = now;
   reconnect_at_ = now + kSilentIntervals * heartbeat_;
-  outbox_.set_batch_max(0);  // until a broker says that it takes them
+  outbox_.set_batch_max(0);  // until the broker says that it accepts them
   say_ready(leaving_ ? std::max<std::size_t>(running_, 1) : options_.capacity);
   if (!met_before_) return;
   say_inventory(true, now);
@@ -134,7 +134,7 @@ void Session::finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effec
     complete(place, std::move(outcome), now, effects);
 }
 
-/// The outcome is the last that is said of a lease, pieces included.
+/// Ends a job. Its outcome is the last message about its lease, pieces included.
 void Session::complete(Table::iterator place, JobOutcome outcome, TimePoint now, Effects& effects) {
   const wire::Lease lease = place->first;
   const bool counted = place->second.phase == Held::Phase::running;
@@ -143,7 +143,7 @@ void Session::complete(Table::iterator place, JobOutcome outcome, TimePoint now,
   if (outcome.report) make_sendable(*outcome.report);
   ++(outcome.succeeded() ? counters_.succeeded : counters_.failed);
 
-  // Said before the outcome, so that the place that it frees is not filled again.
+  // Sent before the outcome, so that the broker does not fill the freed place again.
   if (leaving_ && counted && running_ > 0 && state_ == State::serving) say_ready(running_);
   if (large_.may_go(lease, outcome.body.size(), now)) say_outcome(lease, outcome);
   keep(place, std::move(outcome));
@@ -211,8 +211,7 @@ void Session::leave(TimePoint now, Effects& effects) {
   depart(effects);
 }
 
-/// Nothing runs any more: says goodbye and stays for as long as it takes the broker to acknowledge what it
-/// got.
+/// No job runs any more: sends `bye`, and waits for the broker's last acknowledgements.
 void Session::part(TimePoint now, Effects& effects) {
   say_all_large(now);
   outbox_.push(wire::Bye{});
@@ -258,8 +257,8 @@ TimePoint Session::next_wakeup() const {
   return due;
 }
 
-/// The worker beats by itself, but leaves the beat to a broker that beats: two inventories close together
-/// could both miss a job that is under way, and the broker would take it for lost.
+/// When the worker sends a heartbeat of its own. It leaves that to a broker that sends heartbeats: two
+/// inventories close together could both miss a job on its way, and the broker would take it for lost.
 TimePoint Session::heartbeat_due() const {
   return std::max(said_heartbeat_at_ + heartbeat_, heard_heartbeat_at_ + heartbeat_ * 5 / 4);
 }
@@ -293,11 +292,11 @@ void Session::on(const wire::Welcome& welcome, TimePoint now, Effects& effects) 
 }
 
 void Session::on(const wire::JobOffer& offer, TimePoint now, Effects& effects) {
-  if (state_ == State::parting) return;  // Our `bye` gives it back already.
+  if (state_ == State::parting) return;  // the worker's `bye` gives it back already
   const wire::Lease lease{offer.job, offer.attempt};
   if (const auto held = table_.find(lease); held != table_.end()) {
     ++counters_.duplicates;
-    // The broker asks again for what it was told already: it did not hear it.
+    // The broker offers an attempt again whose outcome it was sent: the outcome was lost.
     if (held->second.phase == Held::Phase::finished && !large_.waits(lease))
       say_outcome(lease, held->second.outcome);
     return;
@@ -365,7 +364,7 @@ void Session::on(const wire::Window& window, TimePoint now, Effects& effects) {
     complete(place, *std::exchange(stream.outcome, std::nullopt), now, effects);
 }
 
-/// Nobody wants more pieces of a stream. Returns whether that was its end: its handler is done already.
+/// Nobody wants more pieces of a stream. Returns whether that ends the job: its handler is done already.
 bool Session::stop_stream(Table::iterator place, TimePoint now, Effects& effects) {
   Stream* stream = place->second.stream.get();
   if (!stream) return false;
@@ -391,13 +390,13 @@ void Session::on(const wire::Drain&, TimePoint, Effects&) {
   told_to_drain_ = true;
 }
 
-/// The broker goes. What runs goes on, in case that it comes back: it will find its jobs where it left them.
+/// The broker goes. Running jobs go on, in case it comes back: it will find its jobs here.
 void Session::on(const wire::Bye&, TimePoint now, Effects& effects) {
   if (state_ == State::parting) return depart(effects);
   reconnect_later(now);
 }
 
-/// Another greeting after one interval, on a connection of its own.
+/// Greets again after one interval, by a new connection.
 void Session::reconnect_later(TimePoint now) {
   state_ = State::greeting;
   reconnect_at_ = now + heartbeat_;
@@ -411,7 +410,7 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
     return;
   }
   if (code == RefusalCode::unknown_session) {
-    // A greeting under way answers all of them: every message sent before it earns one.
+    // A greeting under way covers all earlier messages, each of which causes one of these refusals.
     if (state_ == State::serving) return greet(now);
     if (state_ != State::parting || parted_again_ || outcomes_ == 0) return;
     parted_again_ = true;
@@ -421,7 +420,7 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
   refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
   effects.push_back(Refused{});
   if (!refusal.job || *refusal.job < 0) return;
-  // A piece of an answer was not taken: what follows it would be an answer with a hole.
+  // A piece was not accepted, so all that follow would leave a hole.
   const auto place = table_.find({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)});
   if (place == table_.end() || place->second.phase != Held::Phase::running || !place->second.stream) return;
   fail(place,
@@ -443,7 +442,7 @@ void Session::on_stale(wire::Lease lease, Effects& effects) {
   if (counted) --running_;
   if (Stream* stream = place->second.stream.get()) {
     stream->stop();
-    if (stream->outcome) {  // The handler is done, and only its pieces were waited for.
+    if (stream->outcome) {  // the handler is done, and only its pieces were missing
       table_.erase(place);
       return;
     }
@@ -452,7 +451,7 @@ void Session::on_stale(wire::Lease lease, Effects& effects) {
   effects.push_back(CancelJob{lease, place->second.service});
 }
 
-/// A newer attempt of a job ends the older ones that still run here.
+/// Ends older attempts of a job that still run here, since there is a newer one.
 void Session::supersede_older(wire::Lease lease, TimePoint now, Effects& effects) {
   for (auto place = table_.lower_bound({lease.job, 0}); place != table_.end(); ++place) {
     if (place->first.job != lease.job || place->first.attempt >= lease.attempt) return;
@@ -529,8 +528,8 @@ void Session::say_ready(std::size_t capacity) {
                            .labels = {}});
 }
 
-/// What runs or was not said yet, and with `with_outcomes` what could not be handed in, as far as it fits:
-/// what the broker is most likely to miss first.
+/// Sends the running jobs and, `with_outcomes`, the unacknowledged outcomes, as far as they fit: first those
+/// that the broker is most likely to miss.
 void Session::say_inventory(bool with_outcomes, TimePoint now) {
   wire::Heartbeat heartbeat;
   for (const auto& [lease, held] : table_)
@@ -578,7 +577,7 @@ void Session::say_outcome(const wire::Lease& lease, const JobOutcome& outcome) {
   outbox_.push(message, outcome.body);
 }
 
-/// What the window lets through of a stream's unsent pieces; the last one may be larger than what is left.
+/// Sends as many unsent pieces of a stream as the window allows; the last one may go beyond it.
 void Session::say_chunks(const wire::Lease& lease, Stream& stream) {
   while (stream.has_unsent() && stream.sent < limits::stream_chunks_max &&
          stream.sent_bytes < limits::stream_bytes_max) {
@@ -613,7 +612,7 @@ void Session::say_large(wire::Lease lease) {
   say_outcome(lease, table_.at(lease).outcome);
 }
 
-/// For a goodbye, which nothing comes behind.
+/// Sends all large outcomes at once, for a goodbye: nothing follows it.
 void Session::say_all_large(TimePoint now) {
   while (large_.any_wait())
     say_large(large_.next_at_once(now));

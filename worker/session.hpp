@@ -21,31 +21,30 @@
 
 namespace lanemq::worker {
 
-/// Outcomes kept for the case that the broker did not get them. When there are more, the oldest goes: the
-/// broker then misses the job in the inventory and has it done again, so nothing is lost.
+/// Outcomes kept until they are acknowledged. Beyond this the oldest is dropped: the broker then misses the
+/// job in the inventory and runs it again, so nothing is lost.
 inline constexpr std::size_t kOutcomesMax = 2048;
 inline constexpr std::size_t kOutcomeBytesMax =
-    std::size_t{512} * 1024 * 1024;  ///< the same, in bytes of their bodies
-/// Leases in one inventory: as many as a worker may hold, which fits a header.
+    std::size_t{512} * 1024 * 1024;  ///< the same in bytes of their bodies
+/// Leases in one inventory: as many as a worker may hold; that fits a header.
 inline constexpr std::size_t kInventoryMax = limits::capacity_max;
-/// Jobs and outcomes that go in one message, where the broker takes batches: more gain nothing.
+/// Jobs or outcomes in one message, where the broker accepts batches; more gain nothing.
 inline constexpr std::size_t kBatchMax = 16;
-/// Heartbeat intervals without a word from the broker after which the connection is given up.
+/// After so many heartbeat intervals without a message the worker gives the connection up.
 inline constexpr int kSilentIntervals = 3;
-/// What is asked of the messages to people in failures.
+/// Bytes of a failure's message to people.
 inline constexpr std::size_t kMessageBytesMax = 1024;
 
-/// Messages on their way to the broker, oldest first: encoded headers in one buffer, each with the body that
-/// follows in a frame of its own, if any. Outcomes that follow each other make a batch, where those are
-/// taken.
+/// Messages to the broker, oldest first: encoded headers in one buffer, each with the body of a following
+/// frame, if any. Consecutive outcomes make a batch, where the broker accepts batches.
 ///
-/// Bounded by the session: at most one message a lease, an outcome, a heartbeat and a window of chunks a
-/// stream, as the worker does not read while something is unsent.
+/// Bounded by the session: one message per lease, an outcome, a heartbeat, and a window of chunks per stream,
+/// since the worker does not read while messages are unsent.
 class Outbox {
  public:
   struct Message {
     std::string_view header;  ///< valid until the next push or front
-    const Blob* body;         ///< null: no further frame
+    const Blob* body;         ///< null: no body frame
   };
 
   bool empty() const { return next_ == entries_.size(); }
@@ -54,43 +53,43 @@ class Outbox {
   void pop();
   void clear();
 
-  /// Appends a message. `body` goes into the header when it is small, else into a frame of its own.
+  /// Appends a message; a small `body` goes into the header, any other into a frame of its own.
   template <class WireMessage>
   void push(const WireMessage& message, const Blob& body = {});
-  /// From now on up to `items` outcomes go in one message; 0 and 1: each alone.
+  /// Sets how many outcomes may share a message; 0 and 1: each goes alone.
   void set_batch_max(std::size_t items) { batch_max_ = items; }
 
  private:
   struct Entry {
-    std::size_t begin = 0, end = 0;  ///< of the header, where it is no batch
+    std::size_t begin = 0, end = 0;  ///< of the header; unused for a batch
     Blob body{};
     std::optional<Batch> batch{};
   };
-  Buffer headers_;  ///< and the items of batches
+  Buffer headers_;  ///< also holds the items of batches
   mutable Buffer assembled_;
   std::vector<Entry> entries_;
   std::size_t next_ = 0, batch_max_ = 0;
 };
 
-/// What the session wants done; in order.
+/// What the session wants the worker to do, in order.
 struct StartJob {
   wire::Lease lease;
   std::size_t service;                 ///< index into SessionOptions::services
-  std::shared_ptr<StreamGate> gate{};  ///< of a job that asks for a stream
+  std::shared_ptr<StreamGate> gate{};  ///< for a job that asks for a stream
 };
 struct CancelJob {
   wire::Lease lease;
   std::size_t service;
 };
-/// The handler was told to wait and may go on.
+/// A handler that was told to wait may go on.
 struct ResumeJob {
   wire::Lease lease;
   std::size_t service;
 };
 struct Reconnect {};  ///< make a new connection, then call connected()
-struct Welcomed {};   ///< the broker has taken the worker in
-struct Left {};       ///< nothing remains to be done; send what is unsent and end
-struct Refused {};    ///< the broker said no; refusal() tells why
+struct Welcomed {};   ///< the broker has accepted the worker
+struct Left {};       ///< all is done: send what is unsent, and end
+struct Refused {};    ///< the broker refused the worker; refusal() says why
 
 using Effect = std::variant<StartJob, CancelJob, ResumeJob, Reconnect, Welcomed, Left, Refused>;
 using Effects = std::vector<Effect>;
@@ -98,88 +97,88 @@ using Effects = std::vector<Effect>;
 struct SessionOptions {
   std::vector<std::string> services, lanes;
   std::string name, version;
-  std::string process;  ///< which one it runs in (lanemq/process_name.hpp); empty: not said
+  std::string process;  ///< the worker's process (lanemq/process_name.hpp); empty: not sent
   std::size_t capacity = 1;
   std::size_t body_bytes_max = limits::body_bytes_max;
 };
 
-/// What happened, for the log.
+/// Figures for the log.
 struct SessionCounters {
   std::uint64_t started = 0, succeeded = 0, failed = 0, released = 0, cancelled = 0;
   std::uint64_t stale = 0;             ///< outcomes that came too late
-  std::uint64_t duplicates = 0;        ///< offers of a lease already held
-  std::uint64_t outcomes_dropped = 0;  ///< never acknowledged, over kOutcomesMax or kOutcomeBytesMax
+  std::uint64_t duplicates = 0;        ///< offers of a lease that is held already
+  std::uint64_t outcomes_dropped = 0;  ///< never acknowledged, dropped over kOutcomesMax or kOutcomeBytesMax
 };
 
 /// A worker's side of the protocol as a state machine: ready, welcome, jobs, heartbeats, reconnect, drain.
 ///
-/// Pure: it is told what arrived and what time it is, fills its outbox and says what is to be done. It knows
-/// which leases are running and which outcomes the broker has not yet acknowledged; those are said again
-/// after every loss of the connection or of the broker. Not thread-safe.
+/// Pure: it is told messages and times, fills its outbox, and returns what the worker is to do. It knows the
+/// running leases and the outcomes that the broker has not acknowledged; it sends those again after each loss
+/// of the connection or the broker. Not thread-safe.
 class Session {
  public:
   /// Requires: at least one service, 1 <= capacity <= limits::capacity_max.
   explicit Session(SessionOptions options);
 
-  /// A new connection stands or is being made: what was unsent is forgotten, the worker introduces itself and
-  /// says what it holds.
+  /// A new connection exists or is being made: drops unsent messages, greets the broker, and sends the
+  /// inventory.
   void connected(TimePoint now);
-  /// The broker said `command`. Views in it are not kept.
+  /// Handles a command of the broker. Keeps no views of it.
   void receive(const wire::WorkerCommand& command, TimePoint now, Effects& effects);
-  /// Something came from the broker that could not be read. It lives, at least.
+  /// The broker sent something unreadable, which proves that it lives.
   void heard(TimePoint now) { heard_at_ = now; }
-  /// A piece of a started job's streamed answer. Unknown leases, and those that nobody wants to hear of, are
-  /// ignored. A handler that hands in what cannot be sent has failed, and its job ends with it.
+  /// A piece of a job's streamed answer. Ignored for unknown and unwanted leases. A piece that cannot be sent
+  /// fails its job.
   void chunk(StreamPiece piece, TimePoint now, Effects& effects);
-  /// A started job is over; said when its pieces have been. Unknown leases are ignored.
+  /// A job is over; its outcome is sent behind its pieces. Ignored for unknown leases.
   void finish(wire::Lease lease, JobOutcome outcome, TimePoint now, Effects& effects);
-  /// Take no more jobs; leave when the last one is over, or without them at `deadline`.
+  /// Takes no more jobs; leaves when the last one is over, at `deadline` in any case.
   void drain(TimePoint deadline, TimePoint now, Effects& effects);
-  /// Leave now; what is running is the broker's to give to others.
+  /// Leaves now; the broker gives running jobs to other workers.
   void leave(TimePoint now, Effects& effects);
-  /// What is due by now: large outcomes that waited for others, heartbeats, giving up a silent broker, the
-  /// end of a drain. To be called after what was received, too.
+  /// Does what is due by now: large outcomes that waited, heartbeats, a silent broker, the end of a drain.
+  /// Also to be called after receive().
   void advance(TimePoint now, Effects& effects);
-  /// When advance() has something to do next.
+  /// When advance() has work next.
   TimePoint next_wakeup() const;
 
   Outbox& outbox() { return outbox_; }
-  /// Jobs whose outcome the broker waits for.
+  /// Jobs whose outcomes the broker waits for.
   std::size_t running() const { return running_; }
   std::size_t outcomes() const { return outcomes_; }
   std::size_t answer_bytes_max() const { return answer_bytes_max_; }
   const std::string& broker_session() const { return broker_session_; }
-  /// Why the broker said no, as it put it.
+  /// The broker's reason for refusing the worker.
   const std::string& refusal() const { return refusal_; }
   const SessionCounters& counters() const { return counters_; }
 
  private:
   enum class State : unsigned char { unconnected, greeting, serving, parting, left };
 
-  /// A streamed answer: what the broker has not said that it was taken, to be sent again should the
-  /// connection break. Bounded by the gate.
+  /// A streamed answer: the pieces that the broker has not confirmed as taken, which are sent again after a
+  /// reconnect. Bounded by the gate.
   struct Stream {
     std::shared_ptr<StreamGate> gate;
     std::deque<Blob> kept;
-    std::int64_t first = 0;                ///< the number of the first one kept
-    std::size_t sent = 0, sent_bytes = 0;  ///< of those kept, over this connection; at most a window
+    std::int64_t first = 0;                ///< number of the first kept piece
+    std::size_t sent = 0, sent_bytes = 0;  ///< of the kept pieces, by this connection; at most a window
     std::size_t kept_bytes = 0;
-    std::optional<JobOutcome> outcome;  ///< waits until all are sent
-    bool unwanted = false;              ///< no more pieces
+    std::optional<JobOutcome> outcome;  ///< sent after all pieces
+    bool unwanted = false;              ///< nobody wants more pieces
 
     bool has_unsent() const { return sent < kept.size(); }
-    /// Nothing more is sent but what is on its way.
+    /// Sends nothing more; what is on its way arrives.
     void stop();
   };
 
-  /// What is known of a lease.
+  /// What the session knows of a lease.
   struct Held {
     enum class Phase : unsigned char {
-      running,     ///< in its handler, counted
+      running,     ///< its handler runs it; counted in running()
       superseded,  ///< in its handler, but the broker has a newer attempt; its outcome still settles its
                    ///< usage
-      dropped,     ///< in its handler, and nobody wants to hear of it
-      finished,    ///< its outcome waits to be acknowledged
+      dropped,     ///< its handler runs it, and nobody wants its outcome
+      finished,    ///< its outcome is not acknowledged
     };
     Phase phase = Phase::running;
     std::uint32_t service = 0;
@@ -232,21 +231,21 @@ class Session {
   const SessionOptions options_;
   State state_ = State::unconnected;
   bool leaving_ = false;        ///< drain() was called
-  bool told_to_drain_ = false;  ///< by the broker, until it says welcome again
-  bool met_before_ = false;     ///< a broker may know leases of ours
-  bool parted_again_ = false;   ///< the parting was repeated once for a broker that had forgotten us
+  bool told_to_drain_ = false;  ///< by the broker, until its next welcome
+  bool met_before_ = false;     ///< a broker may know leases of this worker
+  bool parted_again_ = false;   ///< `bye` was repeated once, for a broker that had forgotten the worker
   std::chrono::milliseconds heartbeat_{1000};
   std::size_t answer_bytes_max_;
-  std::string session_;  ///< as the broker named it: to come back by
+  std::string session_;  ///< from the broker's welcome; names this worker after a reconnect
   std::string broker_session_, refusal_;
 
   TimePoint heard_at_{}, said_heartbeat_at_{}, heard_heartbeat_at_{};
-  TimePoint reconnect_at_{};  ///< greeting: when the greeting counts as unheard
+  TimePoint reconnect_at_{};  ///< greeting: when it counts as unheard
   TimePoint drain_deadline_{}, parting_until_{};
 
   Table table_;
   std::size_t running_ = 0, outcomes_ = 0, outcome_bytes_ = 0;
-  std::uint64_t finished_ = 0;  ///< so far; the order of outcomes
+  std::uint64_t finished_ = 0;  ///< so many; the order of outcomes
   LargeOutcomes large_;
   SessionCounters counters_;
   Outbox outbox_;

@@ -28,7 +28,7 @@ std::string handler_of(const ServiceSettings& service) {
   return service.handler + (service.argument.empty() ? "" : ":" + service.argument);
 }
 
-/// A service given later, by a flag, replaces one of that name given earlier, by the file.
+/// Sets the services. One of a flag replaces one of the file with the same name.
 void apply_services(Settings& settings, const Values& values) {
   std::vector<ServiceSettings> given;
   for (const std::string& text : values)
@@ -50,7 +50,7 @@ void apply_services(Settings& settings, const Values& values) {
   }
 }
 
-/// Complains without a word of what was given: it may be a secret in the wrong place.
+/// Sets the keys. A message does not repeat the text: it may be a secret in the wrong place.
 void apply_keys(Settings& settings, const Values& values) {
   for (const std::string& text : values) {
     const std::size_t equals = text.find('=');
@@ -67,7 +67,7 @@ void apply_keys(Settings& settings, const Values& values) {
 constexpr Range<Duration> kTime{std::chrono::milliseconds(1), kDay};
 constexpr Range<Duration> kTimeOrNone{Duration{}, kDay};
 
-/// The times of a lane.
+/// The options of a lane's time limits.
 const Options<CallTimes>& time_options() {
   using namespace rows;
   static const Options<CallTimes> kOptions = without_units_before<CallTimes>(
@@ -181,7 +181,7 @@ namespace {
 
 // ---- the file -----------------------------------------------------------------------------------------
 
-/// A table of texts.
+/// The names and texts of a table.
 std::vector<std::pair<std::string, std::string>> text_table(const toml::node& node,
                                                             std::string_view example) {
   std::vector<std::pair<std::string, std::string>> texts;
@@ -201,7 +201,7 @@ void read_lane_times(const std::string& path, const toml::table& lanes, Settings
   }
 }
 
-/// A service as a table of the file has it.
+/// A service as a table of the file.
 struct ServiceTable {
   std::string name{}, handler{};
 };
@@ -256,7 +256,7 @@ void read_services(const std::string& path, const toml::array& list, Settings& s
   }
 }
 
-/// What the file has besides options.
+/// Reads a key of the file that is no option; false: it is unknown.
 bool read_node(const std::string& path, std::string_view key, const toml::node& node, Settings& settings,
                Heard& heard) {
   if (key == "service" && node.is_array_of_tables())
@@ -268,7 +268,7 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
   return true;
 }
 
-/// All settings as a file.
+/// All settings as a configuration file.
 std::string print(Settings& settings) {
   std::string out = "# LaneMQ worker. Every key is optional; durations and sizes carry their unit.\n" +
                     print_options(bound(option_table(), settings));
@@ -299,7 +299,7 @@ std::string print(Settings& settings) {
 
 // ---- the whole ----------------------------------------------------------------------------------------
 
-/// Gives the keys of flags and variables to their services. One given later replaces one of its name.
+/// Gives the keys of flags and variables to their services; a later key replaces one with the same name.
 void hand_out_keys(Settings& settings) {
   for (const auto& [name, key] : settings.keys) {
     const auto service =
@@ -318,7 +318,7 @@ void hand_out_keys(Settings& settings) {
   }
 }
 
-/// Gives the times of flags and variables to their lanes.
+/// Gives the time limits of flags and variables to their lanes.
 void hand_out_times(Settings& settings, Heard& heard) {
   const std::string place = heard.places.contains("timeout") ? heard.places["timeout"] : "";
   for (const std::string& text : std::exchange(settings.lane_times_said, {})) {
@@ -334,7 +334,7 @@ void hand_out_times(Settings& settings, Heard& heard) {
   }
 }
 
-/// A delay of echo was a plain number of milliseconds.
+/// Accepts the old spelling of echo's delay: a plain number of milliseconds.
 void renew_delays(Settings& settings, Heard& heard) {
   for (ServiceSettings& service : settings.services) {
     if (service.handler != "echo" || service.argument.find_first_not_of("0123456789") != std::string::npos ||

@@ -32,12 +32,12 @@ using std::chrono::nanoseconds;
 using worker::CancelJob;
 using worker::LogLine;
 
-/// Handlers' descriptors that are readable again and again are looked at this often: what comes close
-/// together is read in one turn and travels in one message, for which this thread, that of the socket and all
-/// of the broker's and the reader's wake up once. Who is alone is not kept waiting.
+/// How often a readable handler's descriptor is looked at. What comes close together is then read in one turn
+/// and sent in one message, which wakes this thread, the socket's, the broker's and the reader's once. A
+/// single event does not wait.
 constexpr std::chrono::microseconds kLookEvery{150};
-constexpr int kMessagesPerTurn = 1000;       ///< read in one turn before completions and timers have theirs
-constexpr std::size_t kOwnDescriptors = 3;   ///< of the loop: socket, completions, monitor
+constexpr int kMessagesPerTurn = 1000;       ///< messages read in one turn, before completions and timers
+constexpr std::size_t kOwnDescriptors = 3;   ///< the loop's own: socket, completions, monitor
 constexpr milliseconds kLingerOnExit{1000};  ///< for the goodbye
 constexpr std::size_t kFailureLinesPerSecond = 10;
 constexpr std::chrono::minutes kConnectingLineEvery{1};
@@ -92,7 +92,8 @@ worker::SessionOptions session_options(const WorkerOptions& options, const std::
 
 }  // namespace
 
-/// The thread of run(): one socket, the completions, the handlers' descriptors and timers; turn by turn.
+/// The thread of run(): turn by turn it serves one socket, the completions, and handlers' descriptors and
+/// timers.
 class Worker::Loop {
  public:
   Loop(WorkerOptions options, std::vector<Service> services)
@@ -101,7 +102,7 @@ class Worker::Loop {
         session_(session_options(options_, services_)),
         sink_(std::make_shared<CompletionSink>()),
         decoder_(options_.body_bytes_max) {
-    // The handlers' timers are asked once each, also where services share a handler.
+    // Asks each handler once for its time, even if services share it.
     for (const Service& service : services_)
       if (std::find(handlers_.begin(), handlers_.end(), service.handler.get()) == handlers_.end())
         handlers_.push_back(service.handler.get());
@@ -152,7 +153,7 @@ class Worker::Loop {
     flush();
   }
 
-  /// Of handlers that share a descriptor, the first one is told.
+  /// Watches a handler's descriptor. Of handlers that share one, the first is called.
   void watch(Handler& handler) {
     const int descriptor = handler.descriptor();
     if (descriptor < 0) return;
@@ -162,7 +163,7 @@ class Worker::Loop {
     polled_.push_back({descriptor, POLLIN, 0});
   }
 
-  /// Until there is something to do.
+  /// Sleeps until there is something to do.
   void wait() {
     forget_poll();
     has_input_ = asks_for_input();
@@ -175,11 +176,11 @@ class Worker::Loop {
       if (poll_until(std::min(until, next_look_), now, kOwnDescriptors) || until <= next_look_) return;
       now = Clock::now();
     }
-    // Handlers' descriptors are looked at however much the broker says.
+    // Handlers' descriptors are polled even while the broker keeps the loop busy.
     if (until > now || !watchers_.empty()) poll_until(until, now, polled_.size());
   }
 
-  /// Waits for the first `count` descriptors; false when none is ready in time.
+  /// Waits for the first `count` descriptors; false: none is ready in time.
   bool poll_until(TimePoint until, TimePoint now, std::size_t count) {
     polled_[0].fd = socket_.get(zmq::sockopt::fd);
     polled_[1].fd = sink_->wake_descriptor();
@@ -188,8 +189,8 @@ class Worker::Loop {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timespec timeout{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
     const int ready = ppoll(polled_.data(), count, &timeout, nullptr);
-    if (ready < 0) forget_poll();  // as after a signal, when nothing is said of them
-    // Each look at a socket of ZeroMQ's costs a system call of its own.
+    if (ready < 0) forget_poll();  // as after a signal: revents are not set then
+    // Asking a ZeroMQ socket for its state costs a system call each time.
     has_input_ = has_input_ || polled_[0].revents != 0;
     monitor_stirred_ = monitor_stirred_ || polled_[2].revents != 0;
     if ((polled_[1].revents & POLLIN) != 0) sink_->clear_wake();
@@ -201,7 +202,7 @@ class Worker::Loop {
       one.revents = 0;
   }
 
-  /// The socket's descriptor tells only of changes, so its state is asked before sleeping.
+  /// The socket's descriptor reports changes only, so the loop asks for the state before it sleeps.
   bool asks_for_input() {
     const int events = uninterrupted([this] { return socket_.get(zmq::sockopt::events); });
     return (events & (stuck_ ? ZMQ_POLLOUT : ZMQ_POLLIN)) != 0;
@@ -243,18 +244,18 @@ class Worker::Loop {
     monitor_.forget();
     socket_ = zmq::socket_t(context_, zmq::socket_type::dealer);
     monitor_.watch(context_, socket_);
-    monitor_stirred_ = true;  // Its descriptor tells only of what came after it was asked.
+    monitor_stirred_ = true;  // its descriptor reports only what comes after it was asked
     const int depth = static_cast<int>(options_.capacity) * 2 + 1000;
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::sndhwm, depth);
     socket_.set(zmq::sockopt::rcvhwm, depth);
-    // At once: what is running here goes on if the broker hears from us before it gives us up.
+    // Without delay: if the broker hears from the worker in time its jobs go on.
     socket_.set(zmq::sockopt::reconnect_ivl, 1);
     socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
     socket_.set(zmq::sockopt::handshake_ivl, 5000);
     socket_.set(zmq::sockopt::tcp_keepalive, 1);
     socket_.set(zmq::sockopt::ipv6, true);
-    // A header with a body inside it, or a body.
+    // A header with a body inside, or a body frame.
     socket_.set(zmq::sockopt::maxmsgsize,
                 static_cast<std::int64_t>(options_.body_bytes_max + limits::header_bytes_max + 64));
     try {
@@ -267,14 +268,14 @@ class Worker::Loop {
 
   void read_broker(TimePoint now) {
     if (!has_input_) return;
-    // No more is asked of us than we can answer: the outbox stays as small as one turn.
+    // Reads no more than it can answer: so the outbox holds at most one turn's messages.
     for (int count = 0; count < kMessagesPerTurn && !stuck_ && !left_; ++count) {
       if (!message_.receive(socket_)) return;
       read_message(now);
     }
   }
 
-  /// Acts on the message that was received.
+  /// Handles the message that was received.
   void read_message(TimePoint now) {
     const DecodeError* const error =
         message_.fault() ? nullptr : decoder_.decode(message_.header(), message_.body_frame(), commands_);
@@ -299,7 +300,7 @@ class Worker::Loop {
     LogLine(options_.log, LogLevel::warning, "broker.unreadable_message").field("reason", why);
   }
 
-  /// Sends what the session says until the socket takes no more.
+  /// Sends the session's messages until the socket accepts no more.
   void flush() {
     worker::Outbox& outbox = session_.outbox();
     while (!outbox.empty()) {
@@ -310,7 +311,7 @@ class Worker::Loop {
       if (stuck_) return;
       if (message.body) {
         zmq::message_t body = socket::lend(*message.body);
-        // The first frame was taken, so the socket takes the whole message.
+        // The first frame was accepted, so the socket accepts the whole message.
         static_cast<void>(send(body, zmq::send_flags::dontwait));
       }
       outbox.pop();
@@ -323,7 +324,7 @@ class Worker::Loop {
 
   // ---- jobs -------------------------------------------------------------------------------------------
 
-  /// Does what the session wants. `offer`: the job in the message that it just received, if there is one.
+  /// Does what the session wants. `offer`: the job in the message just received, if any.
   void carry_out(TimePoint now, const wire::JobOffer* offer = nullptr) {
     for (std::size_t i = 0; i < effects_.size(); ++i) {
       const worker::Effect effect = effects_[i];
@@ -374,15 +375,15 @@ class Worker::Loop {
     try {
       service.handler->start(job, Completion(sink_, start.lease, start.gate));
     } catch (const std::exception& error) {
-      // The Completion died with the call, so the job has its outcome: `abandoned`, to be tried again.
+      // The exception destroyed the Completion, so the job ends as `abandoned` and is retried.
       LogLine(options_.log, LogLevel::error, "handler.threw")
           .field("service", service.name)
           .field("message", error.what());
     }
   }
 
-  /// Of the job that is being read. A body inside the header is copied: the offer's texts point into the
-  /// header too, so that is not given away.
+  /// The body of the job being read. A body inside the header is copied, since the header also holds the
+  /// offer's texts.
   Blob take_body() {
     return message_.body_frame() && !commands_.is_batch() ? message_.take_body_frame() : Blob::copy(inside_);
   }
@@ -425,8 +426,8 @@ class Worker::Loop {
     stuck_ = false;
   }
 
-  /// ZeroMQ has made the connection anew. What it still holds for the old one comes first, and is answered
-  /// with `unknown_session`, which the greeting answers.
+  /// ZeroMQ has reconnected. Messages it still holds go first, and are answered with `unknown_session`, which
+  /// the session's greeting takes care of.
   void introduce_again() {
     session_.connected(Clock::now());
     stuck_ = false;
@@ -464,7 +465,7 @@ class Worker::Loop {
         .field("stale", counters.stale);
   }
 
-  /// An upstream that is down fails everything: a few lines a second tell it as well as thousands.
+  /// Logs failed jobs, a few a second: an upstream that is down fails them all.
   void log_failure(const worker::FinishedJob& job, TimePoint now) {
     if (now - failure_lines_since_ >= std::chrono::seconds(1)) {
       if (failure_lines_ > kFailureLinesPerSecond)
@@ -495,8 +496,8 @@ class Worker::Loop {
   WorkerOptions options_;
   std::vector<Service> services_;
   std::vector<Handler*> handlers_;
-  std::vector<Handler*> watchers_;  ///< those with a descriptor to watch
-  std::vector<pollfd> polled_ =     ///< the loop's own descriptors, then those of watchers_
+  std::vector<Handler*> watchers_;  ///< handlers with a descriptor to watch
+  std::vector<pollfd> polled_ =     ///< the loop's own, then those of watchers_
       std::vector<pollfd>(kOwnDescriptors, pollfd{-1, POLLIN, 0});
   worker::Session session_;
   std::shared_ptr<CompletionSink> sink_;
@@ -507,22 +508,22 @@ class Worker::Loop {
   zmq::context_t context_{1};
   zmq::socket_t socket_;
   worker::ConnectionMonitor monitor_;
-  socket::Message message_;  ///< the one that is being read
+  socket::Message message_;  ///< the message being read
   Decoder decoder_;
   Items<wire::WorkerCommand> commands_;
-  std::string_view inside_;  ///< the body inside the header, of the message that is being read
+  std::string_view inside_;  ///< body inside the header of message_
 
-  TimePoint next_look_{};  ///< at the handlers' descriptors, not earlier
+  TimePoint next_look_{};  ///< earliest next look at handlers' descriptors
   TimePoint started_at_{}, failure_lines_since_{};
   std::size_t failure_lines_ = 0;
-  std::optional<TimePoint> connecting_said_at_;  ///< since the last welcome
+  std::optional<TimePoint> connecting_said_at_;  ///< the last line about it since the last welcome
   std::uint64_t drops_reported_ = 0;
   std::atomic<int> stops_{0};
   static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
   int obeyed_ = 0;
-  bool has_input_ = false;        ///< the socket may have a message, or room where it was stuck
-  bool monitor_stirred_ = false;  ///< and so may the monitor have something to say
-  bool stuck_ = false;            ///< the socket took no more, the outbox has the rest
+  bool has_input_ = false;        ///< the socket may have a message, or room again
+  bool monitor_stirred_ = false;  ///< the monitor may have an event
+  bool stuck_ = false;            ///< the socket accepts no more; the outbox has the rest
   bool welcomed_ = false, left_ = false;
   WorkerEnd end_ = WorkerEnd::drained;
 };

@@ -6,7 +6,7 @@
 namespace lanemq::worker {
 namespace {
 
-/// The member of the object that comes next; empty where there is none.
+/// The value of a member of the next object; empty: there is none.
 std::string_view member_of(std::string_view object, std::string_view name) {
   JsonCursor cursor(object);
   std::string_view key;
@@ -26,7 +26,7 @@ bool is_object(std::string_view value) {
   return value.starts_with('{');
 }
 
-/// A block of text begins empty; one of a tool names the tool.
+/// A text block begins empty; a tool's block names the tool.
 bool opens_empty(std::string_view block) {
   const std::string_view type = unquoted(member_of(block, "type"));
   return type == "text" || type == "thinking";
@@ -43,7 +43,7 @@ EventFacts read_anthropic_event(const SseEvent& event) {
     return facts;
   }
   if (type == "ping") {
-    facts.kind = EventKind::opening;  // goes on where it stands: it tells who reads that there is life
+    facts.kind = EventKind::opening;  // passed on at once: it shows the reader that the upstream is alive
   } else if (type == "message_start") {
     facts.kind = EventKind::opening;
     facts.usage = member_of(member_of(event.data, "message"), "usage");

@@ -5,7 +5,7 @@
 
 namespace lanemq::worker {
 
-/// The API of Anthropic: messages stream, whatever else there is answers at once.
+/// Anthropic's API: messages stream, all else is answered whole.
 extern const ModelApi kAnthropicApi;
 
 }  // namespace lanemq::worker

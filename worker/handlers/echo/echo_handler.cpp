@@ -7,7 +7,7 @@
 namespace lanemq::worker {
 namespace {
 
-/// The line that begins at `from`, with its end. Requires: there is something from there on.
+/// The line that begins at `from`, with its line end. Requires: `from` lies inside the body.
 Blob line_of(const Blob& body, std::size_t from) {
   const std::string_view rest = body.bytes().substr(from);
   const std::size_t end = rest.find('\n');
@@ -28,7 +28,7 @@ void EchoHandler::wait(Answer answer, TimePoint due) {
   waiting_.emplace(std::pair(due, ++started_), std::move(answer));
 }
 
-/// Says what is due: the answer, or lines of it for as long as there is neither a delay nor a reader behind.
+/// Sends what is due: the answer, or its lines until a delay or a slow reader.
 void EchoHandler::go_on(Answer answer, TimePoint now) {
   if (!answer.stream) return answer.done.success(std::move(answer.body));
   while (answer.said < answer.body.size()) {
@@ -71,7 +71,7 @@ void EchoHandler::resume(wire::Lease lease) {
   Answer answer = std::move(*paused);
   paused_.erase(paused);
   const TimePoint due = answer.next_due;
-  wait(std::move(answer), due);  // Its line may be due already: the worker asks after this call.
+  wait(std::move(answer), due);  // its next line may be due already; the worker asks after this call
 }
 
 std::optional<TimePoint> EchoHandler::next_wakeup() const {

@@ -11,9 +11,9 @@
 
 namespace lanemq::worker {
 
-/// Answers each job with its own body: at once, or after a delay (for tests and demonstrations). A job that
-/// asks for a stream gets it line by line, with the delay before each, and no faster than its reader takes
-/// them. Waits by the worker's timer, so any number of waiting jobs costs no thread.
+/// Answers each job with its own body: at once, or after a delay, for tests and demonstrations. A streaming
+/// job gets it line by line, the delay before each, no faster than its reader takes them. Uses the worker's
+/// timer: waiting jobs cost no thread.
 class EchoHandler final : public Handler {
  public:
   explicit EchoHandler(std::chrono::milliseconds delay = {}) : delay_(delay) {}
@@ -30,8 +30,8 @@ class EchoHandler final : public Handler {
     Blob body;
     Completion done;
     bool stream = false;
-    std::size_t said = 0;     ///< bytes of the body, in whole lines
-    TimePoint next_due = {};  ///< of a paused one: when it would have said its next line
+    std::size_t said = 0;     ///< bytes of the body that were sent, in whole lines
+    TimePoint next_due = {};  ///< of a paused answer: when its next line was due
   };
 
   void wait(Answer answer, TimePoint due);
@@ -39,7 +39,7 @@ class EchoHandler final : public Handler {
 
   const std::chrono::milliseconds delay_;
   std::uint64_t started_ = 0;
-  /// By when they are due. With `paused_`, whose readers are behind, at most the worker's capacity.
+  /// By due time. Together with `paused_`, whose readers are behind, at most the worker's capacity.
   std::map<std::pair<TimePoint, std::uint64_t>, Answer> waiting_;
   std::vector<Answer> paused_;
 };

@@ -32,20 +32,19 @@ using Clock = std::chrono::steady_clock;
 /// Of an error's body; what comes behind is read and forgotten.
 constexpr long kNoContent = 204;
 constexpr std::size_t kErrorBodyMax = std::size_t{1024} * 1024;
-/// Set aside at once for an answer that tells its length.
+/// Memory reserved at once for an answer that states its length.
 constexpr std::size_t kReserveMax = std::size_t{1024} * 1024;
-/// How long a target that was reached counts as reachable. libcurl keeps its address for a minute.
+/// How long a target that was reached counts as reachable. libcurl caches addresses for a minute.
 constexpr std::chrono::seconds kKnownFor{50};
-/// Calls to a target that set up TLS connections at once. Handshakes cost both ends CPU, and a connection
-/// that turns out to be HTTP/2 takes many of the calls that wait.
+/// Calls to a target that set up TLS connections at once. Handshakes cost CPU at both ends, and a connection
+/// that turns out to be HTTP/2 serves many waiting calls.
 constexpr std::size_t kHandshakesMax = 32;
-/// Begun in one turn; the others wait for the next ones. Beginning costs a connection, perhaps, and a
-/// request.
+/// Calls that one turn begins; the others wait for the next. Each costs a request and perhaps a connection.
 constexpr std::size_t kStartsPerTurn = 32;
 constexpr std::size_t kEventsPerTurn = 256;
-/// Parts of an answer that arrive together are passed on together, up to so many bytes.
+/// Parts of an answer that arrive together are passed on together, up to this size.
 constexpr std::size_t kPieceBytes = std::size_t{16} * 1024;
-/// How long an upstream that has said all may take to end its answer; behind that the connection is closed.
+/// How long a complete answer may take to end its transfer; then the connection is closed.
 constexpr std::chrono::seconds kTailWait{1};
 
 struct CloseEasy {
@@ -55,7 +54,7 @@ struct CloseEasy {
   throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
 }
 
-/// Whether a URL's scheme, in any case, is https.
+/// Whether a URL's scheme is https, ignoring case.
 bool is_secure(std::string_view url) {
   return begins_with_word(url, "https:");
 }
@@ -97,7 +96,7 @@ class HttpClient::Engine {
     Call* const begun = call.get();
     begun->engine = this;
     const auto [place, is_new] = active_.try_emplace(begun->request->lease, std::move(call));
-    if (!is_new) return;  // No two calls have one lease.
+    if (!is_new) return;  // no two calls share a lease
     begun->target->waiting.push_back(begun);
     start_waiting(*begun->target);
   }
@@ -114,8 +113,8 @@ class HttpClient::Engine {
 
   int descriptor() const { return epoll_; }
 
-  /// What was ready in one turn and had no time in it, has the next one's first: with a new look at each
-  /// turn, the same few would be served again and again.
+  /// Sockets that were ready and got no time go first in the next turn: if each turn looked anew the same few
+  /// would be served again and again.
   void on_readable() {
     if (next_ready_ == ready_count_) {
       const int count = epoll_wait(epoll_, ready_.data(), static_cast<int>(ready_.size()), 0);
@@ -156,7 +155,7 @@ class HttpClient::Engine {
  private:
   struct Target;
 
-  /// A call under way, with its libcurl handle; both are used again for later calls.
+  /// A call with its libcurl handle; both are used again for later calls.
   struct Call {
     std::unique_ptr<CURL, CloseEasy> easy;
     std::optional<HttpCall> request;
@@ -165,26 +164,26 @@ class HttpClient::Engine {
     TimePoint begun_at{};
     bool running = false;     ///< in the multi handle
     bool connecting = false;  ///< and it has not reached its target yet
-    bool leads = false;       ///< it went ahead alone, to see whether the target can be reached
+    bool leads = false;       ///< went ahead alone, to find out whether the target can be reached
     bool was_sent = false;    ///< the upstream may have seen the request
     bool over_limit = false;
-    bool error_cut = false;  ///< the body of an error is not whole
+    bool error_cut = false;  ///< the error's body was cut
     std::string url;
-    std::vector<curl_slist> lines;  ///< the request's own headers, in front of those of its service
+    std::vector<curl_slist> lines;  ///< the call's own headers, linked in front of the service's
     UpstreamHeaders headers;
-    long status = 0;  ///< of the answer; known with its body
+    long status = 0;  ///< of the answer; set together with its body
     std::string answer;
 
-    // Of an answer that is read while it arrives.
-    std::optional<bool> reads{};             ///< whether it is one; unset: not known yet
-    bool paused = false;                     ///< its reader is behind
-    bool has_pieces = false;                 ///< in pieces_from_
+    // Of an answer that a reader reads while it arrives:
+    std::optional<bool> reads{};             ///< whether it is one; none: not known yet
+    bool paused = false;                     ///< the job's reader is behind
+    bool has_pieces = false;                 ///< listed in pieces_from_
     TimePoint token_due = TimePoint::max();  ///< when the next token is late
-    TimePoint ends_by = TimePoint::max();    ///< the total time is over then
-    std::optional<TimePoint> timer{};        ///< where it stands in timers_: not later than these two
-    bool ends_with_job = false;              ///< that is the job's own time
+    TimePoint ends_by = TimePoint::max();    ///< the end of the total time
+    std::optional<TimePoint> timer{};        ///< its time in timers_: at most these two
+    bool ends_with_job = false;              ///< ends_by is the job's own deadline
     bool token_late = false, job_over = false;
-    std::string ended{};  ///< when we ended it: how long it had lasted, in words
+    std::string ended{};  ///< if the client ended it: how long it lasted, in words
     std::array<char, CURL_ERROR_SIZE> error{};
   };
   using CallPtr = std::unique_ptr<Call>;
@@ -193,8 +192,8 @@ class HttpClient::Engine {
   struct Target {
     std::shared_ptr<const HttpTarget> about;
     bool secure = false;
-    TimePoint known_until{};     ///< it counts as reachable until then
-    std::size_t connecting = 0;  ///< calls under way that have not reached it yet
+    TimePoint known_until{};     ///< until then it counts as reachable
+    std::size_t connecting = 0;  ///< calls that have not reached it yet
     std::deque<Call*> waiting;   ///< calls that have not begun
   };
 
@@ -225,7 +224,7 @@ class HttpClient::Engine {
     epoll_event event{.events = 0, .data = {.fd = socket}};
     if (what & CURL_POLL_IN) event.events |= EPOLLIN;
     if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
-    // A descriptor that was closed has left the set by itself, so neither order is certain.
+    // A closed descriptor has left the set by itself, so neither operation is certain to work.
     if (epoll_ctl(epoll, EPOLL_CTL_MOD, socket, &event) != 0) epoll_ctl(epoll, EPOLL_CTL_ADD, socket, &event);
     return 0;
   }
@@ -243,9 +242,9 @@ class HttpClient::Engine {
 
   // ---- a call -----------------------------------------------------------------------------------------
 
-  /// A burst of calls to an unknown target would look its name up once each, for which libcurl takes a thread
-  /// each, and try a connection each. So one call goes ahead until it has an address, or with TLS a
-  /// connection, which may turn out to carry the others too.
+  /// A burst of calls to an unknown target would each look its name up, on a thread of libcurl's, and
+  /// connect. So one call goes ahead until it has an address, or with TLS a connection, which may carry the
+  /// others, too.
   void start_waiting(Target& target) {
     if (target.waiting.empty()) return;
     const TimePoint now = Clock::now();
@@ -286,8 +285,8 @@ class HttpClient::Engine {
     curl_easy_setopt(easy, CURLOPT_PRIVATE, &call);
     curl_easy_setopt(easy, CURLOPT_URL, call.url.c_str());
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, header_list(call));
-    // Nothing else is asked for; where an upstream encodes its answer all the same, libcurl reads it, within
-    // the bound of what it is then.
+    // Asks for no encoding. If an upstream encodes its answer all the same libcurl decodes it, within the
+    // bound.
     curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "identity");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, user_agent_.c_str());
     if (request.method == HttpMethod::post) {
@@ -328,7 +327,7 @@ class HttpClient::Engine {
       call.ends_with_job = left <= timeout;
       timeout = std::min(timeout, left);
     }
-    // Not libcurl's own timer, which it takes out and puts in again for each piece of an answer.
+    // Instead of libcurl's timer, which it moves for each piece of an answer.
     call.ends_by = Clock::now() + timeout;
     look_at(call, call.ends_by);
     CURL* const easy = call.easy.get();
@@ -337,11 +336,11 @@ class HttpClient::Engine {
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_PROXY, options_.proxy.c_str());
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    // Else ending a call that still looks up its name would hold up all others.
+    // Else ending a call that still looks up its name would block all others.
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
-    // libcurl keeps the authorities that it read only where there is no directory of them as well; reading
-    // them takes 30 ms of the loop's thread, for each connection.
+    // libcurl caches the parsed CA file only without a CA directory; parsing takes 30 ms of the loop, for
+    // each connection.
     curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
   }
 
@@ -352,8 +351,8 @@ class HttpClient::Engine {
       curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
       return;
     }
-    // Without CURLOPT_PIPEWAIT: of calls that wait for a connection that fails, it lets one after the other
-    // fail. start_waiting() does better.
+    // Without CURLOPT_PIPEWAIT: calls that wait for a failing connection would fail one after the other.
+    // start_waiting() does better.
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
   }
 
@@ -391,7 +390,7 @@ class HttpClient::Engine {
     return size;
   }
 
-  /// Looks at the head of an answer: what becomes of its body.
+  /// Decides by an answer's headers what becomes of its body.
   void begin_answer(Call& call) {
     curl_easy_getinfo(call.easy.get(), CURLINFO_RESPONSE_CODE, &call.status);
     const HttpCall& request = *call.request;
@@ -411,8 +410,8 @@ class HttpClient::Engine {
 
   static int on_request(void* place, char*, char*, int, int) {
     Call& call = *static_cast<Call*>(place);
-    // libcurl would send a request again, of its own accord, when a connection that was kept breaks. The
-    // upstream may have acted on the first one, and it is the broker that counts calls and tries again.
+    // libcurl would resend a request by itself when a kept connection breaks. The upstream may have acted on
+    // the first one, and the broker counts calls and retries.
     if (std::exchange(call.was_sent, true)) return CURL_PREREQFUNC_ABORT;
     on_reached(call);
     return CURL_PREREQFUNC_OK;
@@ -442,7 +441,7 @@ class HttpClient::Engine {
     expect_no_token(call);
   }
 
-  /// Passes on what came with one reading of a connection: together, and without waiting for more.
+  /// Passes on, together, what one read of a connection brought.
   void pass_on_pieces() {
     for (Call* const call : pieces_from_) {
       call->has_pieces = false;
@@ -459,11 +458,11 @@ class HttpClient::Engine {
     expect_token(call, times_of(call).between_tokens);
     if (call.request->reader->pending() > 0) pass_on(call);
     if (call.paused) return;
-    curl_easy_pause(call.easy.get(), CURLPAUSE_CONT);  // reads what libcurl has kept meanwhile
+    curl_easy_pause(call.easy.get(), CURLPAUSE_CONT);  // delivers what libcurl has kept meanwhile
     pass_on_pieces();
   }
 
-  /// The next token is late when so much time has passed.
+  /// Sets when the next token is late.
   void expect_token(Call& call, milliseconds within) {
     call.token_due = Clock::now() + within;
     look_at(call, call.token_due);
@@ -471,7 +470,8 @@ class HttpClient::Engine {
 
   static void expect_no_token(Call& call) { call.token_due = TimePoint::max(); }
 
-  /// A timer that is early costs one look at it; most tokens come in time, and move none.
+  /// Moves the call's timer only to an earlier time. A timer that fires early costs one look, and most tokens
+  /// come in time.
   void look_at(Call& call, TimePoint due) {
     if (call.timer && *call.timer <= due) return;
     stop_timer(call);
@@ -521,7 +521,8 @@ class HttpClient::Engine {
   void finish(Call& call, CURLcode code) {
     Target& target = *call.target;
     const bool unreached = call.connecting && code != CURLE_OK;
-    // A job that had less time left than a connection may take tells nothing of the target.
+    // A call that failed because its job had less time than a connection may take tells nothing about the
+    // target.
     const bool speaks_for_all =
         unreached && call.leads &&
         (code != CURLE_OPERATION_TIMEDOUT || Clock::now() - call.begun_at >= times_of(call).connect);
@@ -530,14 +531,14 @@ class HttpClient::Engine {
     retire(call);
     if (unreached) target.known_until = {};
     if (!speaks_for_all) return;
-    // The others would fare no better, only one after the other.
+    // The waiting calls would fail the same way, one after the other.
     for (Call* waiting : std::exchange(target.waiting, {})) {
       conclude(*waiting, code);
       retire(*waiting);
     }
   }
 
-  /// Says what came of the call.
+  /// Hands in the call's outcome.
   void conclude(Call& call, CURLcode code) {
     if (call.running && !call.reads) begin_answer(call);
     HttpCall& request = *call.request;
@@ -555,7 +556,7 @@ class HttpClient::Engine {
       else if (call.headers.is_json())
         usage = read_body(body.bytes()).usage.value_or(usage);
       usage.requests = 1;
-      // An upstream that repeats what it was sent, as those do that people try things out with.
+      // The upstream repeats its request's headers, as echo services do.
       if (request.headers->betrayed_by(body.bytes()))
         body = Blob::copy(request.headers->redacted(std::string(body.bytes())));
       request.done.success(body, usage, call.headers.limits());
@@ -566,7 +567,7 @@ class HttpClient::Engine {
     }
   }
 
-  /// In place of an error that was cut off: JSON that the SDKs of both APIs read.
+  /// Replaces an error body that was cut: JSON that the SDKs of both APIs can read.
   static Blob left_out_body(const JobFailure& failure) {
     return Blob::copy(R"({"type":"error","error":{"type":"upstream_error","message":)" +
                       json_text(failure.message +
@@ -577,14 +578,15 @@ class HttpClient::Engine {
 
   void conclude_reading(Call& call, CURLcode code) {
     HttpCall& request = *call.request;
-    const bool ended = code == CURLE_OK || code == CURLE_WRITE_ERROR;  // the latter: by the reader
+    const bool ended =
+        code == CURLE_OK || code == CURLE_WRITE_ERROR;  // CURLE_WRITE_ERROR: the reader ended it
     AnswerOutcome outcome = request.reader->outcome(ended ? std::nullopt : std::optional(broken(call, code)));
     request.reader->pass_on(request.done);
     if (outcome.failure) return fail(call, std::move(*outcome.failure));
     request.done.success(std::move(outcome.body), outcome.usage, call.headers.limits());
   }
 
-  /// Why there is no whole answer.
+  /// Why the answer is not whole.
   JobFailure broken(const Call& call, CURLcode code) const {
     if (call.job_over) return deadline_failure(call.was_sent, call.ended);
     if (call.token_late) {
@@ -598,13 +600,13 @@ class HttpClient::Engine {
                                                   .over_limit = call.over_limit,
                                                   .answer_bytes_max = call.request->answer_bytes_max,
                                                   .detail = call.ended.empty() ? general : call.ended});
-    // libcurl's own words name the host and its port.
+    // libcurl's own text names the host and its port.
     const char* const particular = call.error[0] != '\0' ? call.error.data() : failure.message.c_str();
     failure.detail = call.target->about->url + ": " + particular;
     return failure;
   }
 
-  /// What JSON escapes in a body comes to light in a message, so that is looked through too.
+  /// Redacts messages, too: a secret that JSON escapes in a body shows in its message.
   static void fail(Call& call, JobFailure failure) {
     const HttpHeaders& headers = *call.request->headers;
     failure.message = headers.redacted(std::move(failure.message));
@@ -631,7 +633,7 @@ class HttpClient::Engine {
     retire(call);
   }
 
-  /// Takes the call out of all tables and keeps its handle for another one.
+  /// Takes the call out of all tables, and keeps its handle for another call.
   void retire(Call& call) {
     stop_connecting(call);
     stop_timer(call);
@@ -674,16 +676,16 @@ class HttpClient::Engine {
   std::optional<TimePoint> timer_due_;
 
   std::size_t starts_left_ = kStartsPerTurn;
-  bool starts_wait_ = false;    ///< for the next turn's
-  std::deque<Target> targets_;  ///< one a service; addresses are kept
+  bool starts_wait_ = false;    ///< for the next turn
+  std::deque<Target> targets_;  ///< one a service; never moved
   std::map<wire::Lease, CallPtr, ByJob> active_;
   std::vector<CallPtr> idle_;                     ///< at most calls_max
-  std::set<std::pair<TimePoint, Call*>> timers_;  ///< one a call that has begun
+  std::set<std::pair<TimePoint, Call*>> timers_;  ///< one for each call that has begun
   std::vector<Call*> pieces_from_;                ///< calls whose readers have something to pass on
 
-  std::array<epoll_event, kEventsPerTurn> ready_;  ///< of the last look at epoll_
+  std::array<epoll_event, kEventsPerTurn> ready_;  ///< of the last epoll_wait()
   std::size_t ready_count_ = 0;
-  std::size_t next_ready_ = 0;  ///< the first one in it that was not acted on
+  std::size_t next_ready_ = 0;  ///< the first one that was not handled
 };
 
 HttpClient::HttpClient(HttpOptions options) : engine_(std::make_unique<Engine>(std::move(options))) {}

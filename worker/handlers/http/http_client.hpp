@@ -16,63 +16,63 @@
 
 namespace lanemq::worker {
 
-/// How long the parts of a call may take.
+/// Time limits of a call's parts.
 struct CallTimes {
   std::chrono::milliseconds connect{5'000};
-  /// Of an answer that is read while it arrives: from the call's start until its first content, and from one
-  /// part of it to the next. Time in which its reader is behind does not count.
+  /// Of an answer that is read while it arrives: from the call's start to its first content, and from one
+  /// part to the next. Time in which the job's reader is behind does not count.
   std::chrono::milliseconds first_token{60'000}, between_tokens{30'000};
-  std::chrono::milliseconds total{600'000};  ///< a job that has less time left gets less
+  std::chrono::milliseconds total{600'000};  ///< or less, where the job has less time left
 };
 
-/// What the handlers of a worker that make HTTP calls share.
+/// What all handlers of a worker share that make HTTP calls.
 struct HttpOptions {
-  CallTimes times{};           ///< of calls that state none of their own
-  std::size_t calls_max = 16;  ///< at once, and so connections: the worker's capacity
+  CallTimes times{};           ///< for calls that state none
+  std::size_t calls_max = 16;  ///< calls at once, and so connections: the worker's capacity
   std::string proxy{};         ///< URL; empty: none, whatever the environment says
-  std::string ca_file{};       ///< PEM; empty: the system's
+  std::string ca_file{};       ///< PEM; empty: the system's authorities
 };
 
-/// Where a service's jobs go. The client keeps what it knows of a target for as long as it lives.
+/// Where a service's jobs go. Kept for as long as the client lives.
 struct HttpTarget {
   std::string url;
 };
 
 enum class HttpMethod : unsigned char { post, get, del };
 
-/// One call: the body goes to the target, the outcome to `done`.
+/// One call: `body` goes to the target, the outcome to `done`.
 struct HttpCall {
   std::shared_ptr<const HttpTarget> target;
-  std::string path{};  ///< put behind the target's URL
+  std::string path{};  ///< appended to the target's URL
   HttpMethod method = HttpMethod::post;
   std::shared_ptr<const HttpHeaders> headers;  ///< not null
   std::vector<std::string> lines{};            ///< `Name: value`: headers of this call alone
   wire::Lease lease;
   Blob body;                     ///< of a post
-  bool takes_no_tokens = false;  ///< no model reads or writes for it, whatever the answer says
+  bool takes_no_tokens = false;  ///< no model works for the call, whatever the answer says
   bool answers_json = false;     ///< a success without a body is a failure `bad_reply`
   std::optional<CallTimes> times{};
   std::optional<TimePoint> deadline;
-  std::size_t answer_bytes_max = 0;        ///< of an answer that is collected
+  std::size_t answer_bytes_max = 0;        ///< of a collected answer
   std::unique_ptr<AnswerReader> reader{};  ///< null: the answer is collected
   Completion done;
 };
 
-/// Makes all HTTP calls of a worker inside the worker's loop, hundreds at once: libcurl's multi interface
-/// over epoll, so that a call that waits costs nothing, and an answer wakes nobody but the loop. Connections
-/// are kept and reused; HTTP/2 is used where TLS negotiates it.
+/// Makes all HTTP calls of a worker in the worker's loop, hundreds at once: libcurl's multi interface over
+/// epoll, so that a waiting call costs nothing and an answer wakes the loop alone. Connections are kept and
+/// reused; HTTP/2 is used where TLS negotiates it.
 ///
-/// Redirects are not followed, so that no credential goes where the operator did not send it, and what is
-/// said of a failed call holds none. Not thread-safe: after the constructor, all is for the loop's thread. No
-/// call blocks; names are looked up on threads of libcurl's.
+/// Follows no redirects, so that credentials go only where the operator sent them; messages of failed calls
+/// hold none. Not thread-safe: after the constructor everything belongs to the loop's thread. No call blocks;
+/// libcurl looks names up on threads of its own.
 class HttpClient {
  public:
-  /// One turn goes on reading answers for no longer than this and one answer more.
+  /// One turn reads answers for this long, and one answer more.
   static constexpr std::chrono::milliseconds kTurnTime{5};
 
-  /// Throws std::runtime_error when the system lacks what is needed.
+  /// Throws std::runtime_error when the system lacks a resource.
   explicit HttpClient(HttpOptions options);
-  /// Breaks off what is under way.
+  /// Breaks off all calls.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -80,10 +80,10 @@ class HttpClient {
   void call(HttpCall call);
   /// Breaks off the call; its outcome is a `retry` failure with code `cancelled`.
   void cancel(wire::Lease lease);
-  /// Reads on where the reader of an answer was behind.
+  /// Reads on after the answer's reader has caught up.
   void resume(wire::Lease lease);
 
-  // What the loop calls, by way of a handler: see Handler.
+  // For the loop, by way of a handler: see Handler.
   int descriptor() const;
   void on_readable();
   std::optional<TimePoint> next_wakeup() const;
@@ -94,8 +94,8 @@ class HttpClient {
   std::unique_ptr<Engine> engine_;
 };
 
-/// A handler whose jobs are calls of an HttpClient, which it gives its place in the worker's loop. The client
-/// serves any number of handlers.
+/// A handler whose jobs are calls of an HttpClient, which takes part in the worker's loop through it. A
+/// client serves any number of handlers.
 class HttpCallHandler : public Handler {
  public:
   void cancel(wire::Lease lease) override { client_->cancel(lease); }

@@ -6,7 +6,7 @@
 namespace lanemq::worker {
 namespace {
 
-/// Null when the job cannot have any.
+/// Null: no headers fit the job's key.
 std::shared_ptr<const HttpHeaders> find_headers(const HttpCredentials& known, std::string_view key) {
   if (key.empty()) {
     if (known.keyless || known.by_key.size() != 1) return known.keyless;

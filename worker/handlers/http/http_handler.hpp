@@ -13,8 +13,8 @@
 
 namespace lanemq::worker {
 
-/// Why a URL cannot be a target, or empty when it can: http or https, with a host, and without credentials,
-/// which belong into a header.
+/// Why a URL cannot be a target: it must be http or https, with a host and without credentials, which belong
+/// into a header. Empty: it can.
 std::string http_url_problem(const std::string& url);
 
 /// Posts each job's body to a URL and answers with the response's body, byte for byte.
@@ -24,7 +24,7 @@ std::string http_url_problem(const std::string& url);
 /// whole: `stream` is ignored. Each call carries `x-lanemq-job` (the job's id) and `x-lanemq-attempt`.
 class HttpHandler final : public HttpCallHandler {
  public:
-  /// Requires: http_url_problem(target.url) is empty. The credentials serve any number of handlers.
+  /// Requires: http_url_problem(target.url) is empty. Several handlers may share the credentials.
   HttpHandler(std::shared_ptr<HttpClient> client, HttpTarget target,
               std::shared_ptr<const CredentialBox> credentials)
       : HttpCallHandler(std::move(client)),
@@ -38,9 +38,9 @@ class HttpHandler final : public HttpCallHandler {
   std::shared_ptr<const CredentialBox> credentials_;
 };
 
-/// A job's id as a header value: visible ASCII as it is, all else and `%` as %XX.
+/// A job's id as a header value: visible ASCII unchanged, all else and `%` as %XX.
 std::string header_safe(std::string_view id);
-/// How a job is called in a header: its id, or its number where it has none.
+/// A job's name in a header: its id, or its number where it has none.
 std::string header_name_of(const JobCall& job);
 
 }  // namespace lanemq::worker

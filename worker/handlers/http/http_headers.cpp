@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::string_view kInsteadOfSecret = "[secret]";
 
-/// Whether a line is of the header `name`.
+/// Whether a line is the header `name`.
 bool is_header(std::string_view line, std::string_view name) {
   return line.size() > name.size() && line[name.size()] == ':' && begins_with_word(line, name);
 }
 
-/// What a text says behind JSON's escapes, and where each of its bytes stands in the text; the last one is
-/// the text's end. Escapes beyond ASCII stay as they are: no key has any.
+/// A text without JSON's escapes, and the position in the original of each byte and of the end. Escapes
+/// beyond ASCII stay: no key has any.
 struct Unescaped {
   std::string text{};
   std::vector<std::size_t> places{};
@@ -78,7 +78,7 @@ HttpHeaders::HttpHeaders(const std::vector<std::string>& lines, std::vector<std:
   for (const std::string& line : lines)
     append(line.c_str());
   if (!has("content-type")) append("Content-Type: application/json");
-  // Waiting for "100 Continue" costs a round trip, or a second where the upstream never says it.
+  // No "100 Continue": waiting for it costs a round trip, or a second where the upstream never sends it.
   append("Expect:");
   std::erase_if(secrets_, [](const std::string& secret) { return secret.size() < kRedactedBytesMin; });
   std::sort(secrets_.begin(), secrets_.end(),

@@ -16,9 +16,9 @@ namespace {
 
 using Count = std::optional<std::int64_t>;
 
-constexpr std::size_t kTextBytesMax = 4096;  ///< of an error's text
+constexpr std::size_t kTextBytesMax = 4096;  ///< of an error's texts
 
-/// A count that is none, as one below zero, changes nothing.
+/// Sets the count, unless the value is no count, as a negative one.
 void take_count(std::string_view value, Count& count) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -29,8 +29,8 @@ struct Counts {
   Count input, output, total, cached, cache_creation, reasoning;
 };
 
-/// Goes through the object that comes next, if one does, and gives each member to `take`, which goes on
-/// behind its value.
+/// Calls `take` with each member of the next object, if one comes next; `take` moves the cursor behind the
+/// value.
 template <class Take>
 void for_each_member(JsonCursor& cursor, Take take) {
   if (!cursor.enter_object()) {
@@ -70,10 +70,10 @@ void read_usage(JsonCursor& cursor, Counts& counts) {
   });
 }
 
-/// What stands inside `error` wins over the top, where `type` may be just "error".
+/// A text inside `error` wins over the top level, where `type` may be just "error".
 void take_text(std::string_view value, bool wins, std::string& text) {
   if (!wins && !text.empty()) return;
-  // What is cut off before it is read may end in half an escape; so what is read is cut off.
+  // Cuts the unescaped text: cut before, it might end in half an escape.
   if (const auto said = unquoted_json(value)) text.assign(*said, 0, kTextBytesMax);
 }
 
@@ -93,15 +93,14 @@ void read_error(JsonCursor& cursor, BodyFacts& facts) {
   });
 }
 
-/// Where they are told apart they count against the limit of input together; what is read does not.
+/// Counts that are listed apart share the input limit, but cached input that was read does not count.
 Count input_of(const Counts& counts) {
   if (!counts.input || !counts.cache_creation) return counts.input;
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - *counts.input;
   return *counts.input + (*counts.cache_creation <= room ? *counts.cache_creation : 0);
 }
 
-/// Of an answer that has none, as that of embeddings, some upstreams say the input and the total, some the
-/// total alone.
+/// Answers without output, such as embeddings: some upstreams report input and total, others the total alone.
 void fill_from_total(Counts& counts) {
   if (!counts.total || counts.output) return;
   if (!counts.input) counts.input = counts.total;

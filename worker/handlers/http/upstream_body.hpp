@@ -10,22 +10,20 @@
 
 namespace lanemq::worker {
 
-/// A longer body is not read for its usage, as reading it would hold up the other calls: this much takes some
-/// milliseconds.
+/// Longer bodies are not read for their usage: this much takes some milliseconds, in which other calls wait.
 inline constexpr std::size_t kReadBytesMax = std::size_t{8} * 1024 * 1024;
 
-/// What is read of an upstream's JSON body. Texts are absent (empty) where the body does not say them.
+/// What an upstream's JSON body says. Texts are empty where it does not have them.
 struct BodyFacts {
-  /// From `usage`, in the words of OpenAI (`prompt_tokens`, `completion_tokens`, their `_details`) or of
-  /// Anthropic
-  /// (`input_tokens` with `cache_creation_input_tokens`, `output_tokens`, `cache_read_input_tokens`).
-  /// `requests` is not set.
+  /// From `usage`, in OpenAI's words (`prompt_tokens`, `completion_tokens`, their `_details`) or Anthropic's
+  /// (`input_tokens` with `cache_creation_input_tokens`, `output_tokens`, `cache_read_input_tokens`). Never
+  /// sets `requests`.
   std::optional<wire::Usage> usage;
   std::string error_code, error_type, error_message;  ///< from `error`, or from the top
-  std::optional<long> error_status;  ///< `code` of `error` where it is an HTTP status of an error
+  std::optional<long> error_status;  ///< `code` of `error`, where that is an HTTP error status
 };
 
-/// Reads the facts, as far as the body is JSON: in one pass, without a tree, however deep it nests.
+/// Reads the facts as far as the body is JSON: in one pass, without a tree, at any depth.
 BodyFacts read_body(std::string_view json);
 
 }  // namespace lanemq::worker

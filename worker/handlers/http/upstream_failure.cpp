@@ -8,22 +8,22 @@
 namespace lanemq::worker {
 namespace {
 
-/// Where an upstream's text is looked into for a time to wait; more is not read.
+/// The part of an upstream's text that is searched for a time to wait.
 constexpr std::size_t kTextScanMax = 4096;
 
-/// The codes and types that say a key's money is spent, as OpenAI, Anthropic and their like write them.
+/// Codes and types of a key without money, as OpenAI, Anthropic and similar APIs write them.
 bool is_quota_name(std::string_view name) {
   return name == "insufficient_quota" || name.starts_with("billing_") || name.starts_with("credit_") ||
          name.ends_with("_spend_limit_exceeded");
 }
 
-/// The codes and types that say that the key itself is not taken. A 401 without one of them, and a 403, may
-/// as well be about what was asked: a model, an organization, a prompt that a firewall dislikes.
+/// Codes and types of a key that is not accepted. A 401 without one of them, and a 403, may be about the
+/// request: a model, an organization, a prompt that a firewall blocks.
 bool is_key_name(std::string_view name) {
   return name == "invalid_api_key" || name == "authentication_error";
 }
 
-/// The number at the front of a text for people: 1200 of `1,200.`
+/// The number at the front of a text for people: 1200 for `1,200.`
 std::optional<std::int64_t> leading_number(std::string_view text) {
   std::int64_t value = 0;
   std::size_t digits = 0;
@@ -36,7 +36,7 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return digits > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// The last number behind `label` in a sentence, and where the label stands.
+/// The last number after `label` in a sentence, and the label's position.
 struct Labelled {
   std::size_t at = 0;
   std::int64_t number = 0;
@@ -48,8 +48,8 @@ std::optional<Labelled> last_labelled(std::string_view sentence, std::string_vie
   return std::nullopt;
 }
 
-/// `Limit 10000, Requested 12000`: no waiting makes this fit. Only a limit that stands before it in the same
-/// sentence counts, as one message may speak of several.
+/// `Limit 10000, Requested 12000`: no waiting makes this fit. Only a limit before it in the same sentence
+/// counts, since a message may name several.
 bool is_larger_than_limit(std::string_view message) {
   message = message.substr(0, kTextScanMax);
   while (!message.empty()) {
@@ -64,20 +64,20 @@ bool is_larger_than_limit(std::string_view message) {
   return false;
 }
 
-/// What a status means beside the body: its class, and its code where the number alone would not tell.
+/// What a status means without its body: the class, and a code where the number does not tell.
 struct Meaning {
   ErrorClass error_class = ErrorClass::permanent;
   std::string_view code{};
 };
 
-/// Whether the request has more tokens than the model takes: another model may take it.
+/// Whether the request has more tokens than the model's context: another model may take it.
 bool is_over_context(long status, const BodyFacts& facts) {
   static constexpr std::string_view kOfAnthropic = "prompt is too long";
   return facts.error_code == "context_length_exceeded" ||
          (status == 400 && facts.error_message.starts_with(kOfAnthropic));
 }
 
-/// The statuses that errors have where they come as an answer of their own.
+/// The HTTP statuses of errors that come inside a stream.
 constexpr struct {
   std::string_view name;
   long status;
@@ -126,8 +126,8 @@ Meaning meaning_of(long status, const BodyFacts& facts) {
   }
 }
 
-/// A failed call counts as a request. Where the upstream turned it away unread, it cost no tokens; elsewhere
-/// nobody knows, and nothing is said.
+/// A failed call counts as a request. If the upstream refused it unread it used no tokens; else nobody knows,
+/// and the usage stays empty.
 wire::Usage usage_of(long status) {
   wire::Usage usage;
   usage.requests = 1;
@@ -188,7 +188,7 @@ TransportMeaning meaning_of(CURLcode error) {
       return {"timeout", "the upstream did not answer in time"};
     case CURLE_PARTIAL_FILE:
       return {"partial", "the upstream's answer broke off"};
-    case CURLE_ABORTED_BY_CALLBACK:  // it was about to be sent again
+    case CURLE_ABORTED_BY_CALLBACK:  // the client prevented a second sending
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
@@ -204,7 +204,7 @@ TransportMeaning meaning_of(CURLcode error) {
   }
 }
 
-/// `text`: where the upstream's words for people stand.
+/// `text`: the upstream's message for people.
 JobFailure failure_of(long status, const UpstreamHeaders& headers, const BodyFacts& facts,
                       std::string_view text) {
   const Meaning meaning = meaning_of(status, facts);

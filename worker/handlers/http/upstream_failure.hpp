@@ -15,38 +15,39 @@
 
 namespace lanemq::worker {
 
-/// What an HTTP status that is no success means for the job: its class, its code (`upstream_<status>`,
-/// `upstream_auth`, `request_over_limit`, `context_length_exceeded`), a message, when to come again and what
-/// is to be settled. The body is the caller's to add.
+/// What an unsuccessful HTTP status means for the job: class, code (`upstream_<status>`, `upstream_auth`,
+/// `request_over_limit`, `context_length_exceeded`), message, time to retry, and usage. The caller adds the
+/// body.
 ///
-/// Class `quota` is a key that is spent or that the upstream does not take: 402, a 401 whose code or type
-/// says so (`invalid_api_key`, `authentication_error`), and what the body's code or type calls spent
-/// (`insufficient_quota`, `billing_*`, `credit_*`, `*_spend_limit_exceeded`). Any other 401 and a 403 are
-/// about the request, as other 4xx are. The words of a text say nothing of keys: upstreams write "quota" of
+/// Class `quota`: the key is out of money or not accepted. That is 402; a 401 whose code or type says so
+/// (`invalid_api_key`, `authentication_error`); and a body whose code or type names it (`insufficient_quota`,
+/// `billing_*`, `credit_*`, `*_spend_limit_exceeded`). Any other 401, and a 403, is about the request, like
+/// other 4xx. Message texts do not count: upstreams write "quota" of limits that are back within a minute.
 /// limits that are back within a minute.
 JobFailure status_failure(long status, const UpstreamHeaders& headers, std::string_view body);
 
-/// The same for an error that came inside an answer that had begun well: `error` is its JSON, with `type`,
-/// `code` and `message`. Its status is the one that such an error has elsewhere: 529 of `overloaded_error`.
+/// The same for an error inside an answer that began well. `error`: its JSON, with `type`, `code` and
+/// `message`. Its status is the one the error has elsewhere: 529 for `overloaded_error`.
 JobFailure error_event_failure(std::string_view error, const UpstreamHeaders& headers);
 
-/// A success without a body, where there has to be one.
+/// A success without the body that it must have.
 JobFailure empty_reply_failure(long status);
 
-/// Which token of a stream did not come in time.
+/// The token of a stream that did not come in time.
 enum class LateToken : unsigned char { first, next };
 JobFailure late_failure(LateToken token, std::chrono::milliseconds limit);
 
-/// The job's own time was over before the call was: that says nothing of the upstream. `detail`: for people.
+/// The job's deadline came before the call's end, which says nothing about the upstream. `detail`: for
+/// people.
 JobFailure deadline_failure(bool was_sent, std::string_view detail);
 
-/// How far a call came that ended without a whole response.
+/// How far a call came that ended without a complete response.
 struct TransportFacts {
   bool was_sent = false;    ///< the upstream may have seen the request
   long status = 0;          ///< 0: no response began
-  bool over_limit = false;  ///< cut off by us: the answer is longer than `answer_bytes_max`
+  bool over_limit = false;  ///< this side cut the answer: it is longer than `answer_bytes_max`
   std::size_t answer_bytes_max = 0;
-  std::string detail{};  ///< for callers too: names no host
+  std::string detail{};  ///< callers see it, too: names no host
 };
 JobFailure transport_failure(CURLcode error, const TransportFacts& facts);
 

@@ -19,7 +19,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Takes a prefix off, or leaves the text alone.
+/// Removes the prefix from `text`; false: `text` has another one.
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
@@ -30,7 +30,7 @@ milliseconds bounded(double ms) {
   return milliseconds(std::llround(std::ceil(std::min(ms, static_cast<double>(limits::duration_ms_max)))));
 }
 
-/// Digits with an optional fraction at the front of `text`, which is moved on. No sign, no exponent.
+/// Digits with an optional fraction at the front of `text`, which are removed. No sign, no exponent.
 std::optional<double> take_decimal(std::string_view& text) {
   std::size_t size = 0;
   bool digits = false;
@@ -49,7 +49,7 @@ std::optional<double> take_decimal(std::string_view& text) {
   return value;
 }
 
-/// Milliseconds of the unit at the front of `text`, which is moved on; 0 for none.
+/// The unit at the front of `text`, in ms, which is removed; 0: none.
 double take_unit(std::string_view& text) {
   // Longest first, so that `ms` is not minutes.
   if (take(text, "ns")) return 1e-6;
@@ -62,7 +62,7 @@ double take_unit(std::string_view& text) {
   return 0;
 }
 
-/// `6m0s` at the front of `text`: numbers with units. Absent where there is no such thing.
+/// `6m0s` at the front of `text`: numbers with units. None: no such thing.
 std::optional<double> take_go_duration(std::string_view& text) {
   double total = 0;
   bool any = false;
@@ -82,12 +82,12 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < 0) return std::nullopt;
-  // Some upstreams write `1000.0`, or a list such as `100;w=60`; the first number counts.
+  // Some upstreams send `1000.0`, or a list such as `100;w=60`; the first number counts.
   if (end != text.data() + text.size() && *end != '.' && *end != ';' && *end != ',') return std::nullopt;
   return value;
 }
 
-/// Exactly `digits` digits at the front of `text`, which is moved on.
+/// Exactly `digits` digits at the front of `text`, which are removed.
 std::optional<int> take_number(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
   int value = 0;
@@ -103,7 +103,7 @@ struct TimeOfDay {
   int hour = 0, minute = 0, second = 0;
 };
 
-/// `08:49:37`. A leap second counts as the one before it.
+/// `08:49:37`. A leap second counts as the second before it.
 std::optional<TimeOfDay> take_time_of_day(std::string_view& text) {
   const auto hour = take_number(text, 2);
   if (!hour || !take(text, ":")) return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<WallTime> wall_time(int year, int month, int day, TimeOfDay clock)
          std::chrono::minutes(clock.minute) + std::chrono::seconds(clock.second);
 }
 
-/// `Nov` as 11.
+/// 11 for `Nov`.
 std::optional<int> take_month(std::string_view& text) {
   static constexpr std::array<std::string_view, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                                "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
@@ -167,7 +167,7 @@ milliseconds until(WallTime then, WallTime now) {
   return std::min(std::chrono::ceil<milliseconds>(then - now), milliseconds(limits::duration_ms_max));
 }
 
-/// When a limit is full again: a duration, a date, or (some clones) the seconds or milliseconds of Unix time.
+/// When a limit is full again: a duration, a date, or (some clones) Unix time in s or ms.
 std::optional<milliseconds> parse_reset(std::string_view value, WallTime now) {
   constexpr double kUnixSeconds = 1e9, kUnixMilliseconds = 1e12;
   std::string_view rest = value;
@@ -260,7 +260,7 @@ void UpstreamHeaders::add_line(std::string_view line, WallTime now) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
   std::array<char, 64> buffer;
-  if (colon == 0 || colon > buffer.size()) return;  // none of ours is this long
+  if (colon == 0 || colon > buffer.size()) return;  // longer than any header that is read here
   std::transform(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(colon), buffer.begin(), lower);
   add({buffer.data(), colon}, trimmed(line.substr(colon + 1), kSpacesAndLineEnds), now);
 }

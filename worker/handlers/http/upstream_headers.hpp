@@ -13,38 +13,38 @@ namespace lanemq::worker {
 
 using WallTime = std::chrono::system_clock::time_point;
 
-// All of this is pure: the wall clock is passed in where a header speaks of it.
+// All of this is pure: callers pass the wall clock where a header needs it.
 
-/// `1s`, `6m0s`, `20ms`, `1h2m3.5s` (the durations of Go), or a plain number of seconds. Absent for anything
-/// else, negative durations included; at most limits::duration_ms_max.
+/// `1s`, `6m0s`, `20ms`, `1h2m3.5s` (Go's durations), or a plain number of seconds; at most
+/// limits::duration_ms_max. None for anything else, negative durations included.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 /// `Sun, 06 Nov 1994 08:49:37 GMT` and the two obsolete forms of RFC 9110, 5.6.7.
 std::optional<WallTime> parse_http_date(std::string_view text);
 /// `2024-05-01T12:00:00Z`, with fractions and offsets (RFC 3339).
 std::optional<WallTime> parse_rfc3339(std::string_view text);
-/// The duration behind `try again in`, `retry in`, `retry after`, `reset after` or `reset in` in a text for
+/// The duration after `try again in`, `retry in`, `retry after`, `reset after` or `reset in` in a text for
 /// people, as in `Please try again in 8.64s.`
 std::optional<std::chrono::milliseconds> find_wait_in_text(std::string_view text);
 
-/// What an upstream's response headers say of its limits and of when to come again.
+/// What an upstream's response headers say about its limits and when to retry.
 ///
 /// Understands `retry-after`, `retry-after-ms`, `x-ms-retry-after-ms`,
 /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` and
-/// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`. What it cannot
-/// read it takes for absent.
+/// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`. A value that
+/// cannot be read counts as absent.
 class UpstreamHeaders {
  public:
-  /// Takes one header line, `Name: value`, with or without its line end. A status line starts anew, as the
+  /// Takes one header line, `Name: value`, with or without its line end. A status line forgets all before:
   /// headers of an interim response (100) do not count.
   void add_line(std::string_view line, WallTime now);
   void clear() { *this = UpstreamHeaders(); }
 
-  /// The wait that the upstream asks for: `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after`, in this
-  /// order.
+  /// The wait that the upstream asks for: the first of `retry-after-ms`, `x-ms-retry-after-ms`,
+  /// `retry-after`.
   std::optional<std::chrono::milliseconds> retry_after() const;
-  /// When the limit that is used up is there again; of several, the last.
+  /// When the used-up limit is back; the latest of several.
   std::optional<std::chrono::milliseconds> exhausted_reset() const;
-  /// Absent when nothing was said.
+  /// None: no header stated a limit.
   std::optional<wire::UpstreamLimits> limits() const;
   /// Without parameters, in lower case: `application/json`.
   const std::string& content_type() const { return content_type_; }

@@ -19,7 +19,7 @@ bool is_visible(char c) {
   return c > 0x20 && c < 0x7F;
 }
 
-/// Whether a segment of a path is `.` or `..`, however it is written: it would be resolved on the way.
+/// Whether a path segment is `.` or `..`, in any spelling: someone on the way would resolve it.
 bool climbs(std::string_view segment) {
   std::size_t dots = 0;
   while (!segment.empty()) {

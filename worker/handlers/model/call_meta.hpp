@@ -10,20 +10,20 @@
 
 namespace lanemq::worker {
 
-/// What a job's `meta` says of its HTTP call: the map under its key `http`. docs/handlers.md has the words.
+/// What a job's `meta` says about its HTTP call: the map under its key `http`. docs/handlers.md describes it.
 struct CallMeta {
   static constexpr std::size_t kPathBytesMax = 2048, kHeaderBytesMax = 1024;
 
   HttpMethod method = HttpMethod::post;
   std::string path{};  ///< begins with `/`; empty: the handler's own
-  /// Those of the headers that may go upstream: `Name: value`.
+  /// Headers that may go upstream: `Name: value`.
   std::vector<std::string> header_lines{};
   bool forwards_service_tier = false;
-  std::string problem{};  ///< why it cannot be followed; empty: it can
+  std::string problem{};  ///< why the meta cannot be followed; empty: it can
 };
 
-/// Reads it. What it does not know it ignores, an absent `meta` too. A path that could lead out of the
-/// upstream's base URL, and a header that could forge others, is a problem.
+/// Reads a `meta`. Ignores unknown keys, and an absent `meta`. A path that may lead out of the upstream's
+/// base URL, or a header that may forge others, is a problem.
 CallMeta read_call_meta(wire::Raw meta);
 
 }  // namespace lanemq::worker

@@ -11,7 +11,7 @@
 namespace lanemq::worker {
 namespace {
 
-/// At least, of an answer's text: a character of Chinese.
+/// Least bytes of text per token: a Chinese character.
 constexpr std::int64_t kBytesPerToken = 3;
 
 void take_over(std::optional<std::int64_t>& count, const std::optional<std::int64_t>& newer) {
@@ -49,7 +49,7 @@ AnswerReader::Step EventAnswer::take(std::string_view bytes) {
 }
 
 AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
-  if (!event.has_data) return Step::part;  // comments, and what is left of them
+  if (!event.has_data) return Step::part;  // comments, and blank lines
   EventFacts facts = api_.read_event(event);
   if (is_complete_ && facts.kind == EventKind::error) facts.kind = EventKind::noise;
   if (!facts.usage.empty()) take_usage(facts);
@@ -86,7 +86,7 @@ AnswerReader::Step EventAnswer::take_event(const SseEvent& event) {
       {.was_sent = true, .over_limit = true, .answer_bytes_max = options_.answer_bytes_max}));
 }
 
-/// Counts add up from event to event where the upstream says so: what came last counts.
+/// Usage may come in several events; for each count the last one wins.
 void EventAnswer::take_usage(const EventFacts& facts) {
   std::string json = "{\"usage\":";
   json.append(facts.usage).append("}");
@@ -114,8 +114,8 @@ bool EventAnswer::pass_on(Completion& done) {
   return more;
 }
 
-/// Of a stream that breaks off nobody says what it had cost: it is reckoned by what came of it, rather too
-/// much than too little. What came of nothing but thoughts that are not shown nobody can reckon.
+/// The usage of a broken-off stream, which nobody reports: estimated from its content, rather too high.
+/// Hidden thoughts cannot be estimated.
 wire::Usage EventAnswer::usage_so_far() const {
   wire::Usage usage = said_usage();
   if (!usage.output_tokens && content_events_ > 0)
@@ -126,14 +126,14 @@ wire::Usage EventAnswer::usage_so_far() const {
 wire::Usage EventAnswer::said_usage() const {
   wire::Usage usage = usage_;
   usage.requests = 1;
-  // What it had said by then of its output is no count of what was made.
+  // The output that was reported by then is no count of what was made.
   if (!usage_is_whole_) usage.output_tokens = usage.reasoning_tokens = std::nullopt;
   return usage;
 }
 
 AnswerOutcome EventAnswer::outcome(std::optional<JobFailure> broken) {
   if (!failure_ && !is_complete_ && !broken && !parser_.rest().empty()) {
-    // The last event may come without the blank line behind it.
+    // The last event may lack the blank line behind it.
     const SseEvent event = parser_.last_event();
     if (event.has_data && api_.read_event(event).kind == EventKind::last) take_event(event);
   }

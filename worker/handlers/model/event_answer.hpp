@@ -15,23 +15,23 @@
 
 namespace lanemq::worker {
 
-/// A model's answer that comes as a stream of events: whole events go on, byte for byte.
+/// A model's answer as a stream of events: whole events are passed on, byte for byte.
 ///
-/// Comments stay here, as does what was asked for on our own account (the usage). Events before the
-/// first content are held back and go with it, so that a call that fails before it can be made again unseen.
-/// An answer is complete with its last event ([DONE], message_stop, response.completed); one that ends
-/// without it is a failure `stream_broken`, and an error event is the failure that it names. An event over
+/// Comments are dropped, and so is the usage that the worker asked for itself. Events before the first
+/// content are held back and go with it, so that a call that fails before can be repeated unnoticed. An
+/// answer is complete with its last event ([DONE], message_stop, response.completed). One that ends without
+/// it is a failure `stream_broken`; an error event is the failure that it names; an event over
 /// SseParser::kEventBytesMax is a failure `event_too_large`.
 class EventAnswer final : public AnswerReader {
  public:
-  /// Openings that say more than so many bytes count as content.
+  /// Openings of more bytes count as content.
   static constexpr std::size_t kOpeningBytesMax = std::size_t{64} * 1024;
 
   struct Options {
-    bool in_pieces = true;             ///< else the events are collected and are the answer's body
-    bool strips_usage = false;         ///< an event with nothing but the usage stays here
-    std::size_t answer_bytes_max = 0;  ///< of a body that is collected
-    /// Of the call: what is secret in them is in no event that goes on. Null: nothing is.
+    bool in_pieces = true;             ///< else the events are collected as the answer's body
+    bool strips_usage = false;         ///< drops an event with nothing but the usage
+    std::size_t answer_bytes_max = 0;  ///< of a collected body
+    /// Of the call: their secrets are redacted in passed-on events. Null: there are none.
     std::shared_ptr<const HttpHeaders> headers{};
   };
   /// `api` must outlive it.
@@ -59,7 +59,7 @@ class EventAnswer final : public AnswerReader {
   const Options options_;
   UpstreamHeaders headers_;
   SseParser parser_;
-  std::string events_;  ///< what is to be passed on, or is held back, or was collected
+  std::string events_;  ///< events to pass on, held back, or collected
   bool has_content_ = false, is_complete_ = false;
   wire::Usage usage_;
   bool usage_is_whole_ = false;

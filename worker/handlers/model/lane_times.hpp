@@ -10,14 +10,14 @@
 
 namespace lanemq::worker {
 
-/// How long the parts of a model's answer may take, by the lane of its job: who waits in a critical lane
-/// gives up sooner than a batch. A lane that is not known here has the times of `normal`.
+/// Time limits of a model's answer by the job's lane: a caller in a critical lane gives up sooner than a
+/// batch. An unknown lane has the limits of `normal`.
 class LaneTimes {
  public:
   LaneTimes();
 
   const CallTimes& of(std::string_view lane) const;
-  /// Those of a lane, to be changed; a new one has those of `normal` at first.
+  /// The limits of a lane, to be changed; a new lane begins with those of `normal`.
   CallTimes& at(std::string_view lane);
   const std::map<std::string, CallTimes, std::less<>>& by_lane() const { return by_lane_; }
 

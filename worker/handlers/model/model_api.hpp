@@ -8,37 +8,37 @@
 
 namespace lanemq::worker {
 
-/// What an event of a stream is to whoever waits for the answer.
+/// What an event of a stream means to the reader of the answer.
 enum class EventKind : unsigned char {
   noise,    ///< nothing to pass on
-  opening,  ///< a role, an empty block, a ping: nothing that a reader would see
+  opening,  ///< a role, an empty block, a ping: nothing a reader would see
   content,
-  last,   ///< passed on, and all was said
+  last,   ///< passed on, and the answer is complete
   error,  ///< the upstream failed
 };
 
-/// What is read of an event. The views point into it.
+/// What is read of an event. The views are of the event.
 struct EventFacts {
   EventKind kind = EventKind::content;
-  std::string_view usage{};    ///< a JSON object; empty: it has none
-  bool usage_is_whole = true;  ///< the answer's output is counted in it
+  std::string_view usage{};    ///< a JSON object; empty: none
+  bool usage_is_whole = true;  ///< it counts all of the answer's output
   bool has_only_usage = false;
-  std::size_t content_bytes = 0;  ///< about, of the text and the calls in it; 0: not known
-  std::string_view error{};       ///< of an error: the JSON object with its type, code and message
+  std::size_t content_bytes = 0;  ///< of its text and tool calls, about; 0: not known
+  std::string_view error{};       ///< of an error event: the JSON object with type, code and message
 };
 
-/// How a model API speaks, as far as a worker has to know it.
+/// What a worker must know about a model API.
 struct ModelApi {
   std::string_view name;  ///< of the handler
-  std::string_view path;  ///< of calls that name none, behind the upstream's base URL
-  /// The variable where the key stands when none is configured, the header that carries it, and what stands
-  /// in front of it there.
+  std::string_view path;  ///< of calls that name no path, behind the upstream's base URL
+  /// The variable with the key when none is configured, the header that carries it, and the prefix of its
+  /// value.
   std::string_view key_variable, key_header, key_prefix;
-  /// Sent where neither the operator nor the job names that header; empty: nothing.
+  /// The header and value to send where neither operator nor job sets that header; empty: none.
   std::string_view version_header, version;
-  /// Whether streams under this path end with their usage when asked by `stream_options`.
+  /// Whether `stream_options` can make streams of this path end with their usage.
   bool (*has_usage_option)(std::string_view path);
-  /// Reads an event that has data. What it does not know counts as content.
+  /// Reads an event that has data. Unknown events count as content.
   EventFacts (*read_event)(const SseEvent& event);
 };
 

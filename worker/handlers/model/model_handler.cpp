@@ -11,14 +11,14 @@
 namespace lanemq::worker {
 namespace {
 
-/// A base URL that ends in a slash means the same as one that does not.
+/// A base URL means the same with and without a slash at its end.
 HttpTarget without_last_slash(HttpTarget target) {
   while (target.url.ends_with('/'))
     target.url.pop_back();
   return target;
 }
 
-/// Counting the tokens of a request takes none of it, nor does cancelling or reading what was made before.
+/// Counting tokens uses none, nor does cancelling or reading an earlier response.
 bool takes_no_tokens(HttpMethod method, std::string_view path) {
   path = path.substr(0, path.find('?'));
   return method != HttpMethod::post || path.ends_with("/count_tokens") || path.ends_with("/input_tokens") ||
@@ -61,7 +61,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
     body = Blob::own(text, *text);
   }
   std::unique_ptr<AnswerReader> reader;
-  // What is read again streams where the job says so: the upstream tells by its head whether it does.
+  // A GET streams only if its job says so; the upstream's headers tell whether it does.
   if (edited.streams || (method == HttpMethod::get && job.stream))
     reader =
         std::make_unique<EventAnswer>(api_, EventAnswer::Options{.in_pieces = job.stream,
@@ -85,7 +85,7 @@ void ModelHandler::start(const JobCall& job, Completion done) {
                  .done = std::move(done)});
 }
 
-/// Where the operator has set a header, the job's word for it does not count.
+/// The job cannot replace a header that the operator has set.
 std::vector<std::string> ModelHandler::header_lines(const JobCall& job, CallMeta meta,
                                                     const HttpHeaders& shared) const {
   std::vector<std::string> lines = std::move(meta.header_lines);

@@ -15,17 +15,17 @@
 
 namespace lanemq::worker {
 
-/// Serves jobs with the calls of a model API: the handlers `openai` and `anthropic`.
+/// Serves jobs with calls of a model API: the handlers `openai` and `anthropic`.
 ///
-/// A job's `meta` says which call (call_meta.hpp), its body is the request's, edited where it must be
-/// (request_body.hpp), and goes to the upstream's base URL with the service's key and with
-/// `x-client-request-id`, the job's id. A streamed answer goes back in pieces as event_answer.hpp says, any
-/// other whole; failures are classed as upstream_failure.hpp says. A `meta` that cannot be followed is a
-/// permanent failure `bad_meta`, and nothing was sent.
+/// A job's `meta` says which call (call_meta.hpp). The job's body, edited where it must be
+/// (request_body.hpp), goes to the upstream's base URL with the service's key and the job's id as
+/// `x-client-request-id`. A streamed answer goes back in pieces (event_answer.hpp), any other whole;
+/// upstream_failure.hpp classifies failures. A bad `meta` is a permanent failure `bad_meta`, and nothing is
+/// sent.
 class ModelHandler final : public HttpCallHandler {
  public:
-  /// Requires: http_url_problem(target.url) is empty. `api` must outlive it. The credentials
-  /// serve any number of handlers.
+  /// Requires: http_url_problem(target.url) is empty. `api` must outlive it. Several handlers may share the
+  /// credentials.
   ModelHandler(std::shared_ptr<HttpClient> client, const ModelApi& api, HttpTarget target,
                std::shared_ptr<const CredentialBox> credentials, LaneTimes times);
 

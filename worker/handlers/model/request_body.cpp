@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::string_view kUsageOption = "\"include_usage\":true";
 
-/// Bytes that give way to others.
+/// A range of the body, and the bytes that replace it.
 struct Change {
   std::size_t begin = 0, end = 0;
   std::string replacement{};
 };
 
-/// What is known of a body's `stream_options`.
+/// What is known of the body's `stream_options`.
 struct StreamOptions {
-  bool present = false;  ///< with a value that can be edited: an object, or null
+  bool present = false;  ///< it can be edited: an object, or null
   std::size_t begin = 0, end = 0;
-  std::size_t inside = 0;  ///< behind the opening bracket; 0: it is null
+  std::size_t inside = 0;  ///< position behind the opening bracket; 0: it is null
   bool is_empty = true;
-  bool says_usage = false;  ///< include_usage is there, or nobody can tell
+  bool says_usage = false;  ///< it has include_usage, or nobody can tell
 };
 
 class RequestEditor {
@@ -58,14 +58,14 @@ class RequestEditor {
         cursor_.value();
         continue;
       }
-      // Those before this one go with the comma behind them, so that the one before them stays as it is.
+      // Members to drop go with the comma behind them, so that the one before them stays unchanged.
       if (dropping_from_) changes_.push_back({.begin = *dropping_from_, .end = key_begin});
       dropping_from_.reset();
       read_member(key);
       kept_end_ = cursor_.position();
     }
     if (!dropping_from_ || cursor_.failed()) return;
-    // The last ones go with the comma in front of them; the object's bracket is behind already.
+    // The last members go with the comma in front of them; the cursor is behind the object's bracket.
     std::size_t end = cursor_.position() - 1;
     while (end > kept_end_ && (body_[end - 1] == ' ' || body_[end - 1] == '\n' || body_[end - 1] == '\r' ||
                                body_[end - 1] == '\t'))
@@ -114,7 +114,7 @@ class RequestEditor {
   void add_usage_option() {
     Change change{.replacement = std::string(kUsageOption)};
     if (!options_.present) {
-      // There is a member behind it: `stream`.
+      // A member follows: `stream`.
       change.begin = change.end = first_member_;
       change.replacement = "\"stream_options\":{" + change.replacement + "},";
     } else if (options_.inside == 0) {
@@ -147,12 +147,12 @@ class RequestEditor {
   const std::string_view body_;
   const BodyEdits& edits_;
   JsonCursor cursor_;
-  std::size_t first_member_ = 0;              ///< behind the object's opening bracket
+  std::size_t first_member_ = 0;              ///< position behind the object's opening bracket
   std::size_t kept_end_ = 0;                  ///< behind the last member that stays, or behind the bracket
-  std::optional<std::size_t> dropping_from_;  ///< where the first of the members that go now begins
+  std::optional<std::size_t> dropping_from_;  ///< the start of the members that are being dropped
   bool streams_ = false;
   StreamOptions options_;
-  std::vector<Change> changes_;  ///< from left to right, none inside another
+  std::vector<Change> changes_;  ///< from left to right, without overlap
 };
 
 }  // namespace

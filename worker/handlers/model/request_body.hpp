@@ -7,27 +7,27 @@
 
 namespace lanemq::worker {
 
-/// What is to be changed in a request's body before it goes upstream.
+/// Changes of a request's body before it goes upstream.
 struct BodyEdits {
-  std::string_view model{};       ///< of the upstream; empty: the body's own stays
-  bool drop_service_tier = true;  ///< else it goes upstream as it is
-  bool ask_usage = false;         ///< have a stream end with its usage (OpenAI's `stream_options`)
+  std::string_view model{};       ///< the upstream's name of the model; empty: the body's stays
+  bool drop_service_tier = true;  ///< else it goes upstream unchanged
+  bool ask_usage = false;         ///< makes a stream end with its usage (OpenAI's `stream_options`)
 };
 
-/// A request's body as it goes upstream.
+/// A request's body for the upstream.
 struct RequestBody {
-  std::optional<std::string> text;  ///< absent: unchanged
-  bool streams = false;             ///< it asks for a stream
-  bool usage_added = false;         ///< the caller did not ask for the usage; it must not see it
+  std::optional<std::string> text;  ///< none: unchanged
+  bool streams = false;             ///< the request asks for a stream
+  bool usage_added = false;         ///< the caller did not ask for the usage, and must not see it
 };
 
-/// Edits the members at the top of a JSON body; every other byte stays what it is. `model` is replaced where
-/// the body has one that says something else, `service_tier` is taken out, and a body with `stream: true`
-/// that says nothing of `stream_options.include_usage` gets it set to true. A caller that says
-/// `include_usage: false` gets no usage from us either: some upstreams refuse the option.
+/// Edits top-level members of a JSON body; all other bytes stay. Replaces a different `model`, removes
+/// `service_tier`, and sets `stream_options.include_usage` to true in a body with `stream: true` that does
+/// not have it. A caller with `include_usage: false` gets no usage either, since some upstreams refuse the
+/// option.
 ///
-/// Of several members of one name the last counts, as with most readers, but no `model` or `service_tier` is
-/// left as it was. A body that is no JSON object stays as it is: the upstream will say so.
+/// Of several members with one name the last counts, as for most readers, but each `model` and `service_tier`
+/// is edited. A body that is no JSON object stays unchanged: the upstream will refuse it.
 RequestBody edit_request(std::string_view body, const BodyEdits& edits);
 
 }  // namespace lanemq::worker

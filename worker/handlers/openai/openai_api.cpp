@@ -18,7 +18,7 @@ struct Choices {
   std::size_t bytes = 0;  ///< of content
 };
 
-/// A `delta` that names the role alone is no content yet.
+/// A `delta` with nothing but a role is no content.
 bool delta_has_content(JsonCursor& cursor, std::size_t& bytes) {
   if (!cursor.enter_object()) {
     cursor.value();
@@ -67,7 +67,7 @@ Choices read_choices(JsonCursor& cursor) {
   return choices;
 }
 
-/// The `response` that some events of the Responses API carry: of all of it, two members count.
+/// Reads the `response` in events of the Responses API: only two of its members count.
 void read_response(JsonCursor& cursor, EventFacts& facts) {
   if (!cursor.enter_object()) {
     cursor.value();
@@ -81,7 +81,7 @@ void read_response(JsonCursor& cursor, EventFacts& facts) {
   }
 }
 
-/// An event of the Responses API, which says its type.
+/// The kind of an event of the Responses API, which has a type.
 EventKind kind_of_type(std::string_view type) {
   static constexpr std::string_view kOpenings[] = {
       "response.created",           "response.in_progress",        "response.queued",
@@ -116,7 +116,7 @@ EventFacts read_openai_event(const SseEvent& event) {
       if (key == "type" && value.starts_with('"')) type = value.substr(1, value.size() - 2);
     }
   }
-  // Broken JSON is the caller's to see.
+  // Broken JSON is passed on, for the caller to see.
   if (cursor.failed()) return {};
   if (!type.empty()) facts.kind = kind_of_type(type);
   if (event.name == "error") facts.kind = EventKind::error;

@@ -5,8 +5,8 @@
 
 namespace lanemq::worker {
 
-/// The API of OpenAI, and of the many that speak it: chat completions, completions and responses stream,
-/// whatever else there is answers at once.
+/// OpenAI's API, which many upstreams speak: chat completions, completions and responses stream, all else is
+/// answered whole.
 extern const ModelApi kOpenaiApi;
 
 }  // namespace lanemq::worker

@@ -54,7 +54,7 @@ SseParser::Found SseParser::next(SseEvent& event) {
   return too_long_ ? Found::too_long : Found::nothing;
 }
 
-/// Moves on behind the next whole line. False when there is none.
+/// Moves behind the next complete line. False: there is none.
 bool SseParser::next_line(std::string_view& line) {
   if (after_return_ && line_begin_ < text_.size()) {
     if (text_[line_begin_] == '\n') ++line_begin_;
@@ -71,7 +71,7 @@ bool SseParser::next_line(std::string_view& line) {
     line.remove_prefix(kByteOrderMark.size());
   line_begin_ = end + 1;
   if (text_[end] == '\r') {
-    // Whether a LF follows is not waited for: the event would be late by the time until the next one.
+    // Does not wait to see whether a LF follows: the event would be late.
     after_return_ = line_begin_ == text_.size();
     if (!after_return_ && text_[line_begin_] == '\n') ++line_begin_;
   }
@@ -129,7 +129,7 @@ void SseParser::read_field(std::string_view line, SseEvent& event) {
       event.has_data = true;
       return;
     }
-    // The second line and each that follows: `joined_` holds what came before it.
+    // From the second line on `joined_` holds the lines before.
     if (joined_.empty()) joined_.assign(event.data);
     joined_ += '\n';
     joined_ += value;

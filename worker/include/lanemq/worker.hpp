@@ -20,16 +20,16 @@ namespace lanemq {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// One job as a handler is given it. The views live until Handler::start() returns; the body owns its bytes
+/// One job, as a handler gets it. The views are valid until Handler::start() returns; the body owns its bytes
 /// and may be kept.
 struct JobCall {
-  wire::Lease lease;         ///< names this call among all that the worker holds
+  wire::Lease lease;         ///< identifies the call among all that the worker holds
   std::string_view service;  ///< one of the worker's services
-  std::string_view id;       ///< the client's or the broker's name of the job
+  std::string_view id;       ///< the job's id, from the client or the broker
   std::string_view lane, model, client, key;
   Blob body;
-  TimePoint now;                      ///< when the worker read the job
-  std::optional<TimePoint> deadline;  ///< nobody waits for an answer after it
+  TimePoint now;                      ///< the time when the worker read the job
+  std::optional<TimePoint> deadline;  ///< no client waits for an answer after it
   std::size_t answer_bytes_max = 0;   ///< a longer answer is refused
   bool stream = false;
   wire::Raw meta, trace;
@@ -46,7 +46,7 @@ struct JobFailure {
   Blob body{};  ///< what the upstream said, if anything
   std::optional<wire::Usage> usage{};
   std::optional<wire::UpstreamLimits> limits{};
-  std::optional<int> upstream_status{};  ///< of HTTP, where the upstream answered with one
+  std::optional<int> upstream_status{};  ///< the HTTP status, where the upstream answered
 };
 
 class CompletionSink;
@@ -54,35 +54,35 @@ namespace worker {
 class StreamGate;
 }
 
-/// The one way to answer a job: success() or failure(), once, from any thread; before it, where the job asks
-/// for a stream, any number of pieces with chunk(). On the thread of Worker::run() these calls wake nobody.
+/// Answers a job: success() or failure(), once; before it, if the job asks for a stream, any number of
+/// chunk(). Thread-safe. On the thread of Worker::run() these calls cost no wake-up.
 ///
 /// A Completion that is destroyed unused ends its job as `retry` with code `abandoned`, so that a handler
-/// that forgets one loses no job. One that is used after its worker has ended does nothing.
+/// that forgets one loses no job. After its worker has ended it does nothing.
 class Completion {
  public:
-  /// `gate`: of a job that asks for a stream.
+  /// `gate`: of a job that asks for a stream; null for any other.
   Completion(std::shared_ptr<CompletionSink> sink, wire::Lease lease,
              std::shared_ptr<worker::StreamGate> gate = nullptr);
   ~Completion();
   Completion(Completion&&) noexcept = default;
   Completion& operator=(Completion&& other) noexcept;
 
-  /// Sends a piece of a streamed answer to the client, in the order of the calls, its bytes untouched. Only
-  /// of jobs with JobCall::stream. The first piece ends all retries of the job: what is no content yet (a
-  /// role, a ping) is best held back and sent in front of the first content.
+  /// Sends a piece of a streamed answer to the client, unchanged and in the order of the calls. Only for jobs
+  /// with JobCall::stream. After the first piece the job is never retried: hold back what is no content yet
+  /// (a role, a ping), and send it in front of the first content.
   ///
   /// Returns whether more may follow at once. After false the client is limits::stream_chunks_max pieces or
-  /// limits::stream_bytes_max bytes behind: the handler stops reading its upstream until Handler::resume().
-  /// What is sent nevertheless is kept and goes later; far more than a window of it ends the job as
-  /// `permanent` with code `stream_overrun`. After the job's end, or when nobody wants it any more, it does
-  /// nothing and returns true. A piece without bytes is none.
+  /// limits::stream_bytes_max bytes behind: the handler should read no more from its upstream until
+  /// Handler::resume(). Pieces sent nevertheless are kept and go later; far more than a window of them ends
+  /// the job as `permanent` with code `stream_overrun`. After the job's end, or when nobody wants it any
+  /// more, the call does nothing and returns true. An empty piece is ignored.
   bool chunk(Blob piece);
-  /// Hands in the answer; of a stream, what is left of it, mostly nothing. Requires: neither call was made
-  /// before.
+  /// Ends the job with its answer; of a stream, with the rest of it, mostly nothing. Requires: neither
+  /// success() nor failure() was called before.
   void success(Blob body, std::optional<wire::Usage> usage = std::nullopt,
                std::optional<wire::UpstreamLimits> limits = std::nullopt);
-  /// Says why there is none. Requires: neither call was made before.
+  /// Ends the job without an answer. Requires: neither success() nor failure() was called before.
   void failure(JobFailure failure);
 
  private:
@@ -91,45 +91,43 @@ class Completion {
   wire::Lease lease_;
 };
 
-/// What does the work of a service. The worker calls all of it on the thread of Worker::run(), which is the
-/// worker's loop, and never from two threads at once; no call may block.
+/// Does the work of a service. The worker calls everything on the thread of Worker::run(), its loop, and
+/// never from two threads at once. No call may block.
 ///
-/// A handler that waits for something has threads of its own, or it lives in the loop: it names the time at
-/// which it wants to be called (next_wakeup(), advance()), or a descriptor that becomes readable when there
-/// is something to do (descriptor(), on_readable()). The descriptor may be that of an epoll set, and so stand
-/// for any number of others: most event loops and libcurl's multi interface fit in so. What is answered on
-/// the loop's thread costs no wake-up and no system call, and what one turn answers travels together.
+/// A handler that waits has threads of its own, or lives in the loop: it names the time of its next call
+/// (next_wakeup(), advance()), or a descriptor that becomes readable when there is work (descriptor(),
+/// on_readable()). That may be an epoll descriptor, which stands for any number of others: most event loops
+/// and libcurl's multi interface fit in so. Answers given on the loop's thread cost no wake-up and no system
+/// call, and those of one turn travel together.
 ///
-/// Heartbeats and other handlers wait for the call that is under way, so each does a bounded part of what
-/// there is, some milliseconds of work at the most, and is called again for the rest.
+/// Heartbeats and other handlers wait for the present call, so each call does some milliseconds of work at
+/// most, and is called again for the rest.
 class Handler {
  public:
   virtual ~Handler() = default;
 
   /// Takes a job. `done` may be used before start() returns (cheapest) or later from any thread.
   virtual void start(const JobCall& job, Completion done) = 0;
-  /// Nobody needs the answer any more: end the job soon. Its Completion is still due, with any outcome, and
-  /// what was used is then settled; a failure is best `retry`, which harms nothing should the job be needed
-  /// after all. Ignoring this is allowed. A lease that the handler does not know is no error.
+  /// The answer is not needed any more: end the job soon. Its Completion must still be used, with any
+  /// outcome, which settles the usage; a failure is best `retry`, which does no harm should the job be needed
+  /// after all. The handler may ignore this. An unknown lease is no error.
   virtual void cancel(wire::Lease lease) { static_cast<void>(lease); }
-  /// The reader of a job whose Completion::chunk() returned false has caught up: more may follow. Where
-  /// another thread is inside chunk(), it may come before that one has seen the false. A lease that the
-  /// handler does not know is no error.
+  /// The reader of a job whose chunk() returned false has caught up: send on. While another thread is inside
+  /// chunk() this call may come before that thread has seen the false. An unknown lease is no error.
   virtual void resume(wire::Lease lease) { static_cast<void>(lease); }
-  /// A descriptor that the loop watches for as long as the worker runs; negative: none. Asked once, and owned
-  /// by the handler. Handlers that share what is behind it name the same one.
+  /// A descriptor that the loop watches while the worker runs; negative: none. Called once; the handler owns
+  /// it. Handlers that share one event source return the same descriptor.
   virtual int descriptor() const { return -1; }
-  /// The descriptor is readable. Called again and again until it no longer is, 150 µs apart, so that what
-  /// comes close together is answered together; of handlers that share the descriptor, the first one is
-  /// called.
+  /// The descriptor is readable. Called until it no longer is, every 150 µs, so that what comes close
+  /// together is answered together. Of handlers with the same descriptor the first one is called.
   virtual void on_readable(TimePoint now) { static_cast<void>(now); }
-  /// When advance() wants to be called next; absent: whenever.
+  /// The time at which the handler wants advance() to be called; none: it needs no call.
   virtual std::optional<TimePoint> next_wakeup() const { return std::nullopt; }
-  /// Does what is due by now. Called once a turn, in turns that something else has caused too.
+  /// Does what is due by now. Called once a turn, also in turns with another cause.
   virtual void advance(TimePoint now) { static_cast<void>(now); }
 };
 
-/// A service and what serves it. Services may share a handler.
+/// A service and its handler. Services may share a handler.
 struct Service {
   std::string name;  ///< 1..limits::name_bytes_max bytes of UTF-8
   std::shared_ptr<Handler> handler;
@@ -137,10 +135,10 @@ struct Service {
 
 enum class LogLevel : unsigned char { debug, info, warning, error };
 
-/// Where the worker's log lines go: an event with fields, without time and level.
+/// Receives the worker's log lines: an event with fields, without time and level.
 struct Log {
-  bool json = false;                ///< lines are objects of JSON, not text
-  LogLevel level = LogLevel::info;  ///< lines below it are not made
+  bool json = false;                ///< lines are JSON objects, not text
+  LogLevel level = LogLevel::info;  ///< lower lines are not made
   std::function<void(LogLevel, std::string_view)> write;
   bool wants(LogLevel line) const { return write && line >= level; }
 };
@@ -149,36 +147,38 @@ struct WorkerOptions {
   std::string broker = "tcp://127.0.0.1:5571";  ///< the broker's workers endpoint
   std::string name;                             ///< for people; empty: HOST-PID
   std::size_t capacity = 16;                    ///< jobs held at once, 1..limits::capacity_max
-  std::vector<std::string> lanes;               ///< take jobs of these lanes only; empty: of all
+  std::vector<std::string> lanes;               ///< take only jobs of these lanes; empty: of all
   std::size_t body_bytes_max = limits::body_bytes_max;
-  std::chrono::milliseconds drain_timeout{10'000};  ///< running jobs get this long after stop()
-  std::chrono::milliseconds connect_timeout{0};     ///< give up when no broker has welcomed by then; 0: never
+  std::chrono::milliseconds drain_timeout{10'000};  ///< for running jobs after stop()
+  std::chrono::milliseconds connect_timeout{0};     ///< give up if no broker has answered by then; 0: never
   Log log;
-  std::function<void(const std::string& name)> on_ready;  ///< the first welcome; on the thread of run()
+  std::function<void(const std::string& name)>
+      on_ready;  ///< called at the first welcome, on the thread of run()
 };
 
 enum class WorkerEnd : unsigned char {
-  drained,      ///< stopped, and nothing was left undone
-  interrupted,  ///< stopped while jobs were running: the broker gives them to others
-  unreachable,  ///< connect_timeout is over
+  drained,      ///< stopped, with nothing left to do
+  interrupted,  ///< stopped while jobs ran: the broker hands them to other workers
+  unreachable,  ///< no broker within connect_timeout
 };
 
-/// A worker: announces its services to a broker, runs the jobs it is sent in its handlers, and hands in what
-/// comes of them until the broker says that it is safe. Survives restarts of the broker and of the network.
+/// A worker: offers its services to a broker, runs jobs in its handlers, and repeats outcomes until the
+/// broker has acknowledged them. Survives restarts of the broker and of the network. Not thread-safe but for
+/// stop().
 class Worker {
  public:
-  /// Throws std::invalid_argument naming the option when one cannot be used.
+  /// Throws std::invalid_argument, with the option's name, for an invalid option.
   Worker(WorkerOptions options, std::vector<Service> services);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Works until stop(). To be called once. Throws std::invalid_argument when the broker's endpoint is none,
-  /// std::runtime_error when the system refuses a socket.
+  /// Works until stop(). To be called once. Throws std::invalid_argument for an invalid endpoint,
+  /// std::runtime_error where the system refuses a socket.
   WorkerEnd run();
 
-  /// First call: take no more jobs, finish the running ones within drain_timeout, leave. Second call: leave
-  /// now. Safe from any thread and from a signal handler.
+  /// First call: takes no more jobs, finishes the running ones within drain_timeout, then ends. Second call:
+  /// ends now. Thread-safe, and async-signal-safe.
   void stop() noexcept;
 
  private:
