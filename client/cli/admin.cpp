@@ -46,18 +46,18 @@ std::optional<std::string> ask_operator(Client& client, const Common& common, Ad
 
 namespace {
 
-/// Rows of a list that states no number.
+/// Rows of a list where the command states no number.
 constexpr std::size_t kRowsUsual = 100;
 
-/// A copy takes as long as the disk does, and so long at most.
+/// A backup takes as long as the disk needs, but at most this long.
 constexpr auto kBackupTimeout = std::chrono::hours(24);
 
-/// What an operator asks for.
+/// The request of one operator command.
 struct AdminOptions {
   AdminRequest request;
-  std::size_t rows_max = kNoList;  ///< of a list; 0: all; kNoList: it is none
+  std::size_t rows_max = kNoList;  ///< of a list; 0: all; kNoList: the answer is no list
   bool json = false;
-  bool all_dead = false;  ///< redrive, purge: no filter is meant
+  bool all_dead = false;  ///< redrive, purge: all dead jobs, without a filter
 };
 
 bool names_any(const AdminRequest& request) {
@@ -65,7 +65,7 @@ bool names_any(const AdminRequest& request) {
          !request.client.empty() || !request.model.empty() || !request.code.empty();
 }
 
-/// Dead jobs run again, or are forgotten, so many in one answer.
+/// Redrives or purges dead jobs; each answer of the broker covers a part of them.
 std::optional<std::string> change_dead(Client& client, const Common& common, AdminRequest request, bool json,
                                        int& code) {
   std::string document;
@@ -81,7 +81,7 @@ std::optional<std::string> change_dead(Client& client, const Common& common, Adm
 int admin(const Common& common, const AdminOptions& options) {
   const bool changes_dead = options.request.verb == name_of(AdminVerb::redrive) ||
                             options.request.verb == name_of(AdminVerb::purge);
-  // Nothing that was left out by mistake is taken for all.
+  // Without a filter --all is required, so that a forgotten filter does not change all dead jobs.
   if (changes_dead && !options.all_dead && !names_any(options.request)) {
     say("which dead jobs? give an id, a filter such as --code, or --all; --dry-run says which it would be");
     return kExitUsage;
@@ -110,7 +110,7 @@ int admin(const Common& common, const AdminOptions& options) {
 
 // ---- the commands -------------------------------------------------------------------------------------
 
-/// A field of the table of verbs, as people name it: behind a command in its place, or with `--`.
+/// A field of the table of verbs as an argument: in its place, or with `--`.
 struct FieldRow {
   std::string_view name;
   std::string AdminRequest::*text;
@@ -135,13 +135,13 @@ constexpr FieldRow kFields[] = {
     {"reason", &AdminRequest::reason, "TEXT", "Why, for those who ask what a job waits for"},
 };
 
-/// What the command line says otherwise than the table of verbs.
+/// Where the command line differs from the table of verbs.
 struct CommandRow {
   AdminVerb verb;
-  const char* parent;   ///< the command that it stands below; null: none
-  const char* command;  ///< its name; null: the verb's
-  const char* example;  ///< behind what it does
-  /// Fields that are called something else here, or need another help, than in kFields.
+  const char* parent;   ///< the parent command; null: none
+  const char* command;  ///< the command's name; null: the verb
+  const char* example;  ///< printed behind the description
+  /// Fields with another name or help than in kFields.
   std::vector<FieldRow> fields{};
 };
 
@@ -186,8 +186,7 @@ const CommandRow* command_row(AdminVerb verb) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-/// A message of the broker, which names verbs, with the commands that ask for them: `lanemq limits` for
-/// `do "budgets"`.
+/// A broker's message with commands in the place of verbs: `lanemq limits` for `do "budgets"`.
 std::string in_own_words(std::string message) {
   for (const AdminInfo& info : admin_table()) {
     const std::string verb = "do \"" + std::string(info.name) + '"';
@@ -211,7 +210,7 @@ const FieldRow* field_row(const CommandRow* row, std::string_view name) {
   return general;
 }
 
-/// The table says what a verb does in the middle of a sentence.
+/// The description of a command: the table's text with a capital.
 std::string description_of(const AdminInfo& info, const CommandRow* row) {
   std::string text(info.meaning);
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -219,7 +218,7 @@ std::string description_of(const AdminInfo& info, const CommandRow* row) {
   return text;
 }
 
-/// Where a file for the broker is. The broker's working directory is another one.
+/// A file's path as the broker needs it: absolute, since the broker has another working directory.
 void add_path(CLI::App& command, AdminRequest& request) {
   command
       .add_option_function<std::string>(
@@ -233,7 +232,7 @@ void add_path(CLI::App& command, AdminRequest& request) {
       ->type_name("FILE");
 }
 
-/// What a verb that changes dead jobs is to change: one, those that filters name, or all.
+/// Adds the arguments that choose dead jobs: one id, filters, or all.
 void add_which_dead(CLI::App& command, AdminOptions& options, CLI::Option& id,
                     const std::vector<CLI::Option*>& filters) {
   CLI::Option* const all = command.add_flag("--all", options.all_dead, "All dead jobs")->excludes(&id);
@@ -255,7 +254,7 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
   std::vector<CLI::Option*> filters;
   for (const std::string_view name : fields_of(info.takes)) {
     if (name == "limit") {
-      if (changes) continue;  // all of them, however many
+      if (changes) continue;  // redrive and purge have no limit
       options.rows_max = kRowsUsual;
       command.add_option("-n,--limit", options.rows_max, "Rows at most; 0: all")
           ->capture_default_str()
@@ -275,7 +274,7 @@ void add_fields(CLI::App& command, AdminOptions& options, const AdminInfo& info,
   if (id != nullptr && changes) add_which_dead(command, options, *id, filters);
 }
 
-/// The command for a verb. A verb that is new in the table is a command by that.
+/// Adds the command for a verb; so a new verb in the table is a command at once.
 void add_verb(CommandLine& line, const AdminInfo& info) {
   const CommandRow* const row = command_row(info.verb);
   const std::string name = row != nullptr && row->command != nullptr ? row->command : std::string(info.name);
@@ -293,7 +292,7 @@ void add_verb(CommandLine& line, const AdminInfo& info) {
 }  // namespace
 
 void add_operator_commands(CommandLine& line) {
-  // `limits` lists budgets, in tables of its own.
+  // `limits` lists budgets, in a table of its own.
   for (const AdminInfo& info : admin_table())
     if (info.verb != AdminVerb::budgets) add_verb(line, info);
 }

@@ -18,10 +18,10 @@ namespace {
 
 using Document = nlohmann::ordered_json;
 
-/// Of `lanemq top`: how many workers, and clients, have a line.
+/// Lines of `lanemq top` for workers, and for clients.
 constexpr std::size_t kTopRows = 10;
 
-/// Ids that a sentence names.
+/// Ids that a sentence lists.
 constexpr std::size_t kIdsShown = 10;
 
 struct Column {
@@ -121,7 +121,7 @@ bool holds(const Document& object, std::string_view name) {
   return value.is_boolean() && value.get<bool>();
 }
 
-/// A value for people: times by their unit, lists with commas.
+/// A value for people: times with units, lists with commas.
 std::string shown(std::string_view name, const Document& value) {
   if (value.is_string()) return printable(value.get<std::string>(), limits::text_bytes_max);
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
@@ -138,7 +138,7 @@ std::string shown(std::string_view name, const Document& value) {
   }
   if (!value.is_number_integer()) return "-";
   const auto number = value.get<std::int64_t>();
-  if (name == "job") return std::to_string(number);  // a number to look for in logs
+  if (name == "job") return std::to_string(number);  // without separators, to be searched in logs
   if (name.ends_with("_ms")) return short_duration(std::chrono::milliseconds(number));
   return number < 0 ? std::to_string(number) : grouped(static_cast<std::uint64_t>(number));
 }
@@ -152,7 +152,7 @@ std::vector<TableRow> rows_of(const Table& table, const Document& list) {
     for (const Column& column : table.columns)
       row.push_back(shown(column.field, part(entry, column.field)));
   }
-  // A column that nobody has is no help.
+  // Leaves out columns that no row fills.
   for (std::size_t i = table.columns.size(); i-- > 1 && rows.size() > 1;)
     if (std::all_of(rows.begin() + 1, rows.end(), [&](const TableRow& row) { return row[i] == "-"; }))
       for (TableRow& row : rows)
@@ -165,7 +165,7 @@ std::string list_text(const Table& table, const Document& list, bool colour) {
   return aligned_table(rows_of(table, list), colour);
 }
 
-/// The name without the unit that its value is shown with.
+/// The name without its unit, which the value shows.
 std::string_view label_of(std::string_view name) {
   return name.ends_with("_ms") ? name.substr(0, name.size() - 3) : name;
 }
@@ -193,7 +193,7 @@ std::string job_text(const Document& job, bool colour) {
   return text;
 }
 
-/// What became of dead jobs.
+/// A sentence about redriven or purged jobs.
 std::string dead_text(const Document& change) {
   const auto jobs = [](std::int64_t count) {
     return std::to_string(count) + (count == 1 ? " job" : " jobs");
@@ -212,7 +212,7 @@ std::string dead_text(const Document& change) {
   return text + "\n";
 }
 
-/// What a change came to, as a sentence.
+/// A sentence about a change.
 std::string change_text(std::string_view verb, const Document& change) {
   const std::string thing = text_of(change, "what") + " " + text_of(change, "name");
   const std::string workers = std::to_string(number_of(change, "workers")) + " of that name, " +
@@ -241,7 +241,7 @@ std::int64_t finished(const Document& stats, const std::string& lane) {
   return number_of(of, "succeeded") + number_of(of, "failed");
 }
 
-/// The rows with the most of the fields together first, as many as there is room for.
+/// The rows with the highest sum of both fields, highest first, as many as fit.
 Document busiest(const Document& list, std::string_view one, std::string_view other) {
   std::vector<Document> rows(list.begin(), list.end());
   const auto busy = [&](const Document& row) { return number_of(row, one) + number_of(row, other); };
@@ -272,7 +272,7 @@ std::optional<std::int64_t> add_admin_page(std::string& document, const std::str
   for (const Document& row : part(more, verb))
     if (rows_max == 0 || rows.size() < rows_max) rows.push_back(row);
   const std::int64_t next = number_of(more, "next");
-  const bool goes_on = next > from;  // a broker that does not get on is not asked for ever
+  const bool goes_on = next > from;  // must grow, so that a broker that repeats a page is not asked for ever
   const bool enough = rows_max > 0 && rows.size() >= rows_max;
   if (goes_on && enough) all["next"] = next;
   document = all.dump();
@@ -359,7 +359,7 @@ std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before
 std::string cropped(const std::string& line, std::size_t columns) {
   std::size_t shown_columns = 0, at = 0;
   for (; at < line.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of a character
+    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of a UTF-8 character
     if (begins && shown_columns++ == columns) break;
   }
   return line.substr(0, at);

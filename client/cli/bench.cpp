@@ -16,7 +16,7 @@
 namespace lanemq::cli {
 namespace {
 
-constexpr std::size_t kBenchCountMax = 50'000'000;  // four bytes each are kept
+constexpr std::size_t kBenchCountMax = 50'000'000;  // four bytes are kept for each
 
 struct BenchOptions {
   JobOptions job;
@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kTick{200};
 
-/// Keeps a window of jobs in flight and measures each: whoever is answered sends the next. Lives until its
-/// last job is answered, which an interrupted client does in its end.
+/// Keeps a window of jobs in flight and measures each: each answer sends the next job. Lives until its last
+/// job is answered; an interrupted client answers all when it ends.
 class Bench : public std::enable_shared_from_this<Bench> {
  public:
   Bench(Client& client, const BenchOptions& options)
@@ -66,7 +66,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
     if (started_.fetch_add(1) >= options_.count) return;
     const auto now = Clock::now();
     JobRequest request = request_of(options_.job);
-    request.cancel_when_gone = true;  // nobody else waits for them
+    request.cancel_when_gone = true;  // nobody else waits for the jobs
     client_.submit(std::move(request), body_,
                    [self = shared_from_this(), now](const Answer& answer) { self->landed(now, answer); });
   }
@@ -75,7 +75,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
     const auto tenth_micros = (Clock::now() - sent) / std::chrono::nanoseconds(100);
     bool last = false;
     {
-      const std::lock_guard lock(mutex_);  // nearly never waited for
+      const std::lock_guard lock(mutex_);  // hardly ever contended
       if (stopped_) return;
       if (answer)
         tenth_micros_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(tenth_micros, 0xFFFFFFFF)));
@@ -110,9 +110,9 @@ class Bench : public std::enable_shared_from_this<Bench> {
   const Blob body_;
   std::atomic<std::size_t> started_{0};
 
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;  // guards all below
   std::condition_variable over_;
-  std::vector<std::uint32_t> tenth_micros_;  ///< at most count of them
+  std::vector<std::uint32_t> tenth_micros_;  ///< at most `count` of them
   std::map<std::string, std::size_t> errors_;
   std::vector<std::string> first_errors_;
   std::size_t landed_ = 0;

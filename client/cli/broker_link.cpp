@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookPatience{1'000};
 
-/// What is there instead, and what to do.
+/// What listens at the endpoint instead of a broker, and what to do about it.
 std::string what_is_there(const Common& common) {
   using settings::Peer;
   const std::string other = "; name the broker's endpoint for clients with " + common.named_by;
@@ -37,7 +37,7 @@ std::string what_is_there(const Common& common) {
   return "; see whether lanemq-broker runs there, or name another with " + common.named_by;
 }
 
-/// Looked at once: a program that asked for JSON is told the same.
+/// Why the broker cannot be reached, found out once; JSON output has the same text.
 const std::string& why_unreachable(const Common& common) {
   static const std::string kWhy = "no broker answers at " + printable(common.broker) + " within " +
                                   settings::show(common.connect_timeout) + " (--connect-timeout)" +
@@ -58,7 +58,7 @@ bool reaches(Client& client, const Common& common) {
   std::future<Reply<BrokerPong>> pong = client.ping();
   if (ready_within(pong, common.connect_timeout)) {
     const Reply<BrokerPong> reply = pong.get();
-    if (reply || !reply.error().local) return true;  // a refusal is an answer too
+    if (reply || !reply.error().local) return true;  // a refusal is an answer, too
   }
   if (interrupted() == 0) say_unreachable(common);
   return false;

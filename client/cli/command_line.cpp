@@ -23,7 +23,7 @@ std::string usage_error(const CLI::App*, const CLI::Error& error) {
   return std::string("lanemq: ") + error.what() + "; see lanemq --help, lanemq COMMAND --help\n";
 }
 
-/// A variable in milliseconds, as it was spelt, stands in for the one with a unit where that is not set.
+/// Accepts the old name of a variable, in ms, where the new one is not set.
 void take_old_variable(const char* old, const char* name) {
   const char* const text = std::getenv(old);
   if (text == nullptr || std::getenv(name) != nullptr) return;
@@ -37,8 +37,8 @@ void take_old_variable(const char* old, const char* name) {
 CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out", "lanemq") {
   common_.broker = ClientOptions().endpoint;
   app_.set_version_flag("--version", std::string("lanemq ") + kVersion);
-  app_.require_subcommand(0, 1);  // none is said below, in better words
-  app_.fallthrough();             // --broker may stand behind the command too
+  app_.require_subcommand(0, 1);  // a missing command gets a better message below
+  app_.fallthrough();             // --broker may also stand behind the command
   app_.failure_message(usage_error);
   app_.add_option("--broker", common_.broker, "Where the broker listens for clients")
       ->envname("LANEMQ_BROKER")
@@ -58,7 +58,7 @@ CommandLine::CommandLine() : app_("LaneMQ's command line: jobs in, answers out",
       ->envname("LANEMQ_CONNECT_TIMEOUT");
 }
 
-/// What stands there that nobody reads: a command perhaps, with a slip of the pen.
+/// Prints which argument is unexpected; if it resembles a command it names that.
 void CommandLine::say_unexpected(const CLI::ExtrasError& error) {
   const std::vector<std::string> left = app_.remaining(true);
   std::vector<std::string> commands;
@@ -75,7 +75,7 @@ void CommandLine::say_unexpected(const CLI::ExtrasError& error) {
 
 void CommandLine::on_chosen(CLI::App& command, Asks asks, Run run) {
   command.callback([this, &command, asks, run = std::move(run)] {
-    if (command.get_subcommands().empty()) choose(asks, run);  // one below it takes its place
+    if (command.get_subcommands().empty()) choose(asks, run);  // its subcommand takes its place
   });
 }
 
@@ -85,7 +85,7 @@ void CommandLine::choose(Asks asks, Run run) {
 }
 
 int CommandLine::run(int argc, char** argv) {
-  // Last: commands would inherit it.
+  // Set last, since commands would inherit it.
   app_.footer("Exit codes: 0 done, 1 the job failed, 2 wrong usage, 3 no broker answers.");
   try {
     app_.parse(argc, argv);
@@ -93,14 +93,14 @@ int CommandLine::run(int argc, char** argv) {
     say_unexpected(error);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
-    // Help and version are no errors; everything else is wrong usage, whatever its kind.
+    // CLI11 treats help and version as errors with exit code 0; any other one is wrong usage.
     return app_.exit(error) == 0 ? kExitDone : kExitUsage;
   }
   if (!run_) {
     say("a command is missing, such as submit, run, stats, ping or bench; see lanemq --help");
     return kExitUsage;
   }
-  // Whoever names the operators' endpoint alone has no other one to ask.
+  // --admin alone means that there is no clients' endpoint to ask.
   const bool admin_alone = app_.count("--admin") > 0 && app_.count("--broker") == 0;
   if (asks_ == Asks::operators || (asks_ == Asks::either && admin_alone)) {
     common_.broker = admin_endpoint_;
@@ -108,7 +108,7 @@ int CommandLine::run(int argc, char** argv) {
   }
   try {
     return run_(common_);
-  } catch (const std::invalid_argument& error) {  // the endpoint
+  } catch (const std::invalid_argument& error) {  // a bad endpoint
     say(error.what());
     return kExitUsage;
   } catch (const std::exception& error) {
@@ -128,7 +128,7 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, millisecon
   };
   CLI::Option* const option =
       command.add_option_function<std::string>(name, set_checked, sentence)->type_name("DURATION");
-  // Behind it, so that the flag counts for more than what the environment says by the new name.
+  // Added behind the new one, so that the old flag wins over the new variable.
   command
       .add_option_function<std::string>(
           name + "-ms",
@@ -136,7 +136,7 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, millisecon
             say(name + "-ms N is an old spelling; write " + name + " " + printable(text) + "ms");
             set_checked(text + "ms");
           })
-      ->group("");  // not in --help
+      ->group("");  // hidden in --help
   return option;
 }
 

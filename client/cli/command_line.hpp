@@ -12,15 +12,15 @@
 
 namespace lanemq::cli {
 
-/// Which of the broker's endpoints a command asks.
+/// Which endpoint of the broker a command uses.
 enum class Asks : unsigned char {
-  clients,    ///< that of clients
-  operators,  ///< that of operators
-  either,     ///< that of clients; where the command line names only the operators', that
+  clients,    ///< the clients' endpoint
+  operators,  ///< the operators' endpoint
+  either,     ///< the clients'; but the operators', where the command line names only that
   nobody,
 };
 
-/// `lanemq` with its options, to which each command adds itself.
+/// The command line of `lanemq`; each command adds itself to it.
 class CommandLine {
  public:
   CommandLine();
@@ -31,14 +31,14 @@ class CommandLine {
   CLI::App& add(const std::string& name, const std::string& description) {
     return *app_.add_subcommand(name, description);
   }
-  /// What is run when the command is chosen; returns the exit code. What it refers to outlives the command
-  /// line, such as by a shared_ptr that it holds.
+  /// Runs the chosen command and returns the exit code. What it refers to must outlive the command line; it
+  /// may hold a shared_ptr.
   using Run = std::function<int(const Common&)>;
   void on_chosen(CLI::App& command, Asks asks, Run run);
-  /// The same for who finds out only then what is to be run.
+  /// The same where the command is known only after parsing.
   void choose(Asks asks, Run run);
 
-  /// Reads the arguments and runs the command; returns the program's exit code.
+  /// Parses the arguments and runs the command; returns the program's exit code.
   int run(int argc, char** argv);
 
  private:
@@ -51,13 +51,13 @@ class CommandLine {
   Run run_;
 };
 
-/// Adds an option whose value is a duration, such as 30s, of `min` to `max`. `--NAME-ms N`, as it was spelt,
-/// is read for one version, and what to write instead is said.
+/// Adds an option for a duration, such as 30s, from `min` to `max`. The old spelling `--NAME-ms N` works for
+/// one version, with a warning.
 CLI::Option* add_duration(CLI::App& command, const std::string& name, std::chrono::milliseconds min,
                           std::chrono::milliseconds max, const std::string& sentence,
                           std::function<void(std::chrono::milliseconds)> set);
 
-/// The options of a command that makes jobs.
+/// Adds the options of a command that submits jobs.
 void add_job_options(CLI::App& command, JobOptions& job, bool service_required);
 
 inline constexpr std::size_t kWindowMax = 100'000;  ///< jobs in flight at once

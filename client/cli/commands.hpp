@@ -10,19 +10,19 @@
 namespace lanemq::cli {
 
 inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;       ///< the job failed, or some of the jobs
-inline constexpr int kExitUsage = 2;        ///< the command or its files cannot be used as they are
+inline constexpr int kExitFailed = 1;       ///< the job, or one of the jobs, failed
+inline constexpr int kExitUsage = 2;        ///< the command or its files are invalid
 inline constexpr int kExitUnreachable = 3;  ///< no broker answers
-inline constexpr int kExitSignal = 128;     ///< and the number of the signal
+inline constexpr int kExitSignal = 128;     ///< plus the signal's number
 
-/// What all commands share.
+/// The options of all commands.
 struct Common {
   std::string broker;
-  std::string named_by = "--broker or LANEMQ_BROKER";  ///< how people name another
+  std::string named_by = "--broker or LANEMQ_BROKER";  ///< for messages: how to name another endpoint
   std::chrono::milliseconds connect_timeout{3'000};
 };
 
-/// What jobs are made of.
+/// The options of a job.
 struct JobOptions {
   std::string service, lane, model, id, client;
   std::optional<std::int64_t> timeout_ms;
@@ -31,7 +31,7 @@ struct JobOptions {
 
 class CommandLine;
 
-// The commands of `lanemq`: each adds itself, and says what is wrong by itself.
+// The commands of `lanemq`: each adds itself, and prints its own errors.
 void add_submit(CommandLine& line);
 void add_run(CommandLine& line);
 void add_stats(CommandLine& line);
@@ -40,7 +40,7 @@ void add_bench(CommandLine& line);
 void add_job_queries(CommandLine& line);  ///< status, cancel, fetch
 void add_explain(CommandLine& line);
 void add_limits(CommandLine& line);
-void add_operator_commands(CommandLine& line);  ///< one for each verb of operators
+void add_operator_commands(CommandLine& line);  ///< one for each of the operators' verbs
 void add_top(CommandLine& line);
 void add_simulate(CommandLine& line);
 

@@ -14,7 +14,7 @@
 namespace lanemq::cli {
 namespace {
 
-/// What stands behind `prefix` in `text`; empty: it does not begin so.
+/// The text behind `prefix`; empty: it begins otherwise.
 std::string_view behind(std::string_view prefix, std::string_view text) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view{};
 }
@@ -23,12 +23,12 @@ std::string in_quotes(std::string_view name) {
   return "\"" + printable(name) + "\"";
 }
 
-/// When the wait may be over, as the end of a sentence.
+/// The end of a sentence that says when the wait may be over.
 std::string until(const JobStatus& status, const char* when_known, const char* when_not) {
   return status.eta ? when_known + short_duration(*status.eta) : std::string(when_not);
 }
 
-/// A job that waits for a budget; `blocker` is the budget's name and which of its limits, or a pause.
+/// A job that waits for a budget. `blocker`: the budget's name and limit, or its pause.
 Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) {
   constexpr std::string_view kPaused = " paused by its upstream", kModel = " paused by model=";
   if (blocker.ends_with(kPaused)) {
@@ -69,8 +69,7 @@ Explanation waits_for_budget(const JobStatus& status, std::string_view blocker) 
               "a job in front."};
 }
 
-/// A job that waits for an upstream that failed; `blocker` names the service, the model and the client that
-/// it is about.
+/// A job that waits for a failed upstream. `blocker`: the service, model and client concerned.
 Explanation waits_for_upstream(const JobStatus& status, std::string_view blocker) {
   constexpr std::string_view kModel = " model=", kClient = " client=";
   const auto cut_off = [&](std::string_view mark) {
@@ -196,7 +195,7 @@ std::string line_of(const Document& document) {
   return document.dump(-1, ' ', false, Document::error_handler_t::replace) + "\n";
 }
 
-/// With what may be large at its end, byte for byte where it is JSON.
+/// The document with `bytes` as its last member: unchanged where they are JSON.
 std::string with_bytes(const Document& document, std::string_view key, const Blob& bytes) {
   std::string text = line_of(document);
   text.resize(text.size() - 2);

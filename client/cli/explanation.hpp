@@ -8,10 +8,10 @@
 
 namespace lanemq::cli {
 
-/// A job's status in plain words, safe for a terminal.
+/// A job's state in plain words, safe for a terminal.
 struct Explanation {
-  std::string what;  ///< what the job is doing, and the one thing it waits for
-  std::string help;  ///< what would help; empty: nothing needs to
+  std::string what;  ///< what the job does, and the one thing it waits for
+  std::string help;  ///< what would help; empty: nothing is needed
 };
 
 Explanation explain_status(const JobStatus& status);
@@ -21,16 +21,16 @@ inline constexpr std::string_view kKeyHelp =
     "The key is the worker's: give lanemq-worker the right one and restart it; the upstream's message says "
     "what is wrong with this one.";
 
-/// A job's status as JSON, in one line, by the names of the protocol; what it does not say is left out.
+/// A job's status as one line of JSON, with the protocol's names; unset fields are left out.
 std::string status_json(const JobStatus& status);
 
-/// The same of what became of a job: its answer as `result`, JSON where it is that, else as a text; that it
-/// was taken; why there is no answer.
+/// The outcome of a job as one line of JSON: its answer as `result` (JSON, else a string), that it was
+/// accepted, or why it failed.
 std::string answer_json(const JobDone& done);
 std::string accepted_json(const JobAccepted& accepted);
 std::string error_json(const ClientError& error);
 
-/// A job's status with `what` and `help`.
+/// A job's status as one line of JSON, with `what` and `help`.
 std::string explanation_json(const JobStatus& status);
 
 }  // namespace lanemq::cli

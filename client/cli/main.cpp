@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   using namespace lanemq::cli;
   CommandLine line;
-  // As --help lists them.
+  // In the order of --help.
   for (const auto add : {add_submit, add_run, add_stats, add_ping, add_bench, add_job_queries, add_explain,
                          add_limits, add_operator_commands, add_top, add_simulate})
     add(line);

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kBetweenPings{200};
 int ping(const Common& common, const PingOptions& options) {
   catch_interrupts();
   ClientOptions with = client_options(common);
-  with.log = nullptr;  // silence is what this command tells of itself
+  with.log = nullptr;  // this command reports silence itself
   Client client(with);
   for (int i = 0; i < options.count && interrupted() == 0; ++i) {
     if (i > 0) std::this_thread::sleep_for(kBetweenPings);

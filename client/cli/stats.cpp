@@ -22,19 +22,19 @@ struct StatsOptions {
 
 struct LimitsOptions {
   bool json = false;
-  std::optional<AdminRequest> filter;  ///< none: all of them
+  std::optional<AdminRequest> filter;  ///< none: all budgets
 };
 
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
 
-/// One look at the broker, written out as `show` makes it of the document; an exit code. `json`: for a
-/// program.
+/// Asks the broker once and prints what `show` makes of the document. Returns an exit code. `json`: the
+/// output is for a program.
 template <class Show>
 int show_once(Client& client, const Common& common, bool json, Show show) {
   std::string document;
-  // A broker with many budgets says them in several answers.
+  // A broker with many budgets splits them over several answers.
   for (std::optional<std::int64_t> from = 0; from;) {
     std::future<Reply<BrokerStats>> pending = client.stats(*from);
     const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
@@ -50,7 +50,7 @@ int show_once(Client& client, const Common& common, bool json, Show show) {
   return put(*text) ? kExitDone : kExitFailed;
 }
 
-/// The limits that a filter of operators lets through, in the shape that they have in the statistics.
+/// Prints the limits that an operator's filter passes, in the form of the statistics.
 int filtered_limits(Client& client, const Common& common, const LimitsOptions& options) {
   int code = kExitDone;
   const std::optional<std::string> rows =
@@ -70,7 +70,7 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {
   if (options.json) return json + "\n";
   const std::optional<std::string> table = stats_table(json, output_takes_colour());
-  // Home, the table, then clear what an earlier and longer table left behind: no flicker.
+  // Moves the cursor home, prints the table, then clears what an earlier, longer table left: no flicker.
   const bool redraw = options.watch_seconds && output_is_terminal();
   return table && redraw ? "\x1b[2J\x1b[H" + *table : table;
 }
@@ -94,7 +94,7 @@ int stats(const Common& common, const StatsOptions& options) {
     if (code != kExitDone && interrupted() == 0) return code;
     next += std::chrono::duration_cast<Clock::duration>(pause);
   }
-  return kExitDone;  // an interrupt is how watching ends
+  return kExitDone;  // watching ends by a signal
 }
 
 int limits(const Common& common, const LimitsOptions& options) {
@@ -141,7 +141,7 @@ void add_limits(CommandLine& line) {
       command.add_option("--lane", request->lane, "What jobs of that lane take from")->type_name("NAME")};
   command.callback([&line, &command, options, request, filters] {
     if (!command.get_subcommands().empty()) return;
-    // Clients may see all there is; to choose is for operators.
+    // Clients may see all budgets, but only operators can filter them.
     const bool chooses =
         std::any_of(filters.begin(), filters.end(), [](const auto* filter) { return filter->count() > 0; });
     if (chooses) options->filter = *request;

@@ -16,7 +16,7 @@
 namespace lanemq::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;  // lanes stand in the order the broker says them in
+using Json = nlohmann::ordered_json;  // keeps the broker's order of lanes
 
 const Json& member(const Json& object, const char* name) {
   static const Json kNothing;
@@ -64,14 +64,13 @@ std::string lanes_table(const Json& lanes, bool colour) {
   return aligned_table(rows, colour);
 }
 
-/// What is left of each limit of a budget or a key. A pause is of all of them; concurrency knows what it
-/// gave.
+/// Adds the rows of a budget's or key's limits. A pause holds for all of them.
 void add_limits(std::vector<TableRow>& rows, const std::string& name, const std::string& state,
                 const Json& limits) {
   const Json& paused = member(limits, "paused_ms");
   const std::size_t before = rows.size();
   for (const auto& [limit, of] : limits.items()) {
-    if (limit == "paused_models_ms") continue;  // a model may be called "limit"
+    if (limit == "paused_models_ms") continue;  // a map of models: one may be named "limit"
     const Json& allowed = member(of, "limit");
     const Json& level = member(of, "level");
     if (!allowed.is_number_integer()) continue;
@@ -79,7 +78,7 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
     const std::string in_use = is_concurrency && level.is_number_integer()
                                    ? count(allowed.get<std::int64_t>() - level.get<std::int64_t>())
                                    : "-";
-    // What its upstream has said or shown to be less.
+    // A lower limit, where the upstream has stated or shown one.
     const Json& effective = member(of, "effective");
     const std::string counts =
         effective.is_null() ? count(allowed) : count(effective) + " of " + count(allowed);
@@ -88,7 +87,7 @@ void add_limits(std::vector<TableRow>& rows, const std::string& name, const std:
   }
   for (const auto& [model, left] : member(limits, "paused_models_ms").items())
     rows.push_back({name, "model=" + printable(model), "-", "-", "-", "-", duration(left), state});
-  // A key without limits of its own is to be seen all the same.
+  // A key without limits of its own has a row, too.
   if (rows.size() == before && !state.empty())
     rows.push_back({name, "-", "-", "-", "-", "-", duration(paused), state});
 }
@@ -115,8 +114,8 @@ std::string budgets_table(const Json& document, bool colour) {
   }
   for (const auto& [name, its_keys] : keys.items())
     if (keys.is_object() && !budgets.contains(name))
-      add_keys(rows, name, its_keys);  // they alone were asked for
-  // Most have no keys, and need no column for them.
+      add_keys(rows, name, its_keys);  // only keys were asked for
+  // Without keys there is no column for them.
   if (std::all_of(rows.begin() + 1, rows.end(), [](const TableRow& row) { return row.back().empty(); }))
     for (TableRow& row : rows)
       row.pop_back();
@@ -139,7 +138,7 @@ std::string upstreams_table(const Json& upstreams, bool colour) {
     for (const Json& apart : member(state, "apart"))
       add(apart);
   }
-  // Most fail for all clients and models, and need no columns for them.
+  // There are no columns for client and model if no row has one.
   if (std::all_of(rows.begin() + 1, rows.end(),
                   [](const TableRow& row) { return row[4].empty() && row[5].empty(); }))
     for (TableRow& row : rows)
@@ -161,7 +160,7 @@ std::optional<std::int64_t> add_stats_page(std::string& document, const std::str
   if (more.is_object()) more.erase("next");
   all.merge_patch(more);
   document = all.dump();
-  // A broker that does not get on is not asked for ever.
+  // Must grow, so that a broker that repeats a page is not asked for ever.
   return next.is_number_integer() && next.get<std::int64_t>() > from ? std::optional(next.get<std::int64_t>())
                                                                      : std::nullopt;
 }

@@ -8,25 +8,25 @@
 
 namespace lanemq::cli {
 
-/// Puts one answer of `stats` to those before it, which are in `document`; returns where the next one begins.
+/// Appends an answer of `stats` to `document`, which has the ones before; returns where the next one begins.
 std::optional<std::int64_t> add_stats_page(std::string& document, const std::string& page, std::int64_t from);
 
-/// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line for each lane, then
-/// workers, budgets and memory. Empty: the text is no such document.
+/// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line per lane, then workers,
+/// budgets and memory. Empty: the text is no such document.
 std::optional<std::string> stats_table(std::string_view json, bool colour);
 
 inline constexpr std::string_view kNoBudgets =
     "no budget is configured: workers get as much as they have places for\n";
 
-/// Of the same document: a line for each limit of each budget with what can be taken of it now, or `none`.
-/// Empty: the text is no such document.
+/// From the same document: a line per limit of each budget with what can be taken now, or `none`. Empty: the
+/// text is no such document.
 std::optional<std::string> limits_table(std::string_view json, bool colour,
                                         std::string_view none = kNoBudgets);
 
-/// Of the same document: its budgets alone, as one line of JSON. Empty: the text is no such document.
+/// From the same document: its budgets as one line of JSON. Empty: the text is no such document.
 std::optional<std::string> limits_json(std::string_view json);
 
-/// What operators are told of budgets (docs/protocol.md, the verb `budgets`), as a document of these: its
+/// Turns the operators' answer about budgets (docs/protocol.md, verb `budgets`) into such a document with
 /// `budgets` and `keys`. Empty: the text is no such answer.
 std::optional<std::string> limits_of_rows(std::string_view json);
 

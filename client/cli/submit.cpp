@@ -26,23 +26,23 @@ constexpr std::chrono::milliseconds kFetchWaitMax{60'000};
 
 struct SubmitOptions {
   JobOptions job;
-  std::string body;  ///< as it was given: text, @FILE or -
+  std::string body;  ///< as given: text, @FILE or -
   std::optional<std::int64_t> delay_ms, retain_ms;
-  bool leave = false;   ///< do not wait for the answer
-  bool keep = false;    ///< the job goes on where this program does not
+  bool leave = false;   ///< does not wait for the answer
+  bool keep = false;    ///< the job goes on if this program ends
   bool stream = false;  ///< piece by piece
-  bool json = false;    ///< the answer with what is known of its job; not piece by piece
+  bool json = false;    ///< prints the answer with facts about its job, never piece by piece
   std::string meta{};   ///< JSON
 };
 
 struct JobQuery {
   std::string id;
-  std::int64_t wait_ms = 0;                ///< of fetch
-  std::optional<std::int64_t> from_seq{};  ///< of fetch: piece by piece from there on
+  std::int64_t wait_ms = 0;                ///< fetch: how long to wait
+  std::optional<std::int64_t> from_seq{};  ///< fetch: read piece by piece from this chunk on
   bool json = false;
 };
 
-/// Everything a file holds; empty: it cannot be read or holds too much, and the reason was said.
+/// The content of a file; empty: it cannot be read or is too large, which was printed.
 std::optional<std::string> read_whole(int fd, const std::string& name) {
   constexpr std::size_t kBlock = std::size_t{64} * 1024;
   std::string text;
@@ -105,7 +105,7 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
-/// Says of a job that waits whether it waits for a worker that nobody has started.
+/// Prints that a waiting job has no worker, if that is so.
 void say_if_nobody_serves(Client& client, const Common& common, const std::string& id) {
   std::future<Reply<JobStatus>> asked = client.status(id);
   if (!ready_within(asked, common.connect_timeout)) return;
@@ -115,8 +115,8 @@ void say_if_nobody_serves(Client& client, const Common& common, const std::strin
   say("the job " + explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
 }
 
-/// Prints an answer piece by piece. The pieces wait for the caller's thread, so that a slow reader of ours
-/// stops no heartbeat: it gets a window of them, and then its upstream pauses.
+/// Prints an answer piece by piece. Pieces wait for the caller's thread, so that a slow reader of the output
+/// delays no heartbeat: it gets a window of pieces, then the upstream pauses.
 class Printing {
  public:
   StreamReader reader() {
@@ -125,7 +125,7 @@ class Printing {
             .takes_at_once = false};
   }
 
-  /// Prints what comes until the end; the exit code.
+  /// Prints pieces until the answer ends; returns the exit code.
   int print_all(Client& client, const Common& common, const std::string& id) {
     if (!comes_within(std::chrono::milliseconds(50)) && !reaches(client, common) &&
         !comes_within(std::chrono::milliseconds(0)))
@@ -172,12 +172,12 @@ class Printing {
 
   std::mutex mutex_;
   std::condition_variable given_;
-  std::deque<JobChunk> pieces_;  ///< guarded by mutex_; at most a window, and what comes twice of it
-  std::optional<Answer> end_;    ///< guarded by mutex_ until it is set
+  std::deque<JobChunk> pieces_;  ///< under mutex_; at most a window, and repeated pieces
+  std::optional<Answer> end_;    ///< under mutex_ until it is set
   bool ends_line_ = true;
 };
 
-/// Says the id by which the answer can be fetched.
+/// Submits the job and prints the id by which the answer can be fetched.
 int leave(const Common& common, Client& client, JobRequest request, std::string body, bool json) {
   std::future<Reply<JobAccepted>> pending = client.leave(std::move(request), std::move(body));
   const auto accepted = wait_for(pending, client, common);
@@ -190,7 +190,7 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
 int submit(const Common& common, const SubmitOptions& options) {
   std::optional<std::string> body = body_of(options.body);
   if (!body) return kExitUsage;
-  Printing printing;  // outlives the client, which calls it
+  Printing printing;  // must outlive the client, which calls it
   Client client(client_options(common));
   JobRequest request = request_of(options.job);
   if (options.delay_ms) request.delay = std::chrono::milliseconds(*options.delay_ms);
@@ -230,7 +230,7 @@ int cancel(const Common& common, const JobQuery& query) {
 }
 
 int fetch(const Common& common, const JobQuery& query) {
-  Printing printing;  // outlives the client, which calls it
+  Printing printing;  // must outlive the client, which calls it
   Client client(client_options(common));
   if (query.from_seq) {
     client.follow(query.id, *query.from_seq, printing.reader());
@@ -247,7 +247,7 @@ int fetch(const Common& common, const JobQuery& query) {
   return kExitFailed;
 }
 
-/// A command that asks about one job.
+/// Adds a command with a job's id.
 CLI::App& add_job_query(CommandLine& line, const char* name, const char* description, const char* json,
                         Asks asks, const std::shared_ptr<JobQuery>& query,
                         int (*function)(const Common&, const JobQuery&)) {

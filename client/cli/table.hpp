@@ -8,8 +8,8 @@ namespace lanemq::cli {
 
 using TableRow = std::vector<std::string>;
 
-/// A line for each row, with columns as wide as their widest cell: the first to the left, the others to the
-/// right. The first row is the head, which `colour` sets off.
+/// A line per row; columns are as wide as their widest cell, the first one left-aligned, the others
+/// right-aligned. The first row is the head, which `colour` highlights.
 std::string aligned_table(const std::vector<TableRow>& rows, bool colour);
 
 }  // namespace lanemq::cli

@@ -19,8 +19,8 @@
 namespace lanemq::cli {
 namespace {
 
-std::mutex mutex;       // guards the live line
-std::string live_line;  // as it stands on the terminal
+std::mutex mutex;       // guards live_line
+std::string live_line;  // as shown on the terminal
 
 std::atomic<int> caught_signal{0};
 int signal_bell = -1;  // an eventfd, made once
@@ -33,19 +33,20 @@ sigset_t signal_set(std::initializer_list<int> numbers) {
   return signals;
 }
 
-/// On a thread of its own, which ends with the process: no handler disturbs what the others do.
+/// Waits for signals on a thread of its own, which ends with the process: no handler interrupts other
+/// threads.
 void await_signals() {
   const sigset_t interrupts = signal_set({SIGINT, SIGTERM});
   sigset_t awaited = signal_set({SIGINT, SIGTERM, SIGWINCH});
   for (int signal = 0; sigwait(&awaited, &signal) == 0;) {
     if (signal != SIGWINCH) {
       caught_signal = signal;
-      // The second one comes to this thread, and ends the process as it does by default.
+      // From now on a second signal ends the process, as by default.
       awaited = signal_set({SIGWINCH});
       pthread_sigmask(SIG_UNBLOCK, &interrupts, nullptr);
     }
     const std::uint64_t one = 1;
-    static_cast<void>(!::write(signal_bell, &one, sizeof one));  // full means that it rings already
+    static_cast<void>(!::write(signal_bell, &one, sizeof one));  // a full counter is readable already
   }
 }
 
@@ -100,7 +101,7 @@ std::string harmless(std::string_view data) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     const auto c = static_cast<unsigned char>(data[i]);
     const auto next = i + 1 < data.size() ? static_cast<unsigned char>(data[i + 1]) : 0;
-    const bool is_c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // in UTF-8
+    const bool is_c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;  // a C1 control in UTF-8
     if ((c >= 0x20 && c != 0x7F && !is_c1) || c == '\n' || c == '\t') {
       text += data[i];
       continue;
@@ -130,7 +131,7 @@ bool put(std::string_view data) {
 void catch_interrupts() {
   signal_bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   for (const int number : {SIGINT, SIGTERM})
-    std::signal(number, SIG_DFL);  // whoever started it in the background had it ignore them
+    std::signal(number, SIG_DFL);  // a parent may have made the process ignore it
   const sigset_t signals = signal_set({SIGINT, SIGTERM, SIGWINCH});
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread(await_signals).detach();

@@ -7,37 +7,36 @@
 
 namespace lanemq::cli {
 
-/// What people see: sentences and one live line on the standard error, nothing of it on the standard output.
-/// Thread-safe; there is one terminal per process.
+/// Output for people: sentences and one live line on the standard error, nothing on the standard output.
+/// Thread-safe; a process has one terminal.
 
-/// A sentence, as `lanemq: ...`; the live line makes room for it.
+/// Prints `lanemq: ...` above the live line.
 void say(std::string_view sentence);
 
-/// Shows `line` in the place of the live line, if the standard error is a terminal; empty takes it away.
+/// Replaces the live line, if the standard error is a terminal; an empty `line` removes it.
 void show_live(std::string_view line);
 
 bool error_is_terminal();
 bool output_is_terminal();
 /// Whether the standard output takes colours: a terminal, and NO_COLOR is not set.
 bool output_takes_colour();
-/// The columns of the standard error's terminal; 80 where that cannot be told.
+/// Columns of the standard error's terminal; 80 where unknown.
 std::size_t error_columns();
 
-/// Writes data to the standard output; false: it cannot be written to, and the reason was said.
+/// Writes data to the standard output; false: that failed, and the reason was printed.
 bool put(std::string_view data);
 
-/// What an upstream said, for a terminal: nothing of it moves the cursor or changes a title. Line ends and
-/// tabs stay.
+/// An upstream's text made safe for a terminal: without control characters but line ends and tabs.
 std::string harmless(std::string_view data);
 
-/// From now on SIGINT and SIGTERM only set what interrupted() returns; a second one ends the process. Whoever
-/// waits looks at that now and then, or watches signal_descriptor(). Called at most once, before there are
-/// threads that signals may come to; those of a Client are none.
+/// From now on SIGINT and SIGTERM only set interrupted(); a second one ends the process. A waiting caller
+/// checks that from time to time, or watches signal_descriptor(). To be called once at most, before threads
+/// start that take signals; a Client's threads take none.
 void catch_interrupts();
-/// The signal that came, or 0.
+/// The signal that came; 0: none.
 int interrupted();
-/// Readable from one of them, or a change of the window's size, until hush_signals(), also if it came before
-/// anybody waited: a wait that is begun just behind a look at interrupted() misses none. Requires:
+/// Readable from one of these signals, or a change of the window's size, until hush_signals(). A signal
+/// before the wait counts, too, so that a wait right after interrupted() misses none. Requires:
 /// catch_interrupts().
 int signal_descriptor();
 void hush_signals();

@@ -19,11 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRefresh{1'000};
-/// Of the broker's clients and workers, how many are looked at for the busiest of them.
+/// Clients, and workers, among which the busiest are searched.
 constexpr std::size_t kRowsLookedAt = 1'000;
 
-/// The terminal's other screen, without a cursor and with keys that come at once; the terminal is as it was
-/// when this ends.
+/// Switches to the terminal's alternate screen, without a cursor and with unbuffered keys; restores the
+/// terminal at its end.
 class FullScreen {
  public:
   FullScreen() {
@@ -57,7 +57,7 @@ class FullScreen {
     return put(picture + "\x1b[J");
   }
 
-  /// Waits for the time, a key, a signal or another size of the window. Returns whether to go on.
+  /// Waits for the time, a key, a signal or a new window size. Returns whether to go on.
   bool wait(Clock::time_point until) const {
     while (interrupted() == 0) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
@@ -80,7 +80,7 @@ class FullScreen {
   bool keys_ = false;
 };
 
-/// All that a picture needs; empty: it cannot be had, and why was said, or interrupted().
+/// The facts of a picture; empty: they cannot be had, which was printed, or interrupted().
 std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
   TopFacts facts;
   for (std::optional<std::int64_t> from = 0; from;) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kStoredPieceBytes = std::size_t{256} * 1024;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// Takes away what editors of other systems put around a line.
+/// Removes a byte order mark and a CR, which editors of other systems add.
 void bare(FileLine& line) {
   if (line.offset == 0 && line.text.starts_with(kByteOrderMark)) {
     line.text.remove_prefix(kByteOrderMark.size());
@@ -32,7 +32,7 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-/// The standard input as a file without a name: lines are read when they are sent, and again for another try.
+/// The standard input as an unnamed file, since lines are read again when they are sent or retried.
 FileDescriptor stored_standard_input() {
   const char* const folder = std::getenv("TMPDIR");
   std::string path =
@@ -88,7 +88,7 @@ InputFile::InputFile(const std::string& path, std::optional<LineFormat> format)
   sort_keys();
 }
 
-/// By the first line that is JSON at all.
+/// The first line that is JSON decides.
 void InputFile::detect_format() {
   LineReader reader(file_.get(), kLineBytesMax);
   FileLine line;

@@ -17,12 +17,12 @@
 
 namespace lanemq::cli {
 
-/// What a person has to change before a run can go on; the text says what.
+/// Why a run cannot go on; the text tells a person what to change.
 struct RunError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-/// A file descriptor that is closed with its owner.
+/// Closes its file descriptor.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -39,38 +39,37 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// The file of jobs: read once to know where its lines are and that no name stands twice, then line by line
-/// in any order. The file must not change meanwhile; a line that did is found out and named when it is no job
-/// any more.
+/// The file of jobs. Reads it once for the places of lines and to find doubled names, then line by line in
+/// any order. The file must not change meanwhile; a changed line is reported if it is no job any more.
 class InputFile {
  public:
   static constexpr std::size_t kLineBytesMax = limits::body_bytes_max + std::size_t{64} * 1024;
   static constexpr std::size_t kLinesMax = 10'000'000;
 
-  /// Where a line stands. Blank lines have none.
+  /// Where a line is. Blank lines have no entry.
   struct Entry {
     std::uint64_t offset = 0;
     std::uint32_t length = 0;  ///< without its line end; kTooLong: over kLineBytesMax
     std::uint32_t number = 0;  ///< from 1
-    RunKey key{};              ///< names nothing where the line names nothing
+    RunKey key{};              ///< key 0 for a line without a name
   };
   static constexpr std::uint32_t kTooLong = 0xFFFF'FFFF;
 
-  /// Without a format the first line that is JSON tells it. Throws RunError: the file cannot be read, is too
-  /// long, or names two lines alike.
+  /// Without `format` the first line that is JSON decides. Throws RunError: the file cannot be read, is too
+  /// long, or has two lines with one name.
   InputFile(const std::string& path, std::optional<LineFormat> format);
 
   LineFormat format() const { return format_; }
   const std::string& path() const { return path_; }
   const std::vector<Entry>& entries() const { return entries_; }
-  /// The place of the entry with that key in entries(); empty: there is none.
+  /// The index in entries() of the entry with that key; empty: there is none.
   std::optional<std::size_t> find(const RunKey& key) const;
-  /// Whether a path leads to this very file.
+  /// Whether the path leads to this file.
   bool is_at(const std::string& path) const;
 
-  /// Reads a line again; the text lives in `storage`. Throws RunError when the file cannot be read.
+  /// Reads a line again; its views are into `storage`. Throws RunError when the file cannot be read.
   InputLine read(const Entry& entry, std::string& storage) const;
-  /// How the answer to a line is named.
+  /// The name of a line in its answer.
   LineName name_of(const Entry& entry, const InputLine& line) const;
 
  private:
@@ -83,7 +82,7 @@ class InputFile {
   FileDescriptor file_;
   LineFormat format_ = LineFormat::plain;
   std::vector<Entry> entries_;
-  std::vector<std::pair<RunKey, std::uint32_t>> by_key_;  ///< sorted; the second is the place in entries_
+  std::vector<std::pair<RunKey, std::uint32_t>> by_key_;  ///< sorted; with indexes in entries_
 };
 
 }  // namespace lanemq::cli

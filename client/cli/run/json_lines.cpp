@@ -12,7 +12,7 @@ std::string usable_model(const std::string& model) {
   return model.size() <= limits::name_bytes_max ? model : std::string();
 }
 
-// Of OpenAI's batches. A service's base URL ends in what theirs begin with.
+// The urls of OpenAI's batches. A service's base URL ends in kUrlBase already.
 constexpr std::string_view kUrlBase = "/v1", kUsualUrl = "/v1/chat/completions";
 
 bool is_url(const JsonMember& url) {
@@ -26,7 +26,7 @@ InputLine read_batch(std::string_view line) {
   InputLine read;
   if (custom_id.kind == JsonMember::Kind::text) read.custom_id = custom_id.text;
   if (!look.valid) {
-    read.custom_id.reset();  // what stands in a broken line names nothing
+    read.custom_id.reset();  // a broken line has no name
     read.problem = look.problem;
   } else if (!look.is_object) {
     read.problem = "is no JSON object";
@@ -49,7 +49,7 @@ InputLine read_batch(std::string_view line) {
 
 InputLine read_plain(std::string_view line) {
   const JsonLook look = look_into_json(line, {});
-  InputLine read{.body = line};  // named by its bytes, whatever they are
+  InputLine read{.body = line};  // named by its bytes
   if (look.valid)
     read.model = usable_model(look.model);
   else

@@ -19,7 +19,7 @@ namespace lanemq::cli {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1024} * 1024;
-constexpr int kLinksMax = 40;  ///< Linux follows no more
+constexpr int kLinksMax = 40;  ///< the limit of Linux
 constexpr std::size_t kStateLineBytesMax = 256;
 constexpr std::string_view kStateHeading = "lanemq-run 1";
 
@@ -36,7 +36,7 @@ void write_all(int fd, std::string_view bytes, const std::string& path) {
   }
 }
 
-/// The directory's entries are durable too, so that a rename survives a crash of the machine.
+/// Syncs the file's directory, so that a rename survives a crash of the machine.
 void sync_directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -44,7 +44,7 @@ void sync_directory_of(const std::string& path) {
   if (opened.get() >= 0) ::fsync(opened.get());
 }
 
-/// What a link leads to: the file there is replaced, and the link stays one.
+/// The file that links lead to: the run replaces that file and keeps the links.
 std::string behind_links(const std::string& path) {
   namespace fs = std::filesystem;
   fs::path at = path;
@@ -54,7 +54,7 @@ std::string behind_links(const std::string& path) {
   return error ? path : at.string();
 }
 
-/// A file that takes the place of another when it is whole, and goes away when it never is.
+/// A file that replaces another one when it is complete, and is deleted when it never is.
 class Replacement {
  public:
   Replacement(const std::string& path, mode_t mode)
@@ -75,7 +75,7 @@ class Replacement {
   int fd() const { return file_.get(); }
   void write(std::string_view bytes) { write_all(file_.get(), bytes, name_); }
 
-  /// Takes the place; the file stays open.
+  /// Replaces the other file; this one stays open.
   FileDescriptor put_in_place() {
     if (::fsync(file_.get()) != 0) fail(name_, "write to the disk");
     if (::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, "replace");
@@ -89,9 +89,9 @@ class Replacement {
   FileDescriptor file_;
 };
 
-/// Whether a broken line can be the beginning of one of ours: nothing else is ever thrown away.
+/// Whether a broken line may be the beginning of an answer's line: only such a line is dropped.
 bool is_torn_start(std::string_view text) {
-  if (text.starts_with('\0')) return true;  // blocks that were never written, after a crash of the machine
+  if (text.starts_with('\0')) return true;  // after a crash of the machine: blocks that were never written
   for (const std::string_view start : {"{\"id\":\"batch_req_", "{\"line\":"})
     if (text.substr(0, start.size()) == start.substr(0, text.size())) return true;
   return false;
@@ -120,13 +120,13 @@ void OutputFile::open_and_lock() {
     }, there{};
     if (::fstat(file_.get(), &ours) != 0) fail(path_, "read");
     regular_ = S_ISREG(ours.st_mode);
-    // Who took the output away wants new answers: the salt of the old ones would bring those back.
+    // The user deleted the output to get new answers; with the old salt the old answers would return.
     if (is_new_) ::unlink(state_path().c_str());
     if (!regular_) return;
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0)
       throw RunError(printable(path_) +
                      " is being written by another run; wait for it or give another --out");
-    // Another run may have put a new file in the place between our opening and our lock.
+    // Another run may have replaced the file between the opening and the lock.
     if (::stat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
       return;
   }
@@ -144,7 +144,7 @@ const Progressed& OutputFile::scan() {
       if (torn) refuse_line(number - 1, "is no answer of `lanemq run`");
       std::optional<OutputLine> read;
       if (line.complete && !line.too_long) read = read_output(line.text);
-      // Only the last line may be broken. In a file that holds nothing else, it must look like one of ours.
+      // Only the last line may be broken. If it is the only line it must look like an answer's.
       torn = !read;
       if (torn && number == 1 && !is_torn_start(line.text))
         refuse_line(number, "is no answer of `lanemq run`");
@@ -170,7 +170,7 @@ void OutputFile::refuse_line(std::uint64_t number, const std::string& why) const
                  "; give another --out or move that file away");
 }
 
-/// Whether a line stays, with what it tells noted.
+/// Whether a line stays in the output. Notes what it says.
 bool OutputFile::keep(std::uint64_t number, const OutputLine& read) {
   RunKey key;
   if (read.name.format == LineFormat::plain)
@@ -186,14 +186,14 @@ bool OutputFile::keep(std::uint64_t number, const OutputLine& read) {
     if (key.names_something()) progressed_.attempts[key] = 2;
     return false;
   }
-  if (!place) return true;  // an answer of a former, longer input: not ours to throw away
+  if (!place) return true;  // the answer of an earlier, longer input: it stays
   if (progressed_.done[*place]) return false;
   progressed_.done[*place] = true;
   ++progressed_.done_count;
   return true;
 }
 
-/// PATH.run: a heading, the salt, then a line for each key with its next attempt.
+/// Reads PATH.run: a heading, the salt, then a line with the next attempt for each key.
 void OutputFile::read_state() {
   const FileDescriptor file(::open(state_path().c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return;
@@ -211,7 +211,7 @@ void OutputFile::read_state() {
     if (!key.names_something() || stored < 2) continue;
     if (const auto place = input_.find(key); place && progressed_.done[*place]) continue;
     std::uint32_t& next = progressed_.attempts[key];
-    next = next == 0 ? stored : stored + 1;  // it failed again since this was written
+    next = next == 0 ? stored : stored + 1;  // the line failed again after this was written
   }
 }
 
@@ -220,7 +220,7 @@ void OutputFile::read_state() {
 void OutputFile::begin() {
   if (salt_.empty()) salt_ = new_salt();
   if (!regular_) return;
-  // First the attempts, then the lines that say that they failed: a crash between the two costs a number.
+  // First the attempts, then the failed lines are dropped: a crash in between only skips an attempt's number.
   write_state();
   if (drops_) rewrite(kept_);
 }
@@ -277,7 +277,7 @@ void OutputFile::finish(OutputOrder order, bool complete) {
   if (complete) ::unlink(state_path().c_str());
 }
 
-/// The file's lines in the order of the input, neighbours that are in order already joined.
+/// The file's lines in the input's order; adjacent ones that are in order are joined.
 std::vector<OutputFile::Span> OutputFile::in_input_order() const {
   struct Place {
     std::size_t rank;
@@ -287,7 +287,7 @@ std::vector<OutputFile::Span> OutputFile::in_input_order() const {
   LineReader reader(file_.get(), kLineBytesMax);
   FileLine line;
   while (reader.next(line)) {
-    std::size_t rank = input_.entries().size();  // behind the others, in the order they have
+    std::size_t rank = input_.entries().size();  // lines of no input go behind the others, in their order
     if (const std::optional<OutputLine> read = read_output(line.text)) {
       RunKey key;
       if (read->name.format == LineFormat::plain)

@@ -12,50 +12,50 @@
 
 namespace lanemq::cli {
 
-/// The order of the answers' lines in a finished output.
+/// The order of lines in a finished output.
 enum class OutputOrder : unsigned char { completion, input };
 
-/// What an output that is already there says of the run.
+/// What an existing output shows of a run.
 struct Progressed {
-  std::vector<bool> done;  ///< by the place in InputFile::entries()
+  std::vector<bool> done;  ///< by index in InputFile::entries()
   std::size_t done_count = 0;
-  std::size_t failed_count = 0;                ///< lines that say that they failed: they are sent again
-  bool torn = false;                           ///< the last line was not written whole
-  std::map<RunKey, std::uint32_t> attempts{};  ///< of lines that failed before: the next attempt, from 2
+  std::size_t failed_count = 0;                ///< lines with a failure, which are sent again
+  bool torn = false;                           ///< the last line is incomplete
+  std::map<RunKey, std::uint32_t> attempts{};  ///< the next attempt of failed lines, from 2
 };
 
-/// The file of answers: appended to while they come, and able to go on where another process stopped.
+/// The file of answers: lines are appended as they come, and another process can continue where one stopped.
 ///
-/// Beside it, while the run is unfinished, stands PATH.run with what the output itself cannot say: the salt
-/// of the job ids and the attempts of lines that failed. A crash at any point leaves an output whose lines
-/// are whole, but for the last. Only one process at a time writes it (flock). Not thread-safe.
+/// While the run is unfinished PATH.run beside it has what the output cannot tell: the salt of job ids, and
+/// the attempts of failed lines. A crash at any time leaves complete lines, but for the last one. One process
+/// writes it at a time (flock). Not thread-safe.
 ///
-/// What is no regular file (`-` for the standard output, a pipe, /dev/null) is written from the start and
-/// cannot be gone on with.
+/// A path that is no regular file (`-` for the standard output, a pipe, /dev/null) is written from the start,
+/// and cannot be continued.
 class OutputFile {
  public:
   static constexpr std::size_t kLineBytesMax =
-      6 * limits::body_bytes_max + std::size_t{64} * 1024;  ///< a body escaped at worst
+      6 * limits::body_bytes_max + std::size_t{64} * 1024;  ///< a fully escaped body
 
-  /// Opens or makes the file and takes it for this process. Throws RunError.
+  /// Opens or creates the file and locks it. Throws RunError.
   OutputFile(std::string path, const InputFile& input);
 
-  /// Reads what is there; nothing is changed. Throws RunError where a line is no answer (some other file) or
-  /// answers another input.
+  /// Reads an existing output; changes nothing. Throws RunError where a line is no answer, or answers another
+  /// input.
   const Progressed& scan();
 
-  /// Makes the file ready for appending: drops the failed lines and a torn one (by a new file that takes the
-  /// old one's name, so that no line is lost at any time) and stores the salt. Throws RunError.
+  /// Prepares the file for appending: drops failed and incomplete lines, by a new file that replaces the old
+  /// one so that no line is ever lost, and stores the salt. Throws RunError.
   void begin();
 
-  /// Takes the file away again if it was made here; for a run that comes to nothing before begin().
+  /// Deletes the file if this object created it, for a run that ends before begin().
   void forget();
 
-  /// Puts whole lines behind the others. Throws RunError, and then a torn line may stand there.
+  /// Appends whole lines. When it throws RunError the file may end in an incomplete line.
   void append(std::string_view lines);
 
-  /// Ends a run. With `order` input the lines of the input are put into its order, others behind them;
-  /// `complete` (every line is answered well) takes PATH.run away. Throws RunError.
+  /// Ends a run. `order` input: sorts the lines of the input by it, others behind them. `complete` (each line
+  /// has a good answer): deletes PATH.run. Throws RunError.
   void finish(OutputOrder order, bool complete);
 
   bool can_resume() const { return regular_; }
@@ -78,10 +78,10 @@ class OutputFile {
   const InputFile& input_;
   FileDescriptor file_;
   bool regular_ = false;
-  bool is_new_ = false;  ///< made here
+  bool is_new_ = false;  ///< created by this object
   std::string salt_;
   Progressed progressed_;
-  std::vector<Span> kept_;  ///< neighbours are joined
+  std::vector<Span> kept_;  ///< adjacent ones are joined
   bool drops_ = false;
 };
 

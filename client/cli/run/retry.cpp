@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstWait{100};
 constexpr milliseconds kLongestOwnWait{5'000};
-constexpr milliseconds kLongestToldWait{60'000};  // then the broker is asked again, whatever it said
+constexpr milliseconds kLongestToldWait{60'000};  // after it the broker is asked again, whatever it said
 
 }  // namespace
 
@@ -24,7 +24,7 @@ AfterError after_error(const ClientError& error, const Flight& flight) {
 milliseconds wait_before_retry(const ClientError& error, const Flight& flight, double chance) {
   const milliseconds own = std::min(kFirstWait * (1 << std::min(flight.refusals, 10)), kLongestOwnWait);
   const milliseconds told = std::min(error.retry_after.value_or(milliseconds(0)), kLongestToldWait);
-  // Never before what was told, and up to a quarter later.
+  // At least as long as the broker said, and up to a quarter longer.
   const milliseconds base = error.retry_after ? std::max(told, kFirstWait) : own;
   return base + milliseconds(static_cast<std::int64_t>(static_cast<double>(base.count()) * 0.25 * chance));
 }

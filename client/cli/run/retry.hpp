@@ -10,27 +10,27 @@
 
 namespace lanemq::cli {
 
-/// What to do with a line whose job was not answered well.
+/// What to do with a line that has no good answer.
 enum class AfterError : unsigned char {
   give_up,     ///< the line failed
-  send_again,  ///< the broker took no work: the same job, later
-  run_again    ///< the job ran out of luck: a further attempt of the line, later
+  send_again,  ///< the broker refused the job: the same job later
+  run_again    ///< the job failed: a further attempt of the line later
 };
 
-/// A line on its way.
+/// A line whose job is at the broker or waits to be sent again.
 struct Flight {
-  std::uint32_t place = 0;    ///< in InputFile::entries()
+  std::uint32_t place = 0;    ///< index in InputFile::entries()
   std::uint32_t attempt = 1;  ///< part of the job's id
-  int refusals = 0;           ///< in a row
+  int refusals = 0;           ///< of the broker, in a row
   int retries_left = 0;
 };
 
-/// Decides by the error's code. The broker's refusals are waited out however often they come; a job that
-/// ended in an error that says when to retry is run again while there are retries left.
+/// Decides by the error's code. Refusals of the broker are waited out, however many. A job whose error says
+/// when to retry is run again while it has retries left.
 AfterError after_error(const ClientError& error, const Flight& flight);
 
-/// How long to wait: what the broker says, else longer with every refusal, up to five seconds. `chance` in
-/// [0, 1) spreads those who were refused together.
+/// How long to wait: as the broker says, else longer with each refusal, up to five seconds. `chance` in [0,
+/// 1) spreads lines that were refused together.
 std::chrono::milliseconds wait_before_retry(const ClientError& error, const Flight& flight, double chance);
 
 }  // namespace lanemq::cli

@@ -25,28 +25,28 @@ namespace {
 
 struct RunOptions {
   JobOptions job;
-  std::string file, out;  ///< out empty: beside the file
+  std::string file, out;  ///< empty `out`: beside the file
   std::optional<LineFormat> format;
   OutputOrder order = OutputOrder::completion;
   std::size_t window = 64;
   int retries = 0;
   bool quiet = false;
-  bool json = false;  ///< how it ended
+  bool json = false;  ///< print the summary as JSON
 };
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Bodies of the jobs in flight together; one job may be larger when it is alone.
+// Bodies of all jobs in flight; a larger one goes alone.
 constexpr std::size_t kInFlightBytesMax = std::size_t{128} * 1024 * 1024;
 constexpr std::size_t kProblemsSaidMax = 20;
 constexpr std::size_t kWriteBytes =
-    std::size_t{1024} * 1024;  // lines kept back while there is more to settle
+    std::size_t{1024} * 1024;  // output that is collected while more answers wait
 constexpr milliseconds kRedrawEvery{100};
 constexpr std::chrono::seconds kWordsEvery{30};
 constexpr std::chrono::seconds kRefusalSaidEvery{30};
 
-/// An answer on its way from the client's thread to this one.
+/// An answer, passed from the client's thread to this one.
 struct Landed {
   Flight flight;
   LineName name;
@@ -54,7 +54,7 @@ struct Landed {
   Answer answer;
 };
 
-/// Where answers are put by one thread and taken by another, all at once. Holds at most the window.
+/// Passes answers from one thread to another, all at once. Holds at most the window.
 class LandingStrip {
  public:
   void put(Landed landed) {
@@ -64,7 +64,7 @@ class LandingStrip {
     }
     something_.notify_one();
   }
-  /// Waits until there is something or the time is over; replaces the content of `out`.
+  /// Waits for answers up to `wait`; replaces the content of `out`.
   void take(std::vector<Landed>& out, milliseconds wait) {
     out.clear();
     std::unique_lock lock(mutex_);
@@ -78,7 +78,7 @@ class LandingStrip {
   std::vector<Landed> landed_;
 };
 
-/// One run: keeps the window full, writes what comes back, sends again what was refused.
+/// One run: keeps the window full, writes answers, sends refused lines again.
 class Runner {
  public:
   Runner(const RunOptions& options, const InputFile& input, OutputFile& output, const Progressed& progressed,
@@ -95,7 +95,7 @@ class Runner {
     counts_.before = progressed.done_count;
   }
 
-  /// Until every line is settled or a signal comes.
+  /// Runs until each line is settled, or a signal comes.
   void run() {
     std::vector<Landed> landed;
     while (true) {
@@ -103,11 +103,11 @@ class Runner {
         settle(std::move(one));
       write();
       if (interrupted() != 0 || (fill() && in_flight_ == 0 && waiting_.empty())) break;
-      write();  // lines that cannot be sent are settled while the window is filled
+      write();  // filling the window settles lines that cannot be sent
       show();
       strip_.take(landed, wait());
     }
-    strip_.take(landed, milliseconds(0));  // what came while we were told to stop
+    strip_.take(landed, milliseconds(0));  // answers that came with the signal
     for (Landed& one : landed)
       settle(std::move(one));
     write();
@@ -139,9 +139,9 @@ class Runner {
   Client& client_;
   LandingStrip& strip_;
 
-  std::size_t next_ = 0;  ///< place of the first line that was not looked at
+  std::size_t next_ = 0;  ///< index of the first line that was not looked at
   std::size_t in_flight_ = 0, in_flight_bytes_ = 0;
-  std::multimap<Clock::time_point, Flight> waiting_;  ///< refused lines; each keeps its place in the window
+  std::multimap<Clock::time_point, Flight> waiting_;  ///< refused lines, which stay in the window
   std::string storage_, lines_;
   RunCounts counts_;
   Progress progress_;
@@ -155,7 +155,7 @@ bool Runner::has_room() const {
          (in_flight_ == 0 || in_flight_bytes_ < kInFlightBytesMax);
 }
 
-/// Sends what may be sent now; true: every line was looked at.
+/// Sends as many lines as the window takes; true: no lines are left.
 bool Runner::fill() {
   const auto now = Clock::now();
   while (!waiting_.empty() && waiting_.begin()->first <= now) {
@@ -330,7 +330,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   ClientOptions with = client_options(common);
   with.pending_max = options.window + 16;
   with.pending_bytes_max = kInFlightBytesMax + InputFile::kLineBytesMax;
-  LandingStrip strip;  // outlives the client, whose thread uses it
+  LandingStrip strip;  // must outlive the client, whose thread uses it
   Client client(with);
   const bool all_done = progressed.done_count == input.entries().size();
   if (!all_done && !reaches(client, common)) {
@@ -344,7 +344,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   try {
     runner.run();
     return end(options, path, output, runner);
-  } catch (const RunError& error) {  // the disk is full, or so: what is written stays
+  } catch (const RunError& error) {  // for example a full disk: what is written stays
     show_live({});
     say(error.what());
     return kExitFailed;

@@ -15,7 +15,7 @@ RunKey key_of(XXH128_hash_t hash) {
   return {hash.high64, hash.low64};
 }
 
-/// A hash of parts that cannot be confused by moving a border between them.
+/// A hash of several parts and their lengths, so that moving a border between parts changes it.
 class PartHash {
  public:
   PartHash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }

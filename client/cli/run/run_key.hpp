@@ -7,8 +7,8 @@
 
 namespace lanemq::cli {
 
-/// What names a line of the input: a hash of 128 bits, so that a million of them fit in memory whatever the
-/// names are. Zero names nothing.
+/// A hash of 128 bits for a line of the input, so that a million of them fit in memory, however long names
+/// are. 0: no name.
 struct RunKey {
   std::uint64_t high = 0, low = 0;
   bool names_something() const { return high != 0 || low != 0; }
@@ -20,19 +20,19 @@ struct RunKey {
 
 /// The key of a line in batch format.
 RunKey key_of_custom_id(std::string_view custom_id);
-/// The key of a plain line: where it stands and what it says, so that an answer to another text is none to
-/// it.
+/// The key of a plain line, from its number and its text, so that it does not match an answer to another
+/// text.
 RunKey key_of_line(std::uint64_t number, std::string_view input_hash);
-/// What a plain line says, as 16 digits.
+/// A hash of a plain line's text: 16 digits.
 std::string input_hash(std::string_view body);
 
 std::string to_text(const RunKey& key);
-/// The key that to_text() wrote; names nothing when the text is none.
+/// The key that to_text() wrote; 0 for another text.
 RunKey key_from_text(std::string_view text);
 
-/// All that makes a job of a run what it is.
+/// All that identifies a job of a run.
 struct RunJob {
-  std::string_view salt;  ///< of the run: another run's jobs are other jobs
+  std::string_view salt;  ///< of the run, so that no other run has the same jobs
   std::string_view service, lane, model;
   RunKey key;
   std::string_view body;
@@ -40,11 +40,11 @@ struct RunJob {
   std::uint32_t attempt = 1;
 };
 
-/// The job's id. The same job has the same id in every process, so that a run that was killed and is started
-/// again joins the jobs that the broker still has; a further attempt has another.
+/// The job's id: the same in each process, so that a run that was killed joins the jobs that the broker still
+/// has when it is started again. Another attempt has another id.
 std::string run_job_id(const RunJob& job);
 
-/// A salt from the system's entropy.
+/// A new salt from the system's entropy.
 std::string new_salt();
 
 }  // namespace lanemq::cli

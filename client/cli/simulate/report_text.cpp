@@ -16,7 +16,7 @@
 namespace lanemq::cli {
 namespace {
 
-using ReportJson = nlohmann::ordered_json;  // lanes stand in their order
+using ReportJson = nlohmann::ordered_json;  // keeps the order of lanes
 
 std::string shown(core::Duration duration) {
   return short_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
@@ -32,7 +32,7 @@ std::string plural(std::size_t count, const std::string& one) {
   return grouped(count) + " " + one + (count == 1 ? "" : "s");
 }
 
-/// An amount of a limit: jobs at once have a mean, everything else is counted.
+/// An amount of a limit: with decimals for jobs at once, which are a mean, else a count.
 std::string amount(const whatif::LimitReport& limit, double value) {
   return limit.concurrency ? fixed(value, 1) : grouped(static_cast<std::uint64_t>(std::llround(value)));
 }
@@ -41,7 +41,7 @@ double ms_of(core::Duration duration) {
   return static_cast<double>(duration.count()) / 1e3;
 }
 
-/// To so many parts of one, so that the shortest text of it is short.
+/// Rounds to `parts` of one, so that its shortest text is short.
 double rounded(double value, double parts) {
   return std::round(value * parts) / parts;
 }

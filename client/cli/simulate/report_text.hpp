@@ -7,8 +7,7 @@
 
 namespace lanemq::cli {
 
-/// What a trace would have brought, for people: a line for each lane, a line for each limit, and how even
-/// clients were served.
+/// The simulation's report for people: a line per lane, a line per limit, and the fairness between clients.
 std::string report_text(const whatif::Report& report, const whatif::WorkerModel& model, bool colour);
 
 /// The same facts as JSON, in one line; docs/guides/what-if.md names the fields.

@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::hours kFirstTokenMax{1};
 
 struct SimulateOptions {
-  std::string config;  ///< the broker's file; empty: its defaults
+  std::string config;  ///< the broker's configuration file; empty: its defaults
   std::vector<std::string> assignments;
   std::string trace;  ///< a file, or -
   double speed = 1;
@@ -31,7 +31,7 @@ struct SimulateOptions {
   bool json = false;
 };
 
-/// The configuration as the broker would read it, but for the environment.
+/// The configuration as the broker would read it, without the environment.
 Config config_of(const SimulateOptions& options) {
   Config config;
   if (!options.config.empty()) load_config_file(options.config, config);

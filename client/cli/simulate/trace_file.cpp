@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// What can be said of a request, in the order of kColumns.
+/// The fields of a request, in the order of kColumns.
 enum class Column : unsigned char { timestamp, input_tokens, output_tokens, lane, service, client, model };
 constexpr std::array<std::string_view, 7> kColumns = {
     "TIMESTAMP", "ContextTokens", "GeneratedTokens", "LANE", "SERVICE", "CLIENT", "MODEL"};
@@ -26,10 +26,10 @@ std::string column_name(Column column) {
   return std::string(kColumns[static_cast<std::size_t>(column)]);
 }
 
-/// Seconds of a trace whose times are plain numbers.
+/// The largest time of a trace in plain seconds.
 constexpr double kSecondsMax = 1e10;
 
-/// Reads digits from the front of `text`, exactly `digits` of them.
+/// Reads exactly `digits` digits from the front of `text`.
 std::optional<int> take_digits(std::string_view& text, std::size_t digits) {
   int value = 0;
   if (text.size() < digits) return std::nullopt;
@@ -47,7 +47,7 @@ bool take_one(std::string_view& text, std::string_view any_of) {
   return true;
 }
 
-/// The digits behind a point, to the microsecond.
+/// The digits behind a decimal point, in us.
 std::optional<microseconds> take_fraction(std::string_view& text) {
   if (!take_one(text, ".")) return microseconds(0);
   std::int64_t value = 0, unit = 100'000;
@@ -58,7 +58,7 @@ std::optional<microseconds> take_fraction(std::string_view& text) {
   return microseconds(value);
 }
 
-/// `2023-11-16 18:15:46.6805900`, with a T in the middle or a Z at the end too.
+/// `2023-11-16 18:15:46.6805900`, also with a T in the middle or a Z at the end.
 std::optional<microseconds> date_and_time(std::string_view text) {
   const auto year = take_digits(text, 4);
   if (!year || !take_one(text, "-")) return std::nullopt;
@@ -91,7 +91,7 @@ std::optional<microseconds> seconds_of(std::string_view text) {
   return microseconds(std::llround(seconds * 1e6));
 }
 
-/// The fields of one line; false: a quote is not closed, or something stands behind it.
+/// Splits a line into fields; false: a quote is not closed, or text follows it.
 bool split_fields(std::string_view line, std::vector<std::string>& fields) {
   fields.clear();
   while (true) {
@@ -144,7 +144,7 @@ class TraceReader {
            column_name(Column::output_tokens);
   }
 
-  /// Reads a line; one that is empty has no fields. False: the end of the file.
+  /// Reads a line; an empty one has no fields. False: the end of the file.
   bool next_line() {
     fields_read_ = false;
     in_.getline(line_.data(), static_cast<std::streamsize>(line_.size()));
@@ -157,7 +157,7 @@ class TraceReader {
     if (in_.fail())
       fail("the line has more than " + std::to_string(kTraceLineBytesMax) +
            " bytes; a request is one short line");
-    // What getline counts includes the line end, and a NUL inside would hide what is behind it.
+    // getline's count includes the line end; a NUL would hide the text behind it.
     if (line.size() + (in_.eof() ? 0 : 1) != got) fail("the line has a NUL byte; a trace is a text file");
     if (line_number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -204,7 +204,7 @@ class TraceReader {
     trace_.requests.push_back(request);
   }
 
-  /// The field of a column; empty where the trace has no such column.
+  /// The field of a column; empty where the trace lacks that column.
   std::string_view field(Column column) const {
     const auto place = place_[static_cast<std::size_t>(column)];
     return place ? std::string_view(fields_[*place]) : std::string_view{};
@@ -274,7 +274,7 @@ class TraceReader {
   std::size_t line_number_ = 0, columns_ = 0;
   std::vector<std::string> fields_;
   bool fields_read_ = false;
-  std::array<std::optional<std::size_t>, kColumns.size()> place_{};  // of each column among the fields
+  std::array<std::optional<std::size_t>, kColumns.size()> place_{};  // index of each column among the fields
   Trace trace_;
 };
 
