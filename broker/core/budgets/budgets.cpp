@@ -440,11 +440,10 @@ void Budgets::cut(const Reservation& reservation, TimePoint now) {
   }
 }
 
-void Budgets::succeeded(const Reservation& reservation, std::string_view model, TimePoint now) {
-  const std::uint64_t mark = mark_of(model);
+void Budgets::succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now) {
   for_parts(reservation, [&](Quota& quota, const Part& part) {
     quota.succeeded(reservation.taken_at);
-    if (!quota.answered(mark, reservation.taken_at, now)) return;
+    if (!quota.answered(model, reservation.taken_at, now)) return;
     note_change(part.budget, part.account);
     ease(part.budget);
   });

@@ -233,8 +233,8 @@ class Budgets {
   void learn(const Reservation& reservation, const wire::UpstreamLimits& limits, TimePoint now);
   /// Lowers the limits: the upstream refused for its rate and did not state them.
   void cut(const Reservation& reservation, TimePoint now);
-  /// The upstream answered the job, or was overloaded: raises or lowers the concurrency.
-  void succeeded(const Reservation& reservation, std::string_view model, TimePoint now);
+  /// The upstream answered the job, or was overloaded: raises or lowers the concurrency. `model`: its mark.
+  void succeeded(const Reservation& reservation, std::uint64_t model, TimePoint now);
   void overloaded(const Reservation& reservation, TimePoint now);
 
   /// Applies new limits, concurrencies and keys, by the names of budgets. Keys that are no longer configured

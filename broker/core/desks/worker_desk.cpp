@@ -453,7 +453,7 @@ void WorkerDesk::on(const OutcomeReported& event, TimePoint now) {
   end_rest(*worker);
   settle(*job, event.fields->usage, now);
   if (event.fields->limits) state_.budgets.learn(job->at_away().reservation, *event.fields->limits, now);
-  state_.budgets.succeeded(job->at_away().reservation, job->text.get(JobText::model), now);
+  state_.budgets.succeeded(job->at_away().reservation, job->at_away().model, now);
   take_key(*job, true, now);
   const bool ended = job->ended();
   Lane& lane = *state_.lanes[job->lane];

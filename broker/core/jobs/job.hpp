@@ -16,6 +16,7 @@
 
 #include "broker/core/base/check.hpp"
 #include "broker/core/base/intrusive_list.hpp"
+#include "broker/core/base/mark.hpp"
 #include "broker/core/base/time.hpp"
 #include "broker/core/base/timer_wheel.hpp"
 #include "broker/core/budgets/budgets.hpp"
@@ -125,7 +126,8 @@ struct Away {
   TimePoint due{};            ///< delayed: when it may be queued again
   TimePoint dispatched_at{};  ///< the last hand-over
   Reservation reservation;
-  std::int64_t charged = 0;  ///< to its client, for this attempt
+  std::int64_t charged = 0;       ///< to its client, for this attempt
+  std::uint64_t model = kNoMark;  ///< running: its model's mark
   std::optional<std::uint64_t>
       streamed_bytes{};  ///< bytes of a streamed answer after the job's end, where known
   std::uint32_t queued_ms = 0;

@@ -59,19 +59,15 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
   offer.id = job.id();
   if (worker.places.size() > 1) offer.service = job.flow().service().name;
   if (&lane != state_.default_lane) offer.lane = lane.options().name;
-  const auto named = [&](JobText::Part part) {
-    const std::string_view text = job.text.get(part);
-    return text.empty() ? std::string_view{} : text;
-  };
-  offer.model = named(JobText::model);
-  offer.client = named(JobText::client);
+  offer.model = job.text.get(JobText::model);
+  offer.client = job.text.get(JobText::client);
   offer.key = state_.budgets.key_of(away.reservation);
   // The worker learns the deadline only where the client stated one; the broker keeps it in any case.
   if (job.timeout_stated) offer.timeout_ms = std::max<std::int64_t>(to_ms(job.deadline - now), 1);
   if (job.extra) offer.cost = job.extra->cost;
   offer.stream = job.streams;
-  offer.meta.bytes = named(JobText::meta);
-  offer.trace.bytes = named(JobText::trace);
+  offer.meta.bytes = job.text.get(JobText::meta);
+  offer.trace.bytes = job.text.get(JobText::trace);
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     offer.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
   state_.tell(worker, offer, body);
@@ -79,6 +75,7 @@ void Handover::offer(Job& job, const Blob& body, TimePoint now) {
 
 void Handover::take_place(Job& job, Worker& worker) {
   state_.workers.take_place(worker, job);
+  job.at_away().model = mark_of(job.text.get(JobText::model));
   Client& client = job.queue->client();
   ++client.running;
   if (client.at_limit()) update_turns(client);

@@ -32,7 +32,7 @@ bool Upstreams::called(Job& job, TimePoint now) {
 }
 
 Caller Upstreams::caller_of(const Job& job) {
-  return {.client = job.queue->client().mark, .model = mark_of(job.text.get(JobText::model))};
+  return {.client = job.queue->client().mark, .model = job.at_away().model};
 }
 
 void Upstreams::judge(const Job& job, Verdict verdict, TimePoint now) {

@@ -158,7 +158,7 @@ TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
   const TimePoint later = kStart + seconds(1);
-  budgets.succeeded({.set = set, .taken_at = kStart}, "good", later);
+  budgets.succeeded({.set = set, .taken_at = kStart}, mark_of("good"), later);
   EXPECT_TRUE(pause(budgets, {.set = set}, kStart + std::chrono::hours(7), later, "new"));
 
   EXPECT_TRUE(affordable(budgets, set, later));
@@ -176,7 +176,7 @@ TEST(Budgets, a_model_is_paused_alone_unless_two_are_refused) {
   EXPECT_TRUE(affordable(budgets, set, idle)) << "the first one's refusal was long ago";
   EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(1), "third"));
   EXPECT_TRUE(affordable(budgets, set, idle + seconds(1))) << "it alone was refused twice";
-  budgets.succeeded({.set = set, .taken_at = idle}, "good", idle + seconds(1));
+  budgets.succeeded({.set = set, .taken_at = idle}, mark_of("good"), idle + seconds(1));
   EXPECT_TRUE(pause(budgets, {.set = set}, idle + std::chrono::hours(7), idle + seconds(2), "fourth"));
   EXPECT_TRUE(affordable(budgets, set, idle + seconds(2)))
       << "another was answered after the third one's refusal";
@@ -192,7 +192,7 @@ TEST(Budgets, of_models_apart_a_client_has_a_quarter_and_none_is_beyond_the_boun
   Budgets budgets({requests("b", "", 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
   const auto refused = [&](int model, const std::string& client, TimePoint now) {
-    budgets.succeeded({.set = set, .taken_at = now - seconds(1)}, "good", now);
+    budgets.succeeded({.set = set, .taken_at = now - seconds(1)}, mark_of("good"), now);
     return pause(budgets, {.set = set}, now + minutes(5), now, "m" + std::to_string(model), client);
   };
   const TimePoint now = kStart + seconds(1);
@@ -358,10 +358,10 @@ TEST(Budgets, an_overloaded_upstream_gets_fewer_jobs_at_once_and_answers_bring_t
   EXPECT_FALSE(affordable(budgets, set, now));
 
   for (int i = 0; i < 7; ++i)
-    budgets.succeeded({.set = set, .taken_at = now}, {}, now);
+    budgets.succeeded({.set = set, .taken_at = now}, kNoMark, now);
   EXPECT_EQ(limit.limit(), 8) << "one more for a full round";
   for (int i = 0; i < 100; ++i)
-    budgets.succeeded({.set = set, .taken_at = now}, {}, now);
+    budgets.succeeded({.set = set, .taken_at = now}, kNoMark, now);
   EXPECT_EQ(limit.limit(), 10) << "and never more than is configured";
   for (int i = 0; i < 20; ++i)
     budgets.overloaded({.set = set, .taken_at = now += seconds(1)}, now);
@@ -835,7 +835,7 @@ TEST(Budgets, only_what_changed_is_saved) {
   EXPECT_EQ(budgets.take_unsaved().size(), 2u) << "the budget, and the account of the key";
 
   budgets.settle(reservation, std::nullopt, kStart);
-  budgets.succeeded(reservation, {}, kStart);
+  budgets.succeeded(reservation, kNoMark, kStart);
   EXPECT_FALSE(budgets.any_unsaved()) << "it used what it was expected to";
 }
 
