@@ -28,6 +28,7 @@ Parts::Parts(State& state, std::uint64_t seed)
       parking(state.options.budgets.size() + Budgets::kModelsApartMax, terms),
       upstreams(state, terms, parking),
       dispatcher(state, terms, parking, upstreams),
+      unserved(state),
       journal(state),
       results(state, journal, seed),
       answers(state, journal, results, dispatcher),
@@ -84,6 +85,7 @@ void Broker::advance(TimePoint now) {
     fire(*timer, now);
   parts_->life.sweep(now);
   parts_->results.begin_turn(now);
+  parts_->unserved.begin_turn(now);
   Dispatcher& dispatcher = parts_->dispatcher;
   dispatcher.begin(now, due == kDueInATurn);
   while (const Pick pick = dispatcher.next(now)) {
@@ -114,6 +116,8 @@ void Broker::fire(Timer& timer, TimePoint now) {
       return state_.workers.update(*static_cast<Worker*>(timer.object()));
     case TimerOwner::service:  // the dispatcher finds out which calls may be made now
       return parts_->upstreams.look_after(*static_cast<Service*>(timer.object()), now);
+    case TimerOwner::unserved:
+      return parts_->unserved.look(now);
     case TimerOwner::connection:
       return parts_->life.leave_owned(*static_cast<Connection*>(timer.object()), now);
     case TimerOwner::reader: {

@@ -12,6 +12,7 @@
 #include "broker/core/life/journal.hpp"
 #include "broker/core/life/results.hpp"
 #include "broker/core/life/streams.hpp"
+#include "broker/core/life/unserved.hpp"
 #include "broker/core/scheduler/dispatcher.hpp"
 #include "broker/core/scheduler/parking.hpp"
 #include "broker/core/scheduler/terms.hpp"
@@ -27,6 +28,7 @@ struct Parts {
   Parking parking;
   Upstreams upstreams;
   Dispatcher dispatcher;
+  Unserved unserved;
   Journal journal;
   Results results;
   Answers answers;

@@ -53,6 +53,13 @@ void log_notices(const std::vector<core::Notice>& notices) {
                     {"counts_as", static_cast<long long>(notice.bound)},
                     {"do", "no upstream means that; see what the service's workers call"}});
         break;
+      case core::Notice::Kind::service_without_worker:
+        log::event(log::Level::warning, "service.without_worker",
+                   {{"service", notice.service},
+                    {"jobs", notice.jobs},
+                    {"for_ms", static_cast<long long>(notice.for_ms)},
+                    {"do", "start a worker with --service; lanemq jobs --service shows who asks for it"}});
+        break;
       case core::Notice::Kind::changed_by_operator:
         log::event(log::Level::info, "admin." + notice.verb,
                    {{"what", notice.what}, {"name", notice.name}, {"how", notice.how}, {"by", "admin"}});

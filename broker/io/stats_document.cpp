@@ -195,6 +195,16 @@ void write_upstreams(DocumentWriter& out, const core::Broker& broker, core::Time
   }
 }
 
+/// The first services that have jobs and no worker.
+void write_unserved(DocumentWriter& out, const core::Workers& workers) {
+  constexpr std::size_t kShownMax = 8;
+  const core::Workers::UnservedList& all = workers.unserved();
+  std::size_t left = std::min(kShownMax, all.size());
+  out.map(left);
+  for (const core::Service* service = all.front(); left-- > 0; service = all.next(*service))
+    out.text(service->name).map(1).text("queued").integer(signed_of(service->queued));
+}
+
 /// Operators' pauses, as many as a header has room for.
 void write_pauses(DocumentWriter& out, const core::Pauses& pauses) {
   constexpr std::size_t kShownMax = 8;
@@ -224,7 +234,7 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, core:
                           core::Duration uptime, std::size_t from, Buffer& buffer) {
   DocumentWriter out(buffer);
   const LimitsPage page(broker.budgets(), from, now);
-  out.map(page.more() ? 14 : 13);
+  out.map(page.more() ? 15 : 14);
   out.text("version").text(kVersion);
   out.text("uptime_ms").integer(core::to_ms(uptime));
   const std::vector<core::Duration> oldest = broker.oldest(now);
@@ -238,6 +248,8 @@ void write_stats_document(core::Broker& broker, TransportStats& transport, core:
   page.write(out);
   out.text("upstreams");
   write_upstreams(out, broker, now);
+  out.text("unserved");
+  write_unserved(out, broker.workers());
   out.text("paused");
   write_pauses(out, broker.pauses());
   out.text("results").map(5).text("kept").integer(signed_of(broker.kept_results() + broker.dead_jobs()));

@@ -3,6 +3,10 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include <lanemq/text.hpp>
+
 #include "client/gateway/batches/batch_service.hpp"
 #include "client/gateway/not_served.hpp"
 
@@ -14,11 +18,23 @@ constexpr std::chrono::milliseconds kPingEvery{500};
 constexpr std::chrono::milliseconds kLookEvery{20};
 /// A broker that has not answered for so long is away.
 constexpr std::chrono::milliseconds kSilenceMax{5'000};
+constexpr std::chrono::milliseconds kUnservedEvery{2'000};
 
 HttpAnswer text_answer(int status, std::string text) {
   return {.status = status,
           .headers = {{"content-type", "text/plain; charset=utf-8"}},
           .body = blob_of(std::move(text))};
+}
+
+/// Of the broker's statistics: a line for each service that has jobs and no worker.
+std::string unserved_lines(const std::string& stats) {
+  const auto document = nlohmann::json::parse(stats, nullptr, false);
+  std::string lines;
+  if (!document.is_object() || !document.contains("unserved")) return lines;
+  for (const auto& [service, state] : document["unserved"].items())
+    lines += "no worker serves " + printable(service) +
+             " (queued: " + state.value("queued", nlohmann::json()).dump() + ")\n";
+  return lines;
 }
 
 }  // namespace
@@ -52,8 +68,20 @@ void Health::watch() {
       if (pong) answered_ = gateway_.loop.now();
     });
   }
+  ask_for_unserved();
   if (broker_is_away()) gateway_.on_broker_away();
   timer_->after(answered_ ? kPingEvery : kLookEvery, [this] { watch(); });
+}
+
+void Health::ask_for_unserved() {
+  const Loop::TimePoint now = gateway_.loop.now();
+  if (asked_for_unserved_ || (unserved_asked_at_ && now - *unserved_asked_at_ < kUnservedEvery)) return;
+  asked_for_unserved_ = true;
+  unserved_asked_at_ = now;
+  gateway_.broker.stats(0, [this](const Reply<BrokerStats>& stats) {
+    asked_for_unserved_ = false;
+    unserved_ = stats ? unserved_lines(stats->json) : std::string();
+  });
 }
 
 bool Health::broker_is_away() const {
@@ -68,7 +96,7 @@ HttpAnswer Health::ready() const {
   if (gateway_.leaving) return text_answer(503, "draining: this gateway is stopping\n");
   if (!broker_answers())
     return text_answer(503, "no answer from the broker\n");  // whose address is nobody's business here
-  return text_answer(200, "ready\n");
+  return text_answer(200, "ready\n" + unserved_);            // the other services are served
 }
 
 }  // namespace lanemq::gateway

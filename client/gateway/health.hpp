@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "client/gateway/gateway.hpp"
 #include "client/gateway/http/server.hpp"
@@ -11,7 +12,8 @@ namespace lanemq::gateway {
 
 class BatchService;
 
-/// Whether the broker answers, asked every second; `/healthz`, `/readyz` and `/metrics`.
+/// Whether the broker answers, and which services it has jobs for and no worker, asked time and again;
+/// `/healthz`, `/readyz` and `/metrics`.
 class Health {
  public:
   Health(Gateway& gateway, const HttpServer& server);
@@ -24,6 +26,7 @@ class Health {
   void watch();
 
  private:
+  void ask_for_unserved();
   bool broker_answers() const;
   HttpAnswer ready() const;
 
@@ -32,6 +35,9 @@ class Health {
   const BatchService* batches_ = nullptr;
   std::unique_ptr<Loop::Timer> timer_;
   bool asked_ = false;
+  bool asked_for_unserved_ = false;
+  std::optional<Loop::TimePoint> unserved_asked_at_;
+  std::string unserved_;  ///< a line each, for /readyz
   const Loop::TimePoint began_;
   std::optional<Loop::TimePoint> answered_;
 };

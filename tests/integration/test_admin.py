@@ -223,6 +223,20 @@ class Commands(harness.Case):
     def rows(self, *arguments):
         return [line.split() for line in self.does(*arguments).splitlines()]
 
+    def test_a_service_without_a_worker_is_said_wherever_an_operator_looks(self):
+        client = self.room.client()
+        client.submit(id="a", service="nobody")
+        client.submit(id="b", service="nobody")
+        client.settled()
+        self.assertEqual(self.room.stats()["unserved"], {"nobody": {"queued": 2}})
+        self.assertIn("\nno worker serves nobody (queued: 2)\n", self.does("stats"))
+        said = harness.wait_until(lambda: "service.without_worker service=nobody jobs=2" in self.room.broker.stderr(), "a line in the log")
+        self.assertTrue(said)
+        worker = self.room.worker(services=("nobody",), capacity=2)
+        worker.get("job")
+        self.assertEqual(self.room.stats()["unserved"], {})
+        self.assertNotIn("no worker serves", self.does("stats"))
+
     def test_lists_are_tables_or_json(self):
         client, worker = self.room.client(), self.room.worker(name="w1", capacity=2)
         client.submit(id="a", client="team-a")

@@ -1219,6 +1219,15 @@ class Ends(GatewayCase):
         self.assertEqual(self.answer_of(running).status, 200)
         self.assertEqual(self.gateway.wait(), 0)
 
+    def test_readiness_names_a_service_that_nobody_serves(self):
+        client = self.room.client()
+        client.submit(id="a", service="nobody", timeout_ms=60_000)
+        client.settled()
+        ready = harness.wait_until(lambda: b"nobody" in (answer := self.ask("GET", "/readyz")).body and answer, "the service's name")
+        self.assertEqual((ready.status, ready.body), (200, b"ready\nno worker serves nobody (queued: 1)\n"))
+        client.send("cancel", {"id": "a"})
+        harness.wait_until(lambda: self.ask("GET", "/readyz").body == b"ready\n", "readiness alone")
+
     def test_readiness_is_the_brokers(self):
         harness.wait_until(lambda: self.ask("GET", "/readyz").status == 200, "readiness")
         self.room.broker.kill()

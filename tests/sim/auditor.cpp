@@ -497,6 +497,17 @@ void Auditor::check_counters() const {
       violated("lane " + lane.options().name + " counts " + std::to_string(lane.running) +
                " running jobs, not " + std::to_string(running_[i]));
   }
+  std::size_t queued = 0, jobs = 0, unserved = 0;
+  for (const auto& lane : broker_.lanes())
+    queued += lane->queued;
+  for (const auto& [name, service] : broker_.workers().services()) {
+    jobs += service->queued;
+    if (service->queued > 0 && service->workers == 0) ++unserved;
+  }
+  if (jobs != queued || unserved != broker_.workers().unserved().size())
+    violated("services count " + std::to_string(jobs) + " queued jobs and lanes " + std::to_string(queued) +
+             "; " + std::to_string(unserved) + " services have no worker, and " +
+             std::to_string(broker_.workers().unserved().size()) + " are listed");
   if (broker_.workers().size() != workers_.size())
     violated("the broker counts " + std::to_string(broker_.workers().size()) + " workers, not " +
              std::to_string(workers_.size()));
@@ -523,6 +534,7 @@ void Auditor::check_all_returned() const {
   none("jobs", broker_.jobs().size());
   none("kept results", broker_.kept_results());
   none("workers", broker_.workers().size());
+  none("services without a worker", broker_.workers().unserved().size());
   none("bytes of jobs", broker_.memory_bytes());
   for (const auto& lane : broker_.lanes()) {
     none("bytes in a lane", lane->bytes);

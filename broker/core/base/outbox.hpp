@@ -41,17 +41,20 @@ struct Notice {
     key_spent,
     key_back,
     upstream_word_bounded,
+    service_without_worker,
     changed_by_operator
   };
   Kind kind;
   std::string worker{}, session{};
-  std::size_t jobs = 0;   ///< that it holds or held, or may hold (worker_ready)
-  std::string service{};  ///< whose upstream it is
+  /// That the worker holds or held, or may hold (worker_ready); or that are queued for the service.
+  std::size_t jobs = 0;
+  std::string service{};  ///< whose upstream it is, or whose jobs wait
   std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all
   std::int64_t retry_ms = 0;  ///< upstream_opened, key_spent: when it is tried again
   std::string key{}, code{};  ///< key_spent, key_back: its name; and how the upstream refused it
   /// changed_by_operator: the verb of the op admin, of what, and how.
   std::string verb{}, what{}, name{}, how{};
+  std::int64_t for_ms = 0;           ///< service_without_worker: since it was noticed
   std::int64_t said = 0, bound = 0;  ///< upstream_word_bounded: as the upstream said, and as it counts
 };
 

@@ -10,7 +10,17 @@
 namespace lanemq::core {
 
 /// The type of a timer's owner, so that a fired timer needs no virtual call.
-enum class TimerOwner : std::uint8_t { connection, job, reader, rest, result, service, waiter, worker };
+enum class TimerOwner : std::uint8_t {
+  connection,
+  job,
+  reader,
+  rest,
+  result,
+  service,
+  unserved,
+  waiter,
+  worker
+};
 
 /// A timer inside the object that waits. Set in at most one wheel.
 struct Timer {

@@ -160,12 +160,8 @@ void OperatorLists::list_services(const AdminAsked& event, TimePoint now) {
   DocumentPage page(event.fields->limit);
   const auto next = fill_page(page, event.fields->from, state_.workers.services(), [&](const auto& entry) {
     const Service& service = *entry.second;
-    std::size_t queued = 0;
-    for (const FlowGroup* group : service.groups)
-      for (const auto& flow : group->flows())
-        queued += flow->depth();
     DocumentMap row;
-    row.text("name", service.name).integer("queued", signed_of(queued));
+    row.text("name", service.name).integer("queued", signed_of(service.queued));
     row.integer("workers", signed_of(service.workers));
     row.integer("free_places", signed_of(service.free_places));
     if (!service.breaker.closed()) row.text("breaker", name_of(service.breaker.state()));

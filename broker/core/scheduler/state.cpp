@@ -90,6 +90,7 @@ void State::enqueue(Job& job) {
     return;
   }
   ++lane.queued;
+  workers.queued(job.flow().service());
   if (job.attempt == 0 && job.queue->comes_last(job))
     job.flow().push(job);
   else
@@ -111,6 +112,7 @@ void State::leave_queue(Job& job) {
     return;
   }
   --lane.queued;
+  workers.unqueued(job.flow().service());
   job.flow().remove(job);
 }
 

@@ -111,14 +111,15 @@ void Workers::offer(Worker& worker, const std::vector<Service*>& services, LaneM
                     std::uint32_t capacity) {
   if (worker.listed) unlist(worker);
   for (const auto& place : worker.places) {
-    --place->service->workers;
-    release(*place->service);
+    Service& service = *place->service;
+    if (--service.workers == 0 && service.queued > 0) list_unserved(service);
+    release(service);
   }
   worker.places.clear();
   worker.lanes = lanes;
   worker.capacity = capacity;
   for (Service* service : services) {
-    ++service->workers;
+    if (service->workers++ == 0 && service->queued > 0) unserved_.remove(*service);
     use(*service);
     auto place = std::make_unique<Place>();
     place->worker = &worker;

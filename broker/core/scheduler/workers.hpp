@@ -57,7 +57,11 @@ class Service {
   std::size_t free_general = 0;                 ///< of workers for all lanes
   std::array<std::uint32_t, kLanesMax> running_general{};  ///< jobs at workers for all lanes, by lane
   std::size_t workers = 0;                                 ///< workers that offer it
-  bool paused = false;                                     ///< by an operator
+  std::size_t queued = 0;                                  ///< jobs of all lanes; kept by Workers
+  ListHook<Service> unserved_hook;                         ///< listed while it has queued jobs and no worker
+  std::uint32_t unserved_looks = 0;  ///< how often Unserved has found it listed since; kept by it
+  TimePoint unserved_since{};        ///< when Unserved found it listed first; kept by it
+  bool paused = false;               ///< by an operator
   /// What each lane is owed of its share_min, in thousandths of cost: at most the cost of two of its jobs.
   /// Cost is in tokens where any job's are counted; jobs whose tokens are not counted have the usual cost.
   std::array<std::int64_t, kLanesMax> owed{};
@@ -186,6 +190,18 @@ class Workers {
   void forget(const Service& service) { services_.erase(services_.find(service.name)); }
   const std::map<std::string, std::unique_ptr<Service>, std::less<>>& services() const { return services_; }
 
+  /// A job of the service is queued, or no longer.
+  void queued(Service& service) {
+    if (service.queued++ == 0 && service.workers == 0) list_unserved(service);
+  }
+  void unqueued(Service& service) {
+    LANEMQ_CHECK(service.queued > 0);
+    if (--service.queued == 0 && service.workers == 0) unserved_.remove(service);
+  }
+  using UnservedList = IntrusiveList<Service, &Service::unserved_hook>;
+  /// The services that have queued jobs and no worker, those that came to it first before others.
+  const UnservedList& unserved() const { return unserved_; }
+
   /// Replaces a worker's services, lanes and capacity.
   void offer(Worker& worker, const std::vector<Service*>& services, LaneMask lanes, std::uint32_t capacity);
   /// Lists or unlists a worker's places; to be called when what decides that has changed.
@@ -207,6 +223,10 @@ class Workers {
   void list(Worker& worker);
   void unlist(Worker& worker);
   void change_free(Worker& worker, std::ptrdiff_t places);
+  void list_unserved(Service& service) {
+    service.unserved_looks = 0;
+    unserved_.push_back(service);
+  }
 
   std::vector<std::size_t> reserved_above_;  // by lane: the sum of the higher lanes' reserved_slots
   absl::flat_hash_map<std::string, Worker*, StringHash, StringEqual> by_address_;
@@ -214,6 +234,7 @@ class Workers {
   std::map<std::uint64_t, std::unique_ptr<Worker>> by_number_;
   std::map<std::string, std::unique_ptr<Service>, std::less<>> services_;
   IntrusiveList<Service, &Service::unused_hook> unused_;  // the longest unused first
+  UnservedList unserved_;
   std::uint64_t next_number_ = 1;
 };
 

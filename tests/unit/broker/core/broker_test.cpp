@@ -470,6 +470,59 @@ TEST(Broker, says_when_it_leaves_an_upstream_alone_and_when_it_calls_it_again) {
   EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::upstream_closed);
 }
 
+/// How many notices of a service without a worker came while so much time passed.
+std::size_t unserved_notices(Bench& bench, seconds time) {
+  std::size_t count = 0;
+  for (; time.count() > 0; time -= seconds(1)) {
+    bench.pass(seconds(1));
+    for (const Notice& notice : bench.notices_)
+      if (notice.kind == Notice::Kind::service_without_worker) ++count;
+  }
+  return count;
+}
+
+TEST(Broker, says_once_a_minute_that_no_worker_serves_what_jobs_wait_for) {
+  Options options = small_options();
+  options.lanes[1].timeout = std::chrono::hours(1);
+  Bench bench(options);
+  EXPECT_EQ(unserved_notices(bench, seconds(100)), 0u) << "no job waits";
+  bench.submit("a");
+  bench.submit("b");
+  EXPECT_EQ(unserved_notices(bench, seconds(3)), 0u) << "a worker that is started again is away for as long";
+  bench.pass(seconds(1));
+  ASSERT_EQ(bench.notices_.size(), 1u);
+  EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::service_without_worker);
+  EXPECT_EQ(bench.notices_[0].service, "s");
+  EXPECT_EQ(bench.notices_[0].jobs, 2u);
+  EXPECT_EQ(bench.notices_[0].for_ms, 2000);
+  EXPECT_EQ(unserved_notices(bench, seconds(180)), 3u);
+
+  bench.worker(1);
+  EXPECT_EQ(bench.handed_over(), "a");
+  EXPECT_EQ(unserved_notices(bench, seconds(10)), 0u) << "b waits, but for a place";
+  bench.broker_.handle(WorkerUnreachable{"w"}, bench.now_);
+  bench.turn();
+  EXPECT_EQ(unserved_notices(bench, seconds(10)), 1u);
+  bench.worker(2);
+  EXPECT_EQ(unserved_notices(bench, seconds(100)), 0u);
+}
+
+TEST(Broker, names_sixteen_services_without_a_worker_and_no_more) {
+  Options options = small_options();
+  options.lanes[1].timeout = std::chrono::hours(1);
+  options.lanes[1].depth_max = 100;
+  Bench bench(options);
+  wire::Submit fields;
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "nobody-" + std::to_string(i);
+    fields.id = fields.service = name;
+    bench.broker_.handle(Submitted{{.address = "c", .envelope = {}}, &fields, {}}, bench.now_);
+  }
+  bench.turn();
+  EXPECT_EQ(bench.broker_.workers().unserved().size(), 50u);
+  EXPECT_EQ(unserved_notices(bench, seconds(30)), 16u);
+}
+
 TEST(Broker, a_model_that_failed_is_tried_with_one_job_also_in_the_moment_before_its_timer) {
   Options options = small_options();
   options.attempts_max = 1;
