@@ -88,7 +88,7 @@ const std::vector<Table>& tables() {
         {"service", "service"},
         {"client", "client"},
         {"model", "model"},
-        {"attempts", "attempts"},
+        {"tries", "attempts"},
         {"since", "dead_ms"},
         {"message", "message"}}},
       {"pauses", {{"PAUSED", "what"}, {"name", "name"}, {"for", "for_ms"}, {"reason", "reason"}}}};
@@ -354,15 +354,6 @@ std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before
                                  false));
   }
   return lines;
-}
-
-std::string cropped(const std::string& line, std::size_t columns) {
-  std::size_t shown_columns = 0, at = 0;
-  for (; at < line.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of a UTF-8 character
-    if (begins && shown_columns++ == columns) break;
-  }
-  return line.substr(0, at);
 }
 
 }  // namespace lanemq::cli

@@ -37,7 +37,4 @@ struct TopFacts {
 std::vector<std::string> top_lines(const TopFacts& facts, const TopFacts& before,
                                    std::chrono::duration<double> elapsed);
 
-/// The start of a line that fits so many columns.
-std::string cropped(const std::string& line, std::size_t columns);
-
 }  // namespace lanemq::cli

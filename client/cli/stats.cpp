@@ -16,7 +16,7 @@ namespace lanemq::cli {
 namespace {
 
 struct StatsOptions {
-  bool json = false;
+  bool json = false, all_lanes = false;
   std::optional<double> watch_seconds;
 };
 
@@ -69,7 +69,7 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
 
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {
   if (options.json) return json + "\n";
-  const std::optional<std::string> table = stats_table(json, output_takes_colour());
+  const std::optional<std::string> table = stats_table(json, output_takes_colour(), options.all_lanes);
   // Moves the cursor home, prints the table, then clears what an earlier, longer table left: no flicker.
   const bool redraw = options.watch_seconds && output_is_terminal();
   return table && redraw ? "\x1b[2J\x1b[H" + *table : table;
@@ -111,6 +111,7 @@ void add_stats(CommandLine& line) {
   const auto options = std::make_shared<StatsOptions>();
   CLI::App& command = line.add("stats", "Show the lanes, workers and budgets");
   command.add_flag("--json", options->json, "The broker's document as it is");
+  command.add_flag("--all", options->all_lanes, "Also the lanes that no job has used");
   command
       .add_option_function<double>(
           "--watch", [options](double seconds) { options->watch_seconds = seconds; },

@@ -49,19 +49,37 @@ std::string bytes(const Json& value) {
   return text;
 }
 
-std::string lanes_table(const Json& lanes, bool colour) {
-  std::vector<TableRow> rows{{"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused",
-                              "oldest", "wait p50", "wait p99", "run p50", "run p99"}};
+/// Whether the lane has, or had, any job.
+bool is_used(const Json& lane) {
+  for (const char* figure : {"queued", "delayed", "running", "succeeded", "failed", "refused"})
+    if (const Json& value = member(lane, figure); value.is_number() && value.get<double>() != 0) return true;
+  return false;
+}
+
+/// Two tables, each of which fits 80 columns: what there is, and how long it takes.
+std::string lanes_table(const Json& lanes, bool colour, bool all) {
+  std::vector<TableRow> jobs{
+      {"LANE", "queued", "delayed", "running", "succeeded", "failed", "refused", "oldest"}};
+  std::vector<TableRow> times{{"LANE", "wait p50", "wait p99", "run p50", "run p99"}};
+  std::string left_out;
+  all = all || std::none_of(lanes.begin(), lanes.end(), is_used);
   for (const auto& [name, lane] : lanes.items()) {
+    if (!all && !is_used(lane)) {
+      left_out += (left_out.empty() ? "" : ", ") + printable(name);
+      continue;
+    }
     const Json& wait = member(lane, "wait_ms");
     const Json& run = member(lane, "run_ms");
-    rows.push_back(
-        {printable(name), count(member(lane, "queued")), count(member(lane, "delayed")),
-         count(member(lane, "running")), count(member(lane, "succeeded")), count(member(lane, "failed")),
-         count(member(lane, "refused")), duration(member(lane, "oldest_ms")), duration(member(wait, "p50")),
-         duration(member(wait, "p99")), duration(member(run, "p50")), duration(member(run, "p99"))});
+    jobs.push_back({printable(name), count(member(lane, "queued")), count(member(lane, "delayed")),
+                    count(member(lane, "running")), count(member(lane, "succeeded")),
+                    count(member(lane, "failed")), count(member(lane, "refused")),
+                    duration(member(lane, "oldest_ms"))});
+    times.push_back({printable(name), duration(member(wait, "p50")), duration(member(wait, "p99")),
+                     duration(member(run, "p50")), duration(member(run, "p99"))});
   }
-  return aligned_table(rows, colour);
+  return aligned_table(jobs, colour) +
+         (left_out.empty() ? "" : "not used so far: " + left_out + " (--all shows them)\n") + "\n" +
+         aligned_table(times, colour);
 }
 
 /// Adds the rows of a budget's or key's limits. A pause holds for all of them.
@@ -165,7 +183,7 @@ std::optional<std::int64_t> add_stats_page(std::string& document, const std::str
                                                                      : std::nullopt;
 }
 
-std::optional<std::string> stats_table(std::string_view text, bool colour) {
+std::optional<std::string> stats_table(std::string_view text, bool colour, bool all_lanes) {
   const Json document = Json::parse(text, nullptr, false);
   const Json& lanes = member(document, "lanes");
   if (!lanes.is_object()) return std::nullopt;
@@ -174,11 +192,13 @@ std::optional<std::string> stats_table(std::string_view text, bool colour) {
   std::string table = "lanemq-broker " + (version.is_string() ? printable(version.get<std::string>()) : "?") +
                       ", up " + duration(member(document, "uptime_ms")) + ", memory " +
                       bytes(member(document, "memory_bytes")) + "\n\n";
-  table += lanes_table(lanes, colour);
+  table += lanes_table(lanes, colour, all_lanes);
   const Json& workers = member(document, "workers");
   table += "\nworkers: " + count(member(workers, "connected")) + " connected, " +
            count(member(workers, "running")) + " of " + count(member(workers, "capacity")) +
            " places running\n";
+  for (const auto& [service, state] : member(document, "unserved").items())
+    table += "no worker serves " + printable(service) + " (queued: " + count(member(state, "queued")) + ")\n";
   std::string paused;
   for (const Json& one : member(document, "paused"))
     if (one.is_string()) paused += (paused.empty() ? "" : ", ") + printable(one.get<std::string>());

@@ -12,8 +12,9 @@ namespace lanemq::cli {
 std::optional<std::int64_t> add_stats_page(std::string& document, const std::string& page, std::int64_t from);
 
 /// The broker's statistics (docs/protocol.md, `stats`) as a table for people: a line per lane, then workers,
-/// budgets and memory. Empty: the text is no such document.
-std::optional<std::string> stats_table(std::string_view json, bool colour);
+/// budgets and memory. Lanes without a job since the broker's start are left out unless all are asked for, or
+/// none had any. Empty: the text is no such document.
+std::optional<std::string> stats_table(std::string_view json, bool colour, bool all_lanes = false);
 
 inline constexpr std::string_view kNoBudgets =
     "no budget is configured: workers get as much as they have places for\n";

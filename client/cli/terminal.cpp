@@ -54,6 +54,11 @@ void write_error(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+std::size_t columns_of(int descriptor) {
+  winsize size{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace
 
 void say(std::string_view sentence) {
@@ -89,10 +94,12 @@ bool output_takes_colour() {
   return output_is_terminal() && (no_colour == nullptr || *no_colour == '\0');
 }
 
+std::size_t output_columns() {
+  return columns_of(STDOUT_FILENO);
+}
+
 std::size_t error_columns() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+  return columns_of(STDERR_FILENO);
 }
 
 std::string harmless(std::string_view data) {

@@ -20,7 +20,8 @@ bool error_is_terminal();
 bool output_is_terminal();
 /// Whether the standard output takes colours: a terminal, and NO_COLOR is not set.
 bool output_takes_colour();
-/// Columns of the standard error's terminal; 80 where unknown.
+/// The columns of the terminal at the standard output, and at the standard error; 80 where there is none.
+std::size_t output_columns();
 std::size_t error_columns();
 
 /// Writes data to the standard output; false: that failed, and the reason was printed.

@@ -11,6 +11,7 @@
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
 #include "client/cli/stats_table.hpp"
+#include "client/cli/table.hpp"
 #include "client/cli/terminal.hpp"
 
 namespace lanemq::cli {

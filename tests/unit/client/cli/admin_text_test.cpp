@@ -90,12 +90,5 @@ TEST(Top, shows_what_lanes_finish_in_a_second_and_the_busiest_first) {
   EXPECT_LT(line_of("b "), line_of("a "));
 }
 
-TEST(Top, crops_lines_by_characters) {
-  EXPECT_EQ(cropped("abc", 5), "abc");
-  EXPECT_EQ(cropped("abc", 2), "ab");
-  EXPECT_EQ(cropped("äöü", 2), "äö");
-  EXPECT_EQ(cropped("", 2), "");
-}
-
 }  // namespace
 }  // namespace lanemq::cli

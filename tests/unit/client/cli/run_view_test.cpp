@@ -123,6 +123,21 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
   EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
 }
 
+TEST(StatsTable, leaves_out_lanes_without_any_job_and_says_which) {
+  constexpr std::string_view kDocument =
+      R"({"lanes":{"critical":{"queued":0,"refused":0},"normal":{"succeeded":1},"batch":{}},
+          "unserved":{"chat\u001b[0m":{"queued":1200}}})";
+  const auto table = stats_table(kDocument, false);
+  ASSERT_TRUE(table.has_value());
+  EXPECT_THAT(*table, AllOf(HasSubstr("\nnormal "), Not(HasSubstr("\ncritical ")), Not(HasSubstr("\nbatch ")),
+                            HasSubstr("not used so far: critical, batch (--all shows them)\n"),
+                            HasSubstr("no worker serves chat"), HasSubstr("(queued: 1,200)")));
+  EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(*stats_table(kDocument, false, true),
+              AllOf(HasSubstr("\ncritical "), HasSubstr("\nbatch "), Not(HasSubstr("--all"))));
+  EXPECT_THAT(*stats_table(R"({"lanes":{"critical":{}}})", false), HasSubstr("\ncritical "));
+}
+
 TEST(StatsTable, says_whose_breaker_it_is_and_until_when) {
   const auto table = stats_table(
       R"({"lanes":{"normal":{}},"upstreams":{"chat":{"breaker":"closed","retries_left":9,"apart":[
