@@ -112,7 +112,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
 
   std::mutex mutex_;  // guards all below
   std::condition_variable over_;
-  std::vector<std::uint32_t> tenth_micros_;  ///< at most `count` of them
+  std::vector<std::uint32_t> tenth_micros_;  ///< in units of 0.1 us; at most `count` of them
   std::map<std::string, std::size_t> errors_;
   std::vector<std::string> first_errors_;
   std::size_t landed_ = 0;

@@ -13,7 +13,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::string_view kBearer = "bearer ";
-/// Of a secret's hash, in the name of a caller who has no key here.
+/// Digits of a secret's hash that name a caller where no keys are configured.
 constexpr std::size_t kNameDigits = 12;
 
 std::string_view secret_of(const HttpRequest& request) {

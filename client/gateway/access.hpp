@@ -20,73 +20,73 @@
 
 namespace lanemq::gateway {
 
-/// How far ahead a key may leave work, and how long answers are kept for it, where nobody says.
+/// Defaults of delay_max and retain_max.
 inline constexpr std::chrono::milliseconds kWeek{std::chrono::hours(7 * 24)};
 
 /// Whether callers need a key.
 enum class Auth : unsigned char { keys, none };
 
-/// One key that callers may show, as configured.
+/// A configured key that callers may show.
 struct KeySettings {
   std::string name{};
-  std::string secret{};  ///< where it stands, as written; empty: `sha256` is given instead
+  std::string secret{};  ///< the secret's source, as written; empty: `sha256` is given instead
   std::string sha256{};  ///< of the secret, 64 hexadecimal digits
-  std::string client{};  ///< whose share its jobs take at the broker; empty: the key's name
+  std::string client{};  ///< in whose share of the broker its jobs count; empty: the key's name
   LaneRules lanes{};
   std::vector<std::string> models{};            ///< allowed, with * and ?; empty: all
-  std::vector<std::string> services{};          ///< allowed, with * and ?; parse() puts in those of the APIs
-  std::chrono::milliseconds delay_max{kWeek};   ///< of a job that is left
-  std::chrono::milliseconds retain_max{kWeek};  ///< of its answer, where the job says how long
-  bool any_stored_response = false;             ///< also those that others asked for, of the shared account
-  std::optional<bool> forward_service_tier{};   ///< Settings::forward_service_tier where it says nothing
+  std::vector<std::string> services{};          ///< allowed, with * and ?; parse() adds those of the APIs
+  std::chrono::milliseconds delay_max{kWeek};   ///< of jobs left at /v1/jobs
+  std::chrono::milliseconds retain_max{kWeek};  ///< of their answers, where a job states a time
+  bool any_stored_response = false;  ///< may also use responses that other keys stored in the shared account
+  std::optional<bool> forward_service_tier{};  ///< none: as Settings::forward_service_tier
   std::int64_t requests_per_minute = 0, tokens_per_minute = 0, concurrency = 0;  ///< 0: no limit
 
   bool operator==(const KeySettings&) const = default;
 };
 
-/// Who calls.
+/// The caller of a request.
 struct Caller {
-  std::string name{};    ///< of the key; where there are no keys, what stands for the caller's secret
+  std::string name{};    ///< the key's; without keys a name made of the caller's secret
   std::string client{};  ///< JobRequest::client
   Api api = Api::openai;
-  const KeySettings* key = nullptr;    ///< null: there are no keys; else as it was when the caller came
-  std::shared_ptr<const void> keys{};  ///< keeps `key`, whatever is read again
+  const KeySettings* key = nullptr;    ///< as it was when the caller came; null: no keys are configured
+  std::shared_ptr<const void> keys{};  ///< keeps `key` alive through a reload
 
-  /// What the caller may use of lanes; the same for all where there are no keys.
+  /// The rules of the caller's lanes; without keys the same for all.
   const LaneRules& lanes() const;
   bool may_use_model(std::string_view model) const;
-  /// Whether it may name that service, or the API whose service that is; what a [[model]] leads to is a
-  /// matter of models.
+  /// Whether the caller may name that service, or use the API with that service. The services of a [[model]]
+  /// need no permission.
   bool may_use_service(std::string_view service) const;
-  /// Whether its `service_tier` goes on to the upstream. `otherwise`: where its key does not say.
+  /// Whether the caller's `service_tier` goes on to the upstream. `otherwise`: if its key does not say.
   bool forwards_service_tier(bool otherwise) const {
     return key != nullptr ? key->forward_service_tier.value_or(otherwise) : otherwise;
   }
 };
 
-/// That a key may not use a service.
+/// The error of a key that may not use a service.
 ApiError forbidden_service(std::string_view service);
 
-/// The API that a request speaks: Anthropic's where it says `anthropic-version`, has the prefix or comes with
-/// an `x-api-key` and no `authorization`.
+/// The API of a request. Anthropic's: it has `anthropic-version`, the path's prefix, or an `x-api-key`
+/// without `authorization`.
 Api api_of(const HttpRequest& request);
 
-/// ApiError::reason of a key that is not known.
+/// ApiError::reason of an unknown key.
 inline constexpr std::string_view kUnknownKey = "unknown_key";
 
-/// The hash of the secret that a request shows; empty: it shows none. Made once for a request: it is asked
-/// for its head, and again when its body is there.
+/// The hash of the secret in a request; empty: there is none. Computed once per request, which asks for it at
+/// its head and at its body.
 const std::string& secret_hash_of(const HttpRequest& request);
 
-/// Knows the keys, which may be replaced. Belongs to the loop's thread. Secrets are known by their hashes
-/// alone: how long it takes to find one tells nothing of the secret.
+/// The keys, which may be replaced. Belongs to the loop's thread. Finds secrets by their hashes, so that the
+/// time of a search tells nothing about a secret.
 class Access {
  public:
   explicit Access(std::vector<KeySettings> keys);
-  /// From the next request on these count; who is served already keeps the key that it came with.
+  /// Replaces the keys for later requests; present callers keep theirs.
   void replace(std::vector<KeySettings> keys);
 
-  /// Who sends this request: by `authorization: Bearer` or `x-api-key`.
+  /// The caller of a request, by `authorization: Bearer` or `x-api-key`.
   tl::expected<Caller, ApiError> caller_of(const HttpRequest& request) const;
 
  private:

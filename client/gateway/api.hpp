@@ -3,8 +3,7 @@
 
 namespace lanemq::gateway {
 
-/// Whose API a caller speaks, and so how errors, pings and limits are said to it. LaneMQ's own paths speak
-/// as OpenAI's do.
+/// The API of a caller, which decides the form of errors, pings and limits. LaneMQ's own paths use OpenAI's.
 enum class Api : unsigned char { openai, anthropic };
 
 }  // namespace lanemq::gateway

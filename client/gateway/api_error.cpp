@@ -11,12 +11,12 @@
 namespace lanemq::gateway {
 namespace {
 
-using json = nlohmann::ordered_json;  // as the providers order it
+using json = nlohmann::ordered_json;  // keeps the providers' order
 using Retry = ErrorRow::Retry;
 using Fault = ErrorRow::Fault;
 
 constexpr std::size_t kMessageBytesMax = 2048;
-/// What is shown of an upstream's body that is not passed on as it is.
+/// Most bytes of an upstream's body that are shown where it is not passed on.
 constexpr std::size_t kUpstreamBytesMax = std::size_t{4} * 1024;
 
 constexpr ErrorRow kRows[] = {
@@ -56,7 +56,7 @@ constexpr ErrorRow kRows[] = {
     {"store_full", 503, "server_error", "store_full", 529, "overloaded_error", Retry::yes, Fault::queue},
     {"slow_reader", 499, "server_error", "slow_reader", 499, "api_error", Retry::no, Fault::request},
     {"deadline", 503, "server_error", "queue_timeout", 504, "timeout_error", Retry::no, Fault::queue},
-    // The gateway's own.
+    // The gateway's own codes.
     {"timeout", 504, "server_error", "timeout", 504, "timeout_error", Retry::no, Fault::upstream},
     {"upstream_auth", 502, "server_error", "upstream_auth", 502, "api_error", Retry::no, Fault::upstream},
     {"keys_rest", 503, "server_error", "upstream_quota", 503, "api_error", Retry::no, Fault::upstream},
@@ -85,11 +85,11 @@ constexpr ErrorRow kRows[] = {
      Fault::gateway},
 };
 
-/// Lanes whose callers do not wait for an answer: their SDKs shall not knock again at once.
+/// Lanes of callers that do not wait: their SDKs must not retry at once.
 constexpr std::string_view kPatientLanes[] = {"low", "batch"};
 
-/// A client error is the caller's own, and passed on as the upstream said it. Never 408: SDKs take it for a
-/// broken connection and try again.
+/// Whether the upstream's answer is passed on: a 4xx is the caller's own error. Never 408, which SDKs take
+/// for a broken connection and retry.
 bool is_passed_on(const ApiError& error) {
   if (!error.upstream_status || error.upstream_body.empty()) return false;
   const int status = *error.upstream_status;
@@ -109,7 +109,7 @@ std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// The upstream's body for somebody who looks for the cause: as JSON where it is, else as text.
+/// The upstream's body for a person who looks for the cause: JSON unchanged, else a string.
 json upstream_note(const ApiError& error) {
   json note = {{"status", *error.upstream_status}};
   const std::string_view bytes = error.upstream_body.bytes();
@@ -147,7 +147,7 @@ std::string error_body(Api api, const ApiError& error, std::string_view request_
 void add_retry_headers(const ApiError& error, Headers& headers) {
   headers.set("x-lanemq-error", std::string(error.fault()));
   headers.set("x-should-retry", error.should_retry() ? "true" : "false");
-  // What is too long for SDKs is still said to people.
+  // A time that is too long for SDKs is still in the message.
   const bool is_late = error.retry_after && *error.retry_after >= kSdkWaitMax;
   if (!error.retry_after || !(error.should_retry() || is_late)) return;
   const auto ms = std::max<std::int64_t>(error.retry_after->count(), 1);

@@ -15,12 +15,11 @@
 namespace lanemq::gateway {
 namespace {
 
-using json = nlohmann::ordered_json;  // as the providers order it
+using json = nlohmann::ordered_json;  // keeps the providers' order
 
 constexpr std::string_view kSpace = " \t\r\n";
 
-/// Steps over JSON token by token. Everything that returns a view returns one without data where the text is
-/// broken or ends.
+/// Steps over JSON, token by token. Views that it returns have no data where the text is invalid or ends.
 class Steps {
  public:
   explicit Steps(std::string_view text) : text_(text) {}
@@ -37,7 +36,7 @@ class Steps {
   }
   std::size_t position() const { return at_; }
 
-  /// A string, quotes and all.
+  /// A string with its quotes.
   std::string_view text() {
     skip_space();
     if (at_ >= text_.size() || text_[at_] != '"') return {};
@@ -62,7 +61,7 @@ class Steps {
  private:
   void skip_space() { at_ = std::min(text_.find_first_not_of(kSpace, at_), text_.size()); }
 
-  /// Prompts are long: from quote to quote by memchr.
+  /// Prompts are long, so it searches for quotes by memchr.
   bool skip_text() {
     const std::size_t begin = at_ + 1;
     for (std::size_t from = begin; from < text_.size();) {
@@ -101,7 +100,7 @@ class Steps {
   std::size_t at_ = 0;
 };
 
-/// The text of a string's token; nothing where it is none.
+/// The text of a string token; none for another token.
 std::optional<std::string> text_of(std::string_view token) {
   if (token.size() < 2 || token.front() != '"') return std::nullopt;
   const std::string_view inside = token.substr(1, token.size() - 2);
@@ -111,7 +110,7 @@ std::optional<std::string> text_of(std::string_view token) {
   return value.get<std::string>();
 }
 
-/// The members that are read, and how often each was seen.
+/// Reads the wanted members, and counts how often each occurs.
 class Reader {
  public:
   explicit Reader(Look look) : look_(look) {}
@@ -133,7 +132,7 @@ class Reader {
       if (!id->empty()) fields_.stored.push_back({.param = std::string(key), .id = *std::move(id)});
       return std::nullopt;
     }
-    // What they hold is the upstream's to judge; of another kind they are nothing that any API knows.
+    // The upstream checks what they hold; values of another type mean nothing in any API.
     if (key == "conversation") {
       if (std::exchange(seen_conversation_, true)) return twice(key);
       if (!begins_with_one_of(value, "\"{n"))

@@ -23,11 +23,11 @@ constexpr const char* kMessages = "/v1/messages";
 constexpr std::chrono::seconds kDiskRetryAfter{60};
 constexpr std::string_view kEndpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                            "/v1/responses"};
-/// What a list gives when it is not told, and at most; what it may be asked for, as its API says.
+/// Rows of a list: by default, at most, and the most that its API allows a caller to ask for.
 struct PageBounds {
   std::size_t usual, most, askable;
 };
-/// OpenAI's gives 10,000; to make their documents would hold up everybody's batches for a tenth of a second.
+/// OpenAI's gives 10,000; making so many documents would stop all batches for a tenth of a second.
 constexpr PageBounds kFilesPage{1'000, 1'000, 10'000};
 constexpr PageBounds kBatchesPage{20, 100, 100};
 constexpr PageBounds kMessageBatchesPage{20, 1'000, 1'000};
@@ -55,8 +55,8 @@ tl::expected<std::size_t, ApiError> read_limit(const ListRequest& list, PageBoun
   return std::min(static_cast<std::size_t>(*number), bounds.most);
 }
 
-/// Whether a list can go on at `id`, or begins at an end. The item may have been deleted: whoever deletes
-/// what a page showed goes on from there.
+/// Whether a list can continue at `id`. The item may have been deleted: a caller that deletes what a page
+/// showed continues from there.
 tl::expected<void, ApiError> place_in_list(std::string_view id, std::string_view prefix, std::string param) {
   if (id.empty() || is_made_id(id, prefix)) return {};
   const std::string message = "`" + param + "` must be an id of this list, as an earlier page had it";
@@ -67,11 +67,11 @@ std::string_view batch_id_prefix(Api api) {
   return api == Api::openai ? "batch_" : "msgbatch_";
 }
 
-/// Asks for one item more than the page holds, so that it is known whether there are more.
+/// Reads one item more than the page holds, which shows whether more follow.
 template <class Items>
 bool cut_to_page(Items& items, const ListPage& page, std::size_t limit) {
   if (items.size() <= limit) return false;
-  // Of a page that ends in front of an item the surplus is at the start.
+  // Pages that end before an item have the surplus one at their start.
   items.erase(!page.before.empty() ? items.begin() : items.end() - 1);
   return true;
 }
@@ -89,7 +89,7 @@ tl::expected<StoredFile, ApiError> BatchDesk::own_file(const BatchCaller& caller
 
 tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& caller, Api api,
                                                          const std::string& id) {
-  // What the engine knows is newer than what is on the disk, and no batch that it has is gone.
+  // The engine's state of a running batch is newer than the disk's, and it has all of them.
   std::optional<StoredBatch> batch;
   if (const StoredBatch* const running = engine_.find(id))
     batch = *running;
@@ -99,7 +99,7 @@ tl::expected<StoredBatch, ApiError> BatchDesk::own_batch(const BatchCaller& call
   return *std::move(batch);
 }
 
-/// While answers of lines wait for the disk, what is left of it is for them.
+/// While answers of lines wait for the disk the rest of its room is for them.
 tl::expected<void, ApiError> BatchDesk::disk_takes() const {
   if (engine_.trouble().empty()) return {};
   ApiError error{.name = "store_full",

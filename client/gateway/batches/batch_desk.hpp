@@ -19,59 +19,58 @@
 
 namespace lanemq::gateway {
 
-/// Who asks, as far as files and batches go: values alone, for another thread than the caller's.
+/// The caller of a request for files or batches, by value: another thread uses it.
 struct BatchCaller {
-  std::string owner{};     ///< who sees the same files and batches
-  std::string client{};    ///< whose share the lines take at the broker
+  std::string owner{};     ///< callers with one owner see the same files and batches
+  std::string client{};    ///< in whose share of the broker the lines count
   std::string models{};    ///< as StoredBatch
   std::string headers{};   ///< as StoredBatch
-  std::string base_url{};  ///< what links begin with
+  std::string base_url{};  ///< in front of links
 };
 
-/// What a caller asks of a list.
+/// A caller's request for a page of a list.
 struct ListRequest {
-  std::string after{}, before{}, limit{}, order{},
-      purpose{};  ///< as they stand in the query; empty: not there
+  std::string after{}, before{}, limit{}, order{}, purpose{};  ///< as in the query; empty: not given
 };
 
-/// The bytes of a file, open.
+/// An open file.
 struct OpenFile {
-  int fd = -1;  ///< the caller's to close
+  int fd = -1;  ///< the caller closes it
   std::int64_t bytes = 0;
   std::string filename{};
 };
 
-/// What becomes a file when a row says so; until then its bytes are removed with it. Between the two, off the
-/// engine's thread, what was sent is read and put into it.
+/// Bytes that become a file when a row names them; until then they are deleted with this. Filled from the
+/// caller's body, off the engine's thread.
 struct Upload {
   std::string id{};
   std::unique_ptr<BatchStore::Writing> writing{};
   std::string filename{};
   std::int64_t lifetime_ms = 0;
   std::int64_t lines = 0;                        ///< of a batch of messages
-  std::string model{};                           ///< of its first
-  std::map<std::string, std::int64_t> models{};  ///< that they name, each with the first that does
+  std::string model{};                           ///< of the first line
+  std::map<std::string, std::int64_t> models{};  ///< the models of the lines, with the first line of each
 };
 
-/// Read what a caller sent, write it and have it on the disk. On any thread; may throw StoreFault.
-/// `form`: the whole body, multipart/form-data.
+/// Read a caller's body, write it and sync it. On any thread; may throw StoreFault. `form`: the whole body,
+/// multipart/form-data.
 tl::expected<void, ApiError> read_file_form(const BatchSettings& settings, std::string_view content_type,
                                             std::string_view form, Upload& upload);
 /// `body`: {"requests": [...]}.
 tl::expected<void, ApiError> read_message_batch(const BatchSettings& settings, std::string_view body,
                                                 Upload& upload);
 
-/// Answers what callers ask of files and batches. Belongs to the engine's thread; may throw StoreFault.
+/// Answers requests for files and batches. Belongs to the engine's thread; may throw StoreFault.
 class BatchDesk {
  public:
-  /// The document of a 200, or why there is none.
+  /// The document of a 200, or an error.
   using Reply = tl::expected<std::string, ApiError>;
 
   BatchDesk(const BatchSettings& settings, BatchStore& store, BatchEngine& engine)
       : settings_(settings), store_(store), engine_(engine) {}
 
-  /// The beginning of an upload: of a file, or of a batch of messages (`api` is Anthropic's then).
-  /// `bytes`: what it may need at most.
+  /// Begins an upload: of a file, or of a batch of messages (`api` is then Anthropic's). `bytes`: the most
+  /// that it may need.
   tl::expected<Upload, ApiError> begin_upload(const BatchCaller& caller, Api api, std::size_t bytes);
 
   // ---- OpenAI's files ----

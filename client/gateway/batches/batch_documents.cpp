@@ -22,12 +22,12 @@ std::string text_of(const ordered_json& document) {
   return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// OpenAI's: seconds since 1970.
+/// A time of OpenAI's: seconds since 1970.
 ordered_json seconds(std::int64_t ms) {
   return ms == 0 ? ordered_json() : ordered_json(ms / 1000);
 }
 
-/// Anthropic's: RFC 3339.
+/// A time of Anthropic's: RFC 3339.
 ordered_json date(std::int64_t ms) {
   if (ms == 0) return nullptr;
   const std::time_t time = ms / 1000;

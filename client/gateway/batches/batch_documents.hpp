@@ -13,29 +13,29 @@
 
 namespace lanemq::gateway {
 
-// Files and batches as JSON, in the shapes of the two APIs.
+// Files and batches as JSON of the two APIs.
 
 /// OpenAI's File object.
 std::string file_document(const StoredFile& file);
 /// {"id", "object": "file", "deleted": true}
 std::string file_deleted_document(std::string_view id);
 
-/// OpenAI's Batch or Anthropic's MessageBatch. `base_url`: what the link to the results begins with.
+/// OpenAI's Batch or Anthropic's MessageBatch. `base_url`: in front of the link to the results.
 std::string batch_document(const StoredBatch& batch, std::string_view base_url);
 std::string batch_deleted_document(std::string_view id);
 
-/// What a batch's input was refused for, as the member `data` of `errors`.
+/// Why a batch's input was refused: an entry of `data` in `errors`.
 struct BatchFault {
   std::string code{}, message{}, param{};
   std::int64_t line = 0;  ///< from 1; 0: none
 };
 std::string faults_document(const std::vector<BatchFault>& faults);
 
-/// One page of a list, of documents.
+/// One page of a list.
 std::string list_document(Api api, const std::vector<std::string>& documents, std::string_view first_id,
                           std::string_view last_id, bool has_more);
 
-/// What a caller says to make an OpenAI batch.
+/// A caller's parameters of an OpenAI batch.
 struct BatchParams {
   std::string input_file_id{}, endpoint{};
   std::string metadata{};  ///< JSON; empty: none
@@ -43,7 +43,7 @@ struct BatchParams {
 };
 tl::expected<BatchParams, ApiError> read_batch_params(std::string_view json);
 
-/// A lifetime in seconds as callers may ask for it, in milliseconds.
+/// A lifetime in ms, from seconds within the API's bounds.
 tl::expected<std::int64_t, ApiError> read_lifetime(std::int64_t seconds, const std::string& param);
 
 }  // namespace lanemq::gateway

@@ -21,11 +21,11 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t kSliceBytes = std::size_t{2} * 1024 * 1024;  ///< read or written in one turn
-constexpr std::size_t kFaultsMax = 100;                            ///< named in a batch's errors
+constexpr std::size_t kFaultsMax = 100;                            ///< faults named in a batch's errors
 constexpr milliseconds kTroubleWait{1'000};
 constexpr milliseconds kDeadlineMargin{60'000};
 constexpr milliseconds kSweepEvery{60'000};
-constexpr std::size_t kSweepMax = 100;         ///< files and batches that expire in one turn
+constexpr std::size_t kSweepMax = 100;         ///< expired files and batches handled in one turn
 constexpr std::size_t kOldAnswersMax = 1'000;  ///< removed in one turn
 
 bool is_blank(std::string_view line) {
@@ -46,7 +46,7 @@ class File {
 
 }  // namespace
 
-/// Reads a batch's input from its beginning: where the lines stand, and what is wrong with them.
+/// Reads a batch's input from its start: finds its lines, and their faults.
 class BatchEngine::InputReader {
  public:
   InputReader(const BatchEngine& engine, const StoredBatch& batch, int fd, std::int64_t lines_max)
@@ -56,7 +56,7 @@ class BatchEngine::InputReader {
         lines_max_(lines_max),
         checks_(batch.state == BatchState::validating) {}
 
-  /// Reads on; throws std::system_error.
+  /// Reads on, a part in each call; throws std::system_error.
   Stage step(std::vector<Span>& spans) {
     std::size_t bytes = 0;
     FileLine line;
@@ -88,7 +88,7 @@ class BatchEngine::InputReader {
       return;
     }
     spans.push_back({line.offset, static_cast<std::uint32_t>(line.text.size())});
-    // What an earlier life has checked need not be checked again.
+    // An input that an earlier life has checked is not checked again.
     if (checks_) check(line.text);
   }
   void check(std::string_view text) {
@@ -124,12 +124,12 @@ class BatchEngine::InputReader {
   LineReader reader_;
   std::int64_t lines_max_;
   bool checks_;
-  bool stopped_ = false;  ///< what comes behind does not count
+  bool stopped_ = false;  ///< later lines do not count
   std::unordered_set<std::string> ids_;
   std::int64_t number_ = 0;
 };
 
-/// Writes the answers of a batch into its files, in the order of the lines.
+/// Writes a batch's answers into its files, in the order of the lines.
 class BatchEngine::OutputWriter {
  public:
   explicit OutputWriter(BatchStore& store) : store_(store) {}
@@ -138,7 +138,7 @@ class BatchEngine::OutputWriter {
     std::string id{};
     std::unique_ptr<BatchStore::Writing> writing{};
   };
-  Output good{}, bad{};  ///< without an id: nothing was written to it
+  Output good{}, bad{};  ///< an empty id: nothing was written to it
   std::uint32_t next = 0;
   std::int64_t given_up = 0;
 
@@ -167,13 +167,13 @@ struct BatchEngine::Active {
   std::unique_ptr<OutputWriter> writer{};
   struct AtBroker {
     std::string custom_id{};
-    std::size_t step = 0;  ///< of its model's route
+    std::size_t step = 0;  ///< of the model's route
   };
   std::map<std::uint32_t, AtBroker> at_broker{};
-  bool changed = false;  ///< the row is not as `batch`
+  bool changed = false;  ///< `batch` differs from its row
 
-  bool read = false;  ///< the lines are known
-  /// Its lines run; else there is something to be read or written.
+  bool read = false;  ///< the lines' places are known
+  /// Whether its lines run; else there is input to read or output to write.
   bool runs() const { return read && batch.state == BatchState::in_progress; }
 };
 
@@ -254,7 +254,7 @@ bool BatchEngine::turn(WallTime now) {
   if (now < not_before_) return false;
 
   try {
-    // What could not be done for want of the disk comes first.
+    // What the disk refused in an earlier turn comes first.
     if (actions_.submit.empty() && actions_.cancel.empty() && actions_.finished.empty()) {
       actions_ = runner_.advance(now);
       for (const BatchLine line : actions_.submit) {
@@ -313,9 +313,9 @@ void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
       return;
     }
     if (code == ErrorCode::cancelled) {
-      // This process ends; the next one submits the line again, and the broker knows it.
+      // This process ends. The next one submits the line again, and the broker knows it.
       if (error.local) return;
-      // A line of a batch that was stopped is given up, which needs no note of its own.
+      // The line of a stopped batch is given up, which needs no row.
       if (runner_.stopping(line.batch)) {
         batch.at_broker.erase(line.line);
         runner_.settled(line);
@@ -323,8 +323,8 @@ void BatchEngine::take(BatchLine line, const Answer& answer, WallTime now) {
       }
     }
     if (falls_back(batch, line, error)) {
-      // The step need not be stored: after a restart the broker refuses this one again, and we come here
-      // again.
+      // The step need not be stored: after a restart the broker refuses the step before again, which leads
+      // here.
       ++batch.at_broker.at(line.line).step;
       return submit(line, now);
     }
@@ -340,7 +340,7 @@ bool BatchEngine::falls_back(const Active& active, BatchLine line, const ClientE
     const auto read = read_batch_line(batch.api, batch.endpoint, read_line(active, line.line));
     return read && broker_.falls_back(batch, read->model, active.at_broker.at(line.line).step, error);
   } catch (const std::exception&) {
-    return false;  // what it was answered with is known, and its line cannot be read any more
+    return false;  // the line failed with a known error, and cannot be read any more
   }
 }
 
@@ -362,7 +362,7 @@ void BatchEngine::keep(Active& active, BatchLine line, const Answer& answer) {
   active.changed = true;
 }
 
-/// Puts on the disk what is not there yet. Throws StoreFault, and then nothing of it is.
+/// Writes all changes to the disk. Throws StoreFault, with nothing written.
 void BatchEngine::save() {
   std::vector<Active*> changed;
   for (const auto& [number, active] : active_)
@@ -399,7 +399,7 @@ void BatchEngine::cancel_job(BatchLine line) {
   const auto at = active.at_broker.find(line.line);
   if (at != active.at_broker.end())
     return broker_.cancel(line_job_id(active.batch.id, line.line, at->second.step));
-  // Of an earlier life it is not known how far the line's route was gone.
+  // How far the line's route had gone in an earlier life is not known.
   for (std::size_t step = 0; step < broker_.steps_max(); ++step)
     broker_.cancel(line_job_id(active.batch.id, line.line, step));
 }
@@ -417,7 +417,7 @@ void BatchEngine::submit(BatchLine line, WallTime now) {
       job.request.id = line_job_id(batch.id, line.line, at_broker.step);
       job.request.lane = batch.lane;
       job.request.client = batch.client;
-      // The batch expires first, and cancels it.
+      // The batch expires before the job, and cancels it.
       job.request.timeout = std::max(time_of(batch.deadline) - now, milliseconds(0)) + kDeadlineMargin;
       job.request.retain = settings_.retain;
       broker_.submit(line, std::move(job));
@@ -518,12 +518,12 @@ void BatchEngine::step_output(Active& active, WallTime now) {
                                  : BatchState::completed,
         now);
   } catch (...) {
-    active.writer.reset();  // from the beginning, another time
+    active.writer.reset();  // it starts again from the beginning
     throw;
   }
 }
 
-/// Writes the lines before `line` that have no answer; false: this turn has done enough.
+/// Writes the lines before `line` that have no answer; false: the turn's bound is reached.
 bool BatchEngine::give_up_to(Active& active, std::uint32_t line, std::size_t& bytes) {
   OutputWriter& writer = *active.writer;
   const StoredBatch& batch = active.batch;
@@ -570,7 +570,7 @@ void BatchEngine::end(Active& active, BatchState state, WallTime now) {
   row.error_file = files[1].id;
   row.given_up = writer ? writer->given_up : 0;
 
-  // A batch of messages ends with its input: nobody can ask for that.
+  // The input of a batch of messages is deleted with its end: no caller can ask for it.
   const bool drops_input = row.api == Api::anthropic;
   store_.transaction([&] {
     for (StoredFile& file : files)

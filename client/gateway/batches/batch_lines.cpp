@@ -39,8 +39,8 @@ tl::expected<LineRequest, LineFault> request_of(std::string custom_id, std::stri
   return LineRequest{.custom_id = std::move(custom_id), .body = body, .model = model};
 }
 
-/// That a request refers to what is stored, which may be another caller's: who made it is not known where
-/// batches are worked off.
+/// The fault of a request that refers to stored things: whether they are the caller's is not known where
+/// batches run.
 std::optional<LineFault> goes_on(std::string_view body) {
   const tl::expected<BodyFields, ApiError> fields = read_body_fields(body, Look::stored);
   if (!fields) return LineFault{"invalid_value", fields.error().message, "body." + fields.error().param};

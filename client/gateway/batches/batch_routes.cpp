@@ -16,10 +16,10 @@
 namespace lanemq::gateway {
 namespace {
 
-/// What a form has besides its file.
+/// Bytes of a form besides its file.
 constexpr std::size_t kFormBytes = std::size_t{64} * 1024;
 constexpr std::size_t kBatchParamsBytesMax = std::size_t{64} * 1024;
-constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a file on its way to its reader
+constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;  ///< of a download
 constexpr std::chrono::milliseconds kDrainRetryAfter{1'000};
 
 ListRequest list_of(const HttpRequest& request, Api api) {
@@ -31,13 +31,13 @@ ListRequest list_of(const HttpRequest& request, Api api) {
           .purpose = request.query_param("purpose")};
 }
 
-/// What links begin with. Never what a request says of where it went: whoever follows a link shows its key.
+/// The start of links. Never from the request's headers: a caller that follows a link shows its key there.
 std::string base_url_of(const Settings& settings, const HttpRequest& request) {
   return settings.public_url.empty() ? std::string()
                                      : settings.public_url + (request.anthropic_prefix ? "/anthropic" : "");
 }
 
-/// What the disk or a mistake of ours refused. On any thread.
+/// The error of an exception: the disk refused, or a fault of the program. On any thread.
 ApiError error_of(DiskLog& log, const std::exception& error) {
   const auto* const fault = dynamic_cast<const StoreFault*>(&error);
   const bool full = fault != nullptr && fault->full;
@@ -49,7 +49,7 @@ ApiError error_of(DiskLog& log, const std::exception& error) {
   return result;
 }
 
-/// A file on its way to its reader: read beside the loop, sent on it, one piece at a time.
+/// Sends a file: reads it beside the loop, sends it on the loop, piece by piece.
 class Download : public std::enable_shared_from_this<Download> {
  public:
   Download(Loop& loop, OpenFile file, ResponderPtr responder)
@@ -84,7 +84,7 @@ class Download : public std::enable_shared_from_this<Download> {
     return piece;
   }
   void send(std::string piece) {
-    // The reader shall see that the file is not whole.
+    // Cuts the connection, so that the reader sees that the file is not whole.
     if (piece.empty()) return responder_->cut();
     sent_ += static_cast<std::int64_t>(piece.size());
     responder_->write(blob_of(std::move(piece)), [self = shared_from_this()] { self->next(); });
@@ -96,14 +96,15 @@ class Download : public std::enable_shared_from_this<Download> {
   std::int64_t sent_ = 0;
 };
 
-/// A request that is worked on by the service. Like its responder it belongs to the loop's thread, and is
+/// A request that the service works on. Belongs to the loop's thread, like its responder; moved between
+/// threads, never shared.
 /// handed over, never shared.
 struct Asked {
   HttpRequest request{};
   ResponderPtr responder{};
 };
 
-/// From the service's thread: `then` is called on the loop's, which alone lets go of the responder.
+/// Called on the service's thread: `then` runs on the loop's, where the responder is released.
 template <class Then>
 void hand_back(Loop& loop, Asked asked, Then then) {
   loop.post([back = std::make_shared<Asked>(std::move(asked)), then = std::move(then)] { then(*back); });
@@ -172,9 +173,9 @@ void BatchRoutes::serve(HttpRequest request, const ResponderPtr& responder, Api 
       });
 }
 
-/// An upload on its way from the loop to the service, which makes room for it, to the thread that reads and
-/// writes it, and to the service again, which makes it known. It is handed over, never shared, and let go of
-/// on the loop's thread.
+/// An upload: the loop passes it to the service, which reserves room; then to the thread that reads and
+/// writes it; then to the service, which adds its row. Moved, never shared, and released on the loop's
+/// thread.
 struct BatchRoutes::UnderWay {
   HttpRequest request{};
   ResponderPtr responder{};
@@ -211,7 +212,7 @@ void BatchRoutes::upload(HttpRequest request, const ResponderPtr& responder, Api
   });
 }
 
-/// A large file is scanned and brought to the disk for seconds: neither callers nor batches wait for that.
+/// Scanning and writing a large file takes seconds, so neither callers nor batches wait for it.
 void BatchRoutes::read_upload(std::shared_ptr<UnderWay> under_way) {
   gateway_.loop.aside(
       Loop::Side::disk,

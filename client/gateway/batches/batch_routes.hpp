@@ -12,11 +12,11 @@
 
 namespace lanemq::gateway {
 
-/// `/v1/files` and `/v1/batches` of OpenAI's API and `/v1/messages/batches` of Anthropic's, in front of a
-/// BatchService. Belongs to the loop's thread, and lives as long as the loop runs.
+/// Serves `/v1/files` and `/v1/batches` of OpenAI's API and `/v1/messages/batches` of Anthropic's with a
+/// BatchService. Belongs to the loop's thread; lives as long as the loop runs.
 class BatchRoutes {
  public:
-  /// Without a service everything is refused, with `why_not` for a reason.
+  /// Without a service it refuses all requests, with the reason `why_not`.
   BatchRoutes(Gateway& gateway, BatchService* service, std::string why_not = {})
       : gateway_(gateway), service_(service), why_not_(std::move(why_not)) {}
 
@@ -24,11 +24,11 @@ class BatchRoutes {
 
  private:
   using Reply = BatchDesk::Reply;
-  /// What a route asks of the desk; on the service's thread.
+  /// A route's call of the desk, on the service's thread.
   using Ask = std::function<Reply(BatchDesk&, const BatchCaller&, const HttpRequest&, WallTime)>;
   using Open =
       std::function<tl::expected<OpenFile, ApiError>(BatchDesk&, const BatchCaller&, const HttpRequest&)>;
-  /// What a route makes of what was uploaded: Read beside the loop, Add on the service's thread.
+  /// What a route does with an upload: Read beside the loop, Add on the service's thread.
   struct Uploads {
     tl::expected<void, ApiError> (*read)(const BatchSettings&, const HttpRequest&, Upload&);
     Reply (*add)(BatchDesk&, const BatchCaller&, const Upload&, WallTime);

@@ -42,7 +42,7 @@ void BatchRunner::refused(BatchLine line, std::optional<milliseconds> retry_afte
   batch->in_flight.erase(line.line);
   --in_flight_;
   batch->again.insert(line.line);
-  // Lines that left together are refused together: that is one refusal.
+  // Lines that were sent together are refused together, which counts as one refusal.
   if (now < batch->not_before) return;
   milliseconds wait =
       std::min(limits_.refusal_wait_first * (1 << std::min(batch->refusals, 10)), limits_.refusal_wait_max);
@@ -65,7 +65,7 @@ void BatchRunner::stop(std::int64_t number, Running& batch, WallTime now, Action
   batch.patience = now + limits_.stop_patience;
   for (const std::uint32_t line : batch.in_flight)
     actions.cancel.push_back({number, line});
-  // Of an earlier life it is not known which lines are still at the broker: all that may be.
+  // Lines of an earlier life may still be at the broker: all that may be are cancelled.
   for (std::uint32_t line = batch.next; line < batch.state.started_to; ++line)
     if (!batch.state.done[line]) actions.cancel.push_back({number, line});
   batch.again.clear();
@@ -92,7 +92,7 @@ BatchRunner::Actions BatchRunner::advance(WallTime now) {
     at = batches_.erase(at);
   }
 
-  // One line of each batch in turn, from behind the one that was served last.
+  // One line of each batch in turn, beginning behind the batch that was served last.
   std::size_t passed_over = 0;
   auto at = batches_.upper_bound(last_served_);
   while (in_flight_ < limits_.in_flight_max && passed_over < batches_.size()) {

@@ -22,11 +22,11 @@ namespace {
 using Steady = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Besides the lines: what is being cancelled.
+/// Cancellations under way, besides the lines.
 constexpr std::size_t kCancelsMax = 1'024;
-/// Stored responses that wait for the disk to know whose they are; of more that is lost at the next restart.
+/// Owners of stored responses that wait for the disk; further ones are lost at the next restart.
 constexpr std::size_t kResponsesWaitingMax = 10'000;
-/// How old what is said to who watches may be.
+/// How old published figures may be.
 constexpr milliseconds kFiguresEvery{1'000};
 
 }  // namespace
@@ -120,12 +120,12 @@ class BatchService::Core : private LineBroker {
       more = engine_.turn(now());
       tell_trouble();
       if (looks) take_figures();
-      // Whatever happens next is looked at within the time.
+      // Publishes figures within this time after anything happened.
       if (happened && !figures_due_) figures_due_ = now() + kFiguresEvery;
     }
   }
 
-  /// By the system's clock as it was at the start, so that a clock that is set moves nothing here.
+  /// The system's clock as of the start, plus elapsed time, so that setting the clock changes nothing here.
   WallTime now() const {
     return started_at_ + std::chrono::duration_cast<milliseconds>(Steady::now() - started_);
   }
@@ -143,8 +143,7 @@ class BatchService::Core : private LineBroker {
     figures_ = figures;
   }
 
-  /// What the disk refuses is forgotten at the next restart: then who made a response does not reach it, and
-  /// nobody else does.
+  /// An owner that the disk refuses is forgotten at the next restart; then nobody reaches the response.
   void keep(const std::vector<OwnedResponse>& responses) {
     std::string refused;
     try {
@@ -215,7 +214,7 @@ class BatchService::Core : private LineBroker {
     }
     changed_.notify_one();
   }
-  /// Null: its owner has no bound of tokens.
+  /// Null: the owner has no limit of tokens.
   const KeySettings* limited_key(std::string_view owner) const {
     const auto at = std::find_if(settings_.keys.begin(), settings_.keys.end(), [&](const KeySettings& key) {
       return key.tokens_per_minute > 0 && key.name == owner;
@@ -223,11 +222,11 @@ class BatchService::Core : private LineBroker {
     return at == settings_.keys.end() ? nullptr : &*at;
   }
   void cancel(const std::string& job_id) override {
-    // The answer that counts is that of the line.
+    // The line's own answer reports the outcome.
     client_.cancel(job_id, [](const Reply<JobStatus>&) {});
   }
 
-  Settings settings_;  ///< its own: others may change theirs
+  Settings settings_;  ///< a copy: the loop may change its own
   CallerLimits& limits_;
   const Log log_;
   const Steady::time_point started_ = Steady::now();
@@ -237,7 +236,7 @@ class BatchService::Core : private LineBroker {
   BatchDesk desk_;
   std::string told_, fault_told_, responses_told_;
   std::vector<OwnedResponse> earlier_responses_ = store_.responses();
-  std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last
+  std::optional<WallTime> figures_due_ = WallTime();  ///< empty: nothing has happened since the last figures
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -247,7 +246,7 @@ class BatchService::Core : private LineBroker {
   bool stopping_ = false;
   BatchFigures figures_;
 
-  Client client_;  ///< gone before what its callbacks use
+  Client client_;  ///< destroyed before what its callbacks use
   std::thread thread_;
 };
 

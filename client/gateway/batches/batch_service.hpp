@@ -12,32 +12,32 @@
 
 namespace lanemq::gateway {
 
-/// The thread on which files and batches live, with a connection to the broker of their own: nothing that it
-/// does holds up a request that somebody waits for.
+/// Runs files and batches on a thread with a connection to the broker of its own, so that no waiting request
+/// is held up.
 class BatchService {
  public:
   using Log = std::function<void(std::string_view)>;
-  /// What is asked of files and batches. Called on the service's thread; must not throw.
+  /// A request to the desk. Runs on the service's thread; must not throw.
   using Work = std::function<void(BatchDesk& desk, WallTime now)>;
 
-  /// Opens the folder and goes on with what is in it; throws std::runtime_error, which says what to do. `log`
-  /// is called on the service's thread, when the disk begins or ends to refuse. Lines spend their keys'
-  /// tokens, and wait while there are none.
+  /// Opens the folder and continues what is in it; throws std::runtime_error with advice. Calls `log` on the
+  /// service's thread when the disk begins or stops refusing. Lines use their keys' tokens, and wait while
+  /// there are none.
   BatchService(const Settings& settings, CallerLimits& limits, Log log);
-  /// Lines at the broker go on there; the next one of this folder gets their answers.
+  /// Lines at the broker go on; the next service with this folder gets their answers.
   ~BatchService();
   BatchService(const BatchService&) = delete;
   BatchService& operator=(const BatchService&) = delete;
 
-  /// Lines that are submitted from now on go by these. From any thread.
+  /// Applies settings to lines submitted from now on. Thread-safe.
   void change(const Settings& settings);
-  /// Has that done, in the order of the calls. From any thread.
+  /// Runs `work` on the service's thread, in the order of the calls. Thread-safe.
   void ask(Work work);
-  /// What earlier lives knew of stored responses, once.
+  /// The owners of responses that earlier lives have stored; to be called once.
   std::vector<OwnedResponse> earlier_responses();
-  /// Keeps who made one: those of a moment with one write to the disk. From any thread.
+  /// Stores the owner of a response; several share a write to the disk. Thread-safe.
   void keep_response(OwnedResponse made);
-  /// At most a second old, and without waiting for the disk. From any thread.
+  /// Figures that are at most a second old; does not wait for the disk. Thread-safe.
   BatchFigures figures() const;
 
  private:

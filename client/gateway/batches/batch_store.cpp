@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Lines of a batch stand together in the table: (batch number << kLineBits) + line.
+/// A batch's lines are adjacent in the table: (batch number << kLineBits) + line.
 constexpr int kLineBits = 20;
 constexpr std::size_t kWriteBufferBytes = std::size_t{256} * 1024;
 constexpr std::int64_t kSchemaVersion = 1;
@@ -49,7 +49,7 @@ CREATE TABLE answers(place INTEGER PRIMARY KEY, outcome INTEGER NOT NULL, text B
 PRAGMA user_version = 1;
 )";
 
-/// What came later; a gateway that does not know it leaves it alone.
+/// Tables of later versions; older gateways ignore them.
 constexpr const char* kLaterSchema = R"(
 CREATE TABLE IF NOT EXISTS responses(
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL);
@@ -86,7 +86,7 @@ std::int64_t place_of(std::int64_t batch, std::uint32_t line) {
   return (batch << kLineBits) + line;
 }
 
-/// Reads the columns of a row from the left.
+/// Reads the columns of a row from left to right.
 class Row {
  public:
   explicit Row(const sqlite::Statement& statement) : statement_(statement) {}
@@ -109,7 +109,7 @@ class Row {
   int column_ = 0;
 };
 
-/// Binds the parameters of a statement from the left.
+/// Binds the parameters of a statement from left to right.
 class Parameters {
  public:
   explicit Parameters(sqlite::Statement& statement) : statement_(statement) {}
@@ -149,7 +149,7 @@ StoredBatch read_batch(const sqlite::Statement& statement) {
   return b;
 }
 
-/// All columns but the number.
+/// Binds all columns but the number.
 void bind_batch(Parameters& parameters, const StoredBatch& b) {
   parameters << b.id << b.owner << b.api << b.state << b.endpoint << b.client << b.lane << b.models
              << b.headers << b.model << b.metadata << b.errors << b.input_file << b.output_file
@@ -159,7 +159,7 @@ void bind_batch(Parameters& parameters, const StoredBatch& b) {
              << b.usage.cached_tokens << b.usage.reasoning_tokens;
 }
 
-/// What callers send is nobody else's business. What was there before keeps its mode.
+/// Creates the folder for its user alone, since it has callers' data. An existing one keeps its mode.
 void make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) refuse_file(path, errno);
 }
@@ -168,7 +168,7 @@ std::string database_in(const std::string& folder) {
   return folder + "/gateway.db";
 }
 
-/// Of a folder without a database.
+/// Refuses a folder with other content and no database.
 void refuse_foreign(const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().filename() != "lost+found")
@@ -187,7 +187,7 @@ void refuse_newer(std::int64_t version) {
                            "; name another with --state, and give each gateway its own");
 }
 
-/// Makes what is missing of the folder, and leaves one alone that is somebody else's.
+/// Creates what the folder lacks; refuses a folder of another program.
 void make_state_folder(const std::string& folder) {
   const fs::path path = fs::path(folder).lexically_normal();
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
@@ -213,15 +213,15 @@ std::size_t columns(std::string_view names) {
   return 1 + static_cast<std::size_t>(std::count(names.begin(), names.end(), ','));
 }
 
-/// The condition and order of a page, for `id`.
+/// The condition and order of a page, for a statement's parameter `id`.
 std::string page_clause(const ListPage& page) {
-  // A page that ends in front of an item is read away from it, and turned round afterwards.
+  // A page that ends before an item is read backwards from it, and then reversed.
   const bool descending = page.newest_first == page.before.empty();
   return " AND id > ? AND id < ? ORDER BY id " + std::string(descending ? "DESC" : "ASC") + " LIMIT ?";
 }
 
 void bind_page(Parameters& parameters, const ListPage& page) {
-  constexpr std::string_view kEnd = "~";  // behind all that an id begins with
+  constexpr std::string_view kEnd = "~";  // behind all ids of a prefix
   const std::string_view above = page.newest_first ? page.before : page.after;
   const std::string_view below = page.newest_first ? page.after : page.before;
   parameters << above << (below.empty() ? kEnd : below) << static_cast<std::int64_t>(page.limit);
@@ -248,7 +248,7 @@ class BatchStore::Core {
  public:
   sqlite::Database database;
 
-  /// A statement that is prepared once, and ready to be bound.
+  /// A statement, prepared once, ready to be bound.
   sqlite::Statement& use(const std::string& sql) {
     auto at = statements_.find(sql);
     if (at == statements_.end()) at = statements_.emplace(sql, checked(database.prepare(sql))).first;
@@ -273,7 +273,7 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
     make_state_folder(folder_);
     core_->database =
         checked(sqlite::Database::open(folder_ + "/gateway.db", sqlite::Database::Mode::create, vfs));
-    // Whoever has the file in this mode has it alone.
+    // In this locking mode only one process has the file open.
     checked(core_->database.execute(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
         "BEGIN IMMEDIATE; COMMIT;"));
@@ -286,7 +286,7 @@ BatchStore::BatchStore(const std::string& folder, const std::string& vfs)
     if (version == 0) checked(core_->database.execute("BEGIN; " + std::string(kSchema) + "; COMMIT;"));
     checked(core_->database.execute(kLaterSchema));
 
-    // Bytes that no row names: of an upload or an output that was not finished.
+    // Files without a row are left from unfinished uploads and outputs.
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_ + "/files")) {
       const std::string id = entry.path().filename();
       if (is_made_id(id, kFileIdPrefix) && !file(id)) fs::remove(entry.path());
@@ -302,7 +302,7 @@ void check_state_folder(const std::string& folder) {
     if (!fs::exists(folder)) return;
     if (!fs::exists(database_in(folder))) return refuse_foreign(folder);
     const auto header = sqlite::read_header(database_in(folder));
-    if (!header) return;  // nothing yet
+    if (!header) return;  // empty
     if (!header->is_database) throw std::runtime_error("its gateway.db is no database");
     refuse_newer(header->user_version);
   } catch (const std::exception& error) {
@@ -344,7 +344,7 @@ BatchStore::Writing::~Writing() {
 void BatchStore::Writing::write(std::string_view bytes) {
   bytes_ += static_cast<std::int64_t>(bytes.size());
   if (buffer_.size() + bytes.size() >= kWriteBufferBytes) flush();
-  if (bytes.size() >= kWriteBufferBytes) return put(bytes);  // an upload is not held a second time
+  if (bytes.size() >= kWriteBufferBytes) return put(bytes);  // so that an upload is not copied once more
   buffer_ += bytes;
 }
 
@@ -365,7 +365,7 @@ void BatchStore::Writing::flush() {
 void BatchStore::Writing::sync() {
   flush();
   if (::fsync(fd_) != 0) refuse_file(path_, errno);
-  // Its name must be on the disk, too, before a row says that it is there.
+  // Syncs the folder: the name must be on disk before a row mentions the file.
   const std::string parent = fs::path(path_).parent_path();
   const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) refuse_file(parent, errno);
@@ -414,7 +414,7 @@ void BatchStore::remove_file(const std::string& id) {
 }
 
 void BatchStore::drop_bytes(const std::string& id) noexcept {
-  // What cannot be removed now is, as bytes without a row, at the next start.
+  // If that fails the next start removes the bytes, since no row names them.
   ::unlink((folder_ + "/files/" + id).c_str());
 }
 
@@ -529,7 +529,7 @@ BatchStore::Answered BatchStore::answered(std::int64_t batch, std::uint32_t line
 }
 
 bool BatchStore::remove_old_answers(std::size_t count) {
-  // Answers of a batch that is over, or gone, are in its files.
+  // Answers of batches that are over or deleted are in their files.
   sqlite::Statement& first = core_->use("SELECT place FROM answers WHERE place >= ? ORDER BY place LIMIT 1");
   std::int64_t from = 0;
   while (true) {
@@ -596,7 +596,7 @@ void BatchStore::count(BatchFigures& figures) {
 // ---- what has expired -----------------------------------------------------------------------------------
 
 std::vector<std::string> BatchStore::expired_files(std::int64_t now, std::size_t count) {
-  // The input of a batch that is not over is needed, whatever its age.
+  // A running batch needs its input, however old.
   sqlite::Statement& statement = core_->use(
       "SELECT id FROM files WHERE expires_at > 0 AND expires_at <= ? AND NOT EXISTS "
       "(SELECT 1 FROM batches WHERE state < ? AND input_file = files.id) LIMIT ?");

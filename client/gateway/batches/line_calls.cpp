@@ -16,7 +16,7 @@ namespace lanemq::gateway {
 
 namespace {
 
-/// Null: there is none, and the model's name is the upstream's.
+/// Null: there is no route, and the upstream knows the model's name.
 const ModelSettings* route_of(const Settings& settings, const StoredBatch& batch, std::string_view model) {
   const ModelSettings* const route = find_route(settings.models, split_model(model, settings.lanes).model);
   return route != nullptr && route->api == batch.api ? route : nullptr;

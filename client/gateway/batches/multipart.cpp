@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kBoundaryBytesMax = 70;  // RFC 2046
 
-/// Takes `value` or `"value"` off the front of `rest`, up to the next semicolon.
+/// Takes `value` or `"value"` from the front of `rest`, up to the next semicolon.
 std::string take_value(std::string_view& rest) {
   rest = trimmed(rest);
   std::string value;
@@ -24,7 +24,7 @@ std::string take_value(std::string_view& rest) {
   }
   std::size_t at = 1;
   for (; at < rest.size() && rest[at] != '"'; ++at) {
-    // Browsers escape with %22 and leave backslashes of paths alone; only \" and \\ are escapes.
+    // Only \" and \\ are escapes: browsers escape with %22, and send backslashes of paths as they are.
     if (rest[at] == '\\' && at + 1 < rest.size() && (rest[at + 1] == '"' || rest[at + 1] == '\\')) ++at;
     value += rest[at];
   }
@@ -33,7 +33,7 @@ std::string take_value(std::string_view& rest) {
   return value;
 }
 
-/// A header's value, as in `form-data; name="file"; filename="a.jsonl"`.
+/// A parsed header value, as in `form-data; name="file"; filename="a.jsonl"`.
 struct HeaderValue {
   std::string first{};
   std::vector<std::pair<std::string, std::string>> parameters{};
@@ -58,7 +58,7 @@ struct HeaderValue {
   }
 };
 
-/// Reads the header lines of a part; empty: it has no content-disposition with a name.
+/// Reads the header lines of a part; empty: no content-disposition with a name.
 std::optional<FormPart> read_part_header(std::string_view lines) {
   while (!lines.empty()) {
     const std::size_t end = std::min(lines.find("\r\n"), lines.size());
@@ -100,7 +100,7 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
   const std::string delimiter = "\r\n" + first;
   std::size_t at = 0;
   if (!body.starts_with(first)) {
-    // What stands before the first boundary means nothing.
+    // Text before the first boundary is ignored.
     at = body.find(delimiter);
     if (at == body.npos) return broken("its boundary does not occur in it");
     at += 2;
@@ -114,7 +114,7 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
       return broken("something stands behind a boundary");
     if (parts.size() == FormPart::kPartsMax)
       return broken("it has more than " + std::to_string(FormPart::kPartsMax) + " parts");
-    // From the end of the boundary's line, so that a part without any header is seen as one.
+    // Searches from the end of the boundary's line, so that a part may have no header lines.
     const std::size_t header_end = body.find("\r\n\r\n", line_end);
     if (header_end == body.npos || header_end - line_end > FormPart::kHeaderBytesMax)
       return broken("a part's header has no end within " + std::to_string(FormPart::kHeaderBytesMax) +
@@ -124,7 +124,7 @@ tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body
     std::optional<FormPart> part = read_part_header(lines);
     if (!part) return broken("a part has no `content-disposition: form-data` with a name");
     const std::size_t begin = header_end + 4;
-    // A part without bytes: its delimiter's line end is that of the empty line.
+    // A part without bytes: the delimiter's line end is that of the empty line.
     const std::size_t end = body.find(delimiter, begin - 2);
     if (end == body.npos) return broken("the part `" + part->name + "` has no end");
     part->bytes = end < begin ? std::string_view() : body.substr(begin, end - begin);

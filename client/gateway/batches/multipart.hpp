@@ -10,23 +10,21 @@
 
 namespace lanemq::gateway {
 
-/// A field of a form. The bytes lie in the form's body.
+/// A field of a form; its bytes are a view of the form's body.
 struct FormPart {
   static constexpr std::size_t kPartsMax = 32;
   static constexpr std::size_t kHeaderBytesMax = std::size_t{8} * 1024;
 
   std::string name{};
-  std::string filename{};  ///< of a file; any folders before it are left out
+  std::string filename{};  ///< without folders
   bool is_file = false;
   std::string_view bytes{};
 };
 
-/// The boundary that a content type names; empty: it is no multipart/form-data, or names none that is
-/// allowed.
+/// The boundary of a content type; empty: it is not multipart/form-data, or its boundary is invalid.
 std::string form_boundary(std::string_view content_type);
 
-/// The parts of a whole form (RFC 7578), or a sentence that says what is wrong with it. Requires: the
-/// boundary is not empty.
+/// The parts of a whole form (RFC 7578), or a sentence about its fault. Requires: the boundary is not empty.
 tl::expected<std::vector<FormPart>, std::string> read_form(std::string_view body, std::string_view boundary);
 
 /// The part of that name; null: there is none.
