@@ -23,8 +23,8 @@ void BrokerDrive::turn() {
   wait();
 }
 
-/// Sets the timer where it would be late; one that comes too early finds nothing to do and is set again. So
-/// it is not set anew for each message, though each puts the next wake-up off.
+/// Sets the timer only to an earlier time; one that fires early finds nothing to do and is set again. So it
+/// is not moved for each message, although each puts the next wake-up off.
 void BrokerDrive::wait() {
   const std::optional<Loop::TimePoint> wakeup = client_.next_wakeup();
   if (!wakeup || (set_for_ && *set_for_ <= *wakeup)) return;

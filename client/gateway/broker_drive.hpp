@@ -10,11 +10,10 @@
 
 namespace lanemq::gateway {
 
-/// The client of the broker, driven by the gateway's loop. Belongs to the loop's thread; the loop outlives
-/// it.
+/// Drives the client of the broker in the gateway's loop. Belongs to the loop's thread; the loop outlives it.
 class BrokerDrive {
  public:
-  /// Throws as LoopClient.
+  /// Throws as LoopClient does.
   BrokerDrive(Loop& loop, ClientOptions options);
   BrokerDrive(const BrokerDrive&) = delete;
   BrokerDrive& operator=(const BrokerDrive&) = delete;
@@ -26,11 +25,11 @@ class BrokerDrive {
   void wait();
 
   Loop& loop_;
-  /// What is posted to the loop may come when this is gone.
+  /// Posted work may run after this is destroyed, and checks that here.
   const std::shared_ptr<BrokerDrive*> alive_ = std::make_shared<BrokerDrive*>(this);
   LoopClient client_;
   const std::unique_ptr<Loop::Timer> timer_;
-  std::optional<Loop::TimePoint> set_for_;  ///< what the timer waits for; empty: it is not set
+  std::optional<Loop::TimePoint> set_for_;  ///< the timer's time; empty: not set
   const std::unique_ptr<Loop::Watch> watch_;
 };
 

@@ -10,7 +10,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::string_view kUploadType = "multipart/form-data";
-/// What a form, and so any page, can have a browser send without asking the server first.
+/// The content types that a form, and so any page, can have a browser send without asking the server first.
 constexpr std::string_view kFormTypes[] = {"text/plain", "application/x-www-form-urlencoded", kUploadType};
 
 std::string lower_text(std::string_view text) {
@@ -20,14 +20,14 @@ std::string lower_text(std::string_view text) {
   return result;
 }
 
-/// Without the port.
+/// An authority without its port.
 std::string_view host_of(std::string_view authority) {
   if (authority.starts_with('['))
     return authority.substr(0, std::min(authority.find(']') + 1, authority.size()));
   return authority.substr(0, authority.find(':'));
 }
 
-/// No name that somebody's DNS could lead elsewhere: an address, or this machine.
+/// Whether no foreign DNS entry can lead the name elsewhere: an address, or this machine.
 bool is_safe(std::string_view host) {
   return host.empty() || host == "localhost" || host.ends_with(".localhost") || host.starts_with('[') ||
          host.find_first_not_of("0123456789.") == std::string_view::npos;

@@ -10,10 +10,10 @@
 
 namespace lanemq::gateway {
 
-/// Why a request is refused where no key is needed: any page that somebody looks at may have the browser send
-/// requests to this machine, and a name of its own lead here (DNS rebinding). So a request must name this
-/// machine, or one of `hosts` (with * and ?), and come from no page of another origin; and what is JSON must
-/// not be called something that a form sends. Programs send none of that.
+/// Why a request is refused where no key is needed. Any page may have its visitor's browser send requests to
+/// this machine, and may make its own name lead here (DNS rebinding). So a request must name this machine or
+/// one of `hosts` (with * and ?), must not come from a page of another origin, and must not send JSON with
+/// the content type of a form. Other programs pass.
 std::optional<ApiError> why_not_without_keys(const HttpRequest& head, const std::vector<std::string>& hosts);
 
 }  // namespace lanemq::gateway

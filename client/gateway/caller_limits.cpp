@@ -16,17 +16,17 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr double kPeriodMs = 60'000;
-constexpr std::size_t kBytesPerToken = 4;  ///< of text, about
-/// Whatever bound of its answer a request states, its estimate has no more.
+constexpr std::size_t kBytesPerToken = 4;  ///< of text, roughly
+/// An estimate counts no more tokens of an answer, whatever bound a request states.
 constexpr std::size_t kAnswerTokensMax = 1'000'000;
-constexpr milliseconds kPlaceWait{1'000};  ///< nobody knows when a place becomes free
+constexpr milliseconds kPlaceWait{1'000};  ///< suggested where nobody knows when a place becomes free
 
 double level_at(double level, Loop::TimePoint at, std::int64_t limit, Loop::TimePoint now) {
   const double passed = std::chrono::duration<double, std::milli>(now - at).count();
   return std::min(static_cast<double>(limit), level + passed * static_cast<double>(limit) / kPeriodMs);
 }
 
-/// Until a bucket has `wanted`.
+/// The time until a bucket has `wanted`.
 milliseconds wait_for(double level, double wanted, std::int64_t limit) {
   if (level >= wanted) return milliseconds(0);
   return milliseconds(
@@ -41,7 +41,7 @@ ApiError over(const Caller& caller, const std::string& what, std::string code, m
           .retry_after = wait};
 }
 
-/// As OpenAI writes it: "1s", "6m0s", "20ms".
+/// A duration in OpenAI's form: "1s", "6m0s", "20ms".
 std::string short_duration(milliseconds time) {
   if (time < milliseconds(1'000)) return std::to_string(time.count()) + "ms";
   const std::int64_t seconds = (time.count() + 999) / 1000;
@@ -49,7 +49,7 @@ std::string short_duration(milliseconds time) {
          "s";
 }
 
-/// RFC 3339, as Anthropic writes it.
+/// A time in Anthropic's form: RFC 3339.
 std::string time_stamp(milliseconds from_now) {
   const auto when = std::chrono::system_clock::now() + from_now + milliseconds(999);
   const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
@@ -94,7 +94,7 @@ CallerLimits::State& CallerLimits::state_of(const KeySettings& key, TimePoint no
   return state;
 }
 
-/// What was used stays used where the limit is another now; one that is new is whole.
+/// Refills a bucket. A changed limit keeps what was used; a new one begins full.
 void CallerLimits::refill(Bucket& bucket, std::int64_t limit, TimePoint now) {
   if (bucket.limit == 0)
     bucket = {.level = static_cast<double>(limit), .at = now, .limit = limit};

@@ -15,62 +15,62 @@
 
 namespace lanemq::gateway {
 
-/// The limits that keys have of their own, apart from those that the broker shares out.
+/// The limits of keys, apart from those that the broker shares out.
 ///
-/// Requests and tokens each have a bucket that holds a minute's worth and refills evenly. What a request
-/// costs in tokens is known when it is over: the bucket may then be in debt, and nothing is let in until it
-/// is paid. What a key has used is known by its name, and stays so when its limits change. From any thread,
-/// as batches spend tokens on theirs.
+/// Requests and tokens each have a bucket with a minute's worth, which refills evenly. A request's tokens are
+/// known when it is over: the bucket may then be in debt, and nothing is let in until it is paid. Use is
+/// counted by the key's name, so that it survives changed limits. Thread-safe, since batches spend their
+/// keys' tokens.
 class CallerLimits {
  public:
   using TimePoint = Loop::TimePoint;
 
-  /// Why a request would not be let in now; counts nothing. Places of calls that nobody waits for count as
-  /// free: the request may be their caller's next try.
+  /// Why a request would be refused now; counts nothing. Places of calls without a waiting caller count as
+  /// free: the request may be that caller's next try.
   std::optional<ApiError> why_not(const Caller& caller, TimePoint now);
-  /// Counts a request in, or says why not. Each that is let in must be given back once. `resumes`: it goes on
-  /// with a call that nobody waits for, and needs no other place than that.
+  /// Counts a request in, or returns why not. Each counted request must be given back once. `resumes`: it
+  /// joins a call without a waiting caller, whose place it uses.
   std::optional<ApiError> take(const Caller& caller, TimePoint now, bool resumes = false);
   void give_back(const Caller& caller);
-  /// A place for a call that goes on although nobody waits for it, until it is released.
+  /// Takes a place for a call that goes on without a waiting caller; to be released.
   void hold(const Caller& caller);
   void release(const Caller& caller);
 
-  /// What a request turned out to cost.
+  /// Spends the tokens that a request has used.
   void spend_tokens(const Caller& caller, std::int64_t tokens, TimePoint now);
   void spend_tokens(const KeySettings& key, std::int64_t tokens, TimePoint now);
-  /// What so many bytes may be where nobody tells: a quarter of them, and never more than a minute's worth.
+  /// The estimated tokens of so many bytes: a quarter, at most a minute's worth.
   static std::int64_t estimate(const KeySettings& key, std::size_t bytes);
-  /// Spends the estimate; returns it.
+  /// Spends the estimate and returns it.
   std::int64_t spend_estimate(const Caller& caller, std::size_t bytes, TimePoint now);
-  /// Until the key has tokens again; zero: it has some, or no such limit.
+  /// The time until the key has tokens again; zero: it has some, or no such limit.
   std::chrono::milliseconds until_tokens(const KeySettings& key, TimePoint now);
-  /// Forgets the keys that are no more, once nothing of theirs runs.
+  /// Forgets keys that are no longer configured, once they have nothing running.
   void keep_only(const std::vector<KeySettings>& keys);
-  /// The caller's own `x-ratelimit-*`, or `anthropic-ratelimit-*`; nothing where there are no limits.
+  /// Adds the caller's `x-ratelimit-*`, or `anthropic-ratelimit-*`; nothing where it has no limits.
   void describe(const Caller& caller, TimePoint now, Headers& headers) const;
 
  private:
   struct Bucket {
     double level = 0;
     TimePoint at{};
-    std::int64_t limit = 0;  ///< that `level` is left of
+    std::int64_t limit = 0;  ///< as of the last refill
   };
   struct State {
     Bucket requests, tokens;
     std::int64_t running = 0;
-    std::int64_t unwatched = 0;  ///< of them, places that are held
+    std::int64_t unwatched = 0;  ///< places of calls without a waiting caller
   };
   std::optional<ApiError> why_not(const Caller& caller, std::int64_t spare, TimePoint now);
   State& state_of(const KeySettings& key, TimePoint now);
   static void refill(Bucket& bucket, std::int64_t limit, TimePoint now);
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, State> states_;  // by the key's name; as many as there are keys
+  std::unordered_map<std::string, State> states_;  // by the key's name; bounded by the number of keys
 };
 
-/// What a request of an API may cost, as CallerLimits::estimate() takes it: its own bytes, and those of the
-/// longest answer where it bounds that.
+/// The bytes for CallerLimits::estimate() of an API's request: its own, and those of the longest answer where
+/// it states a bound.
 std::size_t bytes_of_request(std::string_view body);
 
 }  // namespace lanemq::gateway

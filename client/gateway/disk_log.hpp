@@ -8,8 +8,8 @@
 
 namespace lanemq::gateway {
 
-/// Tells of what the disk refused, with its paths, a line every 10 seconds at most: callers hear it in words
-/// that say nothing of this machine. Thread-safe.
+/// Logs what the disk refuses, with paths, at most a line every 10 seconds. Callers get a message that says
+/// nothing about this machine. Thread-safe.
 class DiskLog {
  public:
   static constexpr std::chrono::seconds kBetween{10};

@@ -23,16 +23,16 @@ constexpr std::string_view kNoWorker = "no worker ";
 /// Looks at which no worker is there, one behind the other, until a request is refused for it: a worker that
 /// is started again is missing at one of them.
 constexpr int kUnservedLooks = 2;
-constexpr std::size_t kIdDigits = 32;  ///< of the hash of an Idempotency-Key
-/// Flights that are over and kept, all together.
+constexpr std::size_t kIdDigits = 32;  ///< of an Idempotency-Key's hash
+/// Bytes of all finished flights that are kept.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
 
-/// Whether asking again would get the same: an upstream's word about the request itself.
+/// Whether another try would get the same error: the upstream's answer about the request itself.
 bool is_final(const ClientError& error) {
   return error.code == "upstream_rejected" || error.code == "unsatisfiable" || error.code == "bad_request";
 }
 
-/// A job that asking again is worth.
+/// Whether the job failed for a reason that may pass.
 bool has_failed_for_now(const JobStatus& status) {
   if (status.state == "cancelled" || status.state == "expired") return true;
   return status.state == "failed" &&
@@ -54,7 +54,7 @@ std::string fingerprint_of(std::string_view caller, std::string_view path, std::
   }();
   XXH3_128bits_reset_withSeed(state.get(), kSeed);
   for (const std::string_view part : {caller, path, body}) {
-    const std::uint64_t size = part.size();  // so that no border can be moved
+    const std::uint64_t size = part.size();  // the size, so that no border between parts can be moved
     XXH3_128bits_update(state.get(), &size, sizeof size);
     XXH3_128bits_update(state.get(), part.data(), part.size());
   }
@@ -98,8 +98,9 @@ void Flight::look_and_then(Loop::Timer& timer, milliseconds time, std::function<
   });
 }
 
-/// The broker keeps jobs that failed, too, and would tell of them again; another gateway, or an earlier life
-/// of this one, may have left some. The first one of the key's that did not fail for now is meant.
+/// Finds the generation of an Idempotency-Key. The broker also keeps failed jobs and would return them again;
+/// another gateway, or an earlier life of this one, may have left some. The first job of the key that did not
+/// fail for a passing reason is meant.
 void Flight::find_generation() {
   std::string id = base_id_;
   if (looked_at_ > 0) id += "-" + std::to_string(looked_at_);
@@ -116,7 +117,7 @@ void Flight::on_known(const Reply<JobStatus>& status) {
     ++looked_at_;
     return find_generation();
   }
-  // Its first steps failed, and then nothing more was tried.
+  // The first steps have failed, and no other was tried.
   if ((has_failed || (looked_at_ > 0 && !is_known)) && ++looks_ < Flights::kGenerationsMax) {
     looked_at_ = 0;
     base_id_ = flights_.id_of_key(plan_, ++generation_);
@@ -263,7 +264,7 @@ void Flight::note_stored(const std::vector<std::string>& ids) {
     flights_.gateway_.responses.note(id, plan_.caller.name);
 }
 
-/// What a watcher does may change who watches.
+/// A watcher may join or leave others while it is told.
 void Flight::tell_chunk(std::int64_t seq, const Blob& bytes) {
   if (watchers_.size() == 1) return watchers_.front().watcher->on_chunk(seq, bytes);
   const std::vector<Watch> watchers = watchers_;
@@ -271,7 +272,7 @@ void Flight::tell_chunk(std::int64_t seq, const Blob& bytes) {
     watch.watcher->on_chunk(seq, bytes);
 }
 
-/// A stream that nobody can join any more, and that nobody reads, is of no use.
+/// Drops the bytes of a stream that can no longer be joined and has no reader.
 void Flight::forget_bytes() {
   joinable_ = false;
   chunks_.clear();
@@ -289,7 +290,7 @@ void Flight::on_end(std::size_t step, Answer answer) {
   facts_.queued = answer->queued;
   facts_.ran = answer->ran;
   done_ = std::move(*answer);
-  // What is asked for as a stream may come in one piece.
+  // An upstream may answer a stream's request in one piece.
   const bool is_whole = !plan_.stream || (done_->chunks == 0 && done_->body.bytes().starts_with('{'));
   const std::string_view bytes = done_->body.bytes();
   if (plan_.owns_answer) note_stored(is_whole ? stored_ids_of(bytes) : streamed_ids_.take(bytes));
@@ -345,7 +346,7 @@ void Flight::finish() {
   flights_.over(*this, unread);
 }
 
-/// What a call has read that was under way is not told any more.
+/// Cancels the job; a look under way is no longer reported.
 void Flight::cancel_job() {
   flights_.gateway_.broker.cancel(
       facts_.id, [&limits = flights_.limits_, &loop = flights_.gateway_.loop, caller = plan_.caller,
@@ -392,8 +393,8 @@ void Flight::leave(FlightWatcher& watcher) {
   abandon();
 }
 
-/// Whoever hung up may be an SDK whose time is over: it asks again within half a second, or a second the next
-/// time. Of a stream it is rather somebody who has read enough.
+/// Whether an SDK may ask again: after its timeout it does so within half a second, or a second the next
+/// time. A stream's reader that hangs up has rather read enough.
 bool Flight::may_have_grace() const {
   return plan_.may_return && !plan_.stream && joinable_ && flights_.in_grace_ < Flights::kInGraceMax &&
          flights_.gateway_.settings.retry_grace > milliseconds(0);
@@ -435,7 +436,7 @@ void Flight::taken(FlightWatcher& watcher, std::int64_t seq) {
   say_seen();
 }
 
-/// Tells the client what every watcher has taken; it batches these.
+/// Tells the client what every watcher has taken; the client batches that.
 void Flight::say_seen() {
   if (over() || cancelled_ || !plan_.stream) return;
   std::int64_t all = last_seq_;
@@ -457,7 +458,7 @@ tl::expected<Flights::Boarded, ApiError> Flights::board(JobPlan plan) {
   return board_new(std::move(plan), new_ulid(), false);
 }
 
-/// Null: there is none that the request may join.
+/// Null: there is no flight that the request may join.
 std::shared_ptr<Flight> Flights::running_of(const JobPlan& plan) const {
   std::weak_ptr<Flight> found;
   if (!plan.idempotency_key.empty()) {
@@ -519,7 +520,8 @@ tl::expected<Flights::Boarded, ApiError> Flights::board_by_key(JobPlan plan) {
   return boarded;
 }
 
-/// The same at every gateway, and made so that nobody finds another key that has it.
+/// The job's id of an Idempotency-Key: the same at each gateway, and such that nobody finds another key with
+/// it.
 std::string Flights::id_of_key(const JobPlan& plan, std::uint64_t generation) {
   const std::string& caller = plan.caller.name;
   const std::string id =
@@ -552,8 +554,8 @@ Flights::Claim* Flights::claim_of(const Flight& flight) {
   return at == claims_.end() ? nullptr : &at->second;
 }
 
-/// Has a flight that ends pay its tokens: what was told, else by the bytes that came of it. What its request
-/// may have cost that was cancelled is paid where the broker says that it was under way.
+/// Charges an ended flight's tokens: the reported ones, else by its bytes. A cancelled request's estimate is
+/// charged if the broker says that it was under way.
 void Flights::settle(const Flight& flight) {
   const Caller& caller = flight.plan().caller;
   if (!caller.key || flight.facts_.replayed || !flight.costs_tokens()) return;
@@ -571,10 +573,11 @@ void Flights::settle(const Flight& flight) {
   limits_.spend_estimate(caller, bytes, now);
 }
 
-/// A flight has its answer; the caller holds it.
+/// A flight has its answer. Requires: the caller holds a reference.
 void Flights::over(Flight& flight, bool unread) {
   const Loop::TimePoint now = gateway_.loop.now();
-  const bool keeps = flight.done_ || is_final(*flight.error_);  // what failed for now runs anew
+  const bool keeps =
+      flight.done_ || is_final(*flight.error_);  // after a passing failure the request runs anew
   if (Claim* claim = claim_of(flight)) {
     claim->done = keeps;
     if (!claim->done) ++claim->generation;
@@ -597,7 +600,7 @@ void Flights::over(Flight& flight, bool unread) {
   }
 }
 
-/// Nobody waits for a flight, and its job is cancelled; the caller holds it.
+/// A flight has no watcher, and its job is cancelled. Requires: the caller holds a reference.
 void Flights::abandoned(Flight& flight) {
   if (Claim* claim = claim_of(flight)) ++claim->generation;
   forget(flight);

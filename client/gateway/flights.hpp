@@ -22,37 +22,37 @@
 
 namespace lanemq::gateway {
 
-/// What a request asks of the broker.
+/// How to run a request as a job.
 struct JobPlan {
   Caller caller{};
   std::string lane{};                            ///< empty: the broker's default
-  std::vector<RouteStep> steps{};                ///< at least one, each with its service
+  std::vector<RouteStep> steps{};                ///< at least one; each names its service
   std::shared_ptr<const ModelSettings> route{};  ///< null: there are no fall-backs
   std::string meta{};
-  std::optional<wire::Cost> cost{};  ///< what is known of it beforehand
+  std::optional<wire::Cost> cost{};  ///< of the request, as far as known
   Blob body{};
   std::string path{};  ///< of the request
   bool stream = false;
-  bool repeatable = false;  ///< it changes nothing upstream: who got no answer in time may ask again
-  std::optional<std::chrono::milliseconds> timeout{};  ///< of it all
-  /// Of a stream: until its first content; one that runs is never ended by it.
+  bool repeatable = false;  ///< changes nothing upstream, so that a late caller may ask again
+  std::optional<std::chrono::milliseconds> timeout{};  ///< of all steps together
+  /// Of a stream: until its first content; it never ends a stream that runs.
   std::optional<std::chrono::milliseconds> first_content{};
 
-  /// What the body of a whole answer becomes on its way to the caller; empty: it stays.
+  /// Edits a whole answer's body for the caller; empty: unchanged.
   std::function<Blob(const Blob&)> edit{};
-  bool owns_answer = false;  ///< the upstream stores it for this caller, see ResponseOwners
+  bool owns_answer = false;  ///< the upstream stores the answer for this caller: see ResponseOwners
 
   std::string idempotency_key{};
-  std::string fingerprint{};  ///< of caller, path and body; empty: nobody will ask for it again
-  bool is_retry = false;      ///< the SDK says that it has asked before
-  bool may_return = false;    ///< of an SDK, which asks again when its time is over
+  std::string fingerprint{};  ///< of caller, path and body; empty: never joined
+  bool is_retry = false;      ///< the SDK says that this is a retry
+  bool may_return = false;    ///< from an SDK, which retries after its timeout
 };
 
-/// How long before something is to be said of a job that has no content its state is asked for: the broker
-/// answers within a turn, and where it does not, there is nothing to say.
+/// How long before a message about a job without content its state is asked for. The broker answers within a
+/// turn; if it does not there is nothing to report.
 inline constexpr std::chrono::milliseconds kLookTime{250};
 
-/// What is known of how a job went, or goes.
+/// What is known of a job's progress.
 struct JobFacts {
   std::string id{}, lane{}, served_by{};
   std::int64_t attempts = 0;
@@ -61,14 +61,14 @@ struct JobFacts {
   bool unserved = false;  ///< no worker served it when it was looked at last
 };
 
-/// Who waits for a flight's answer. Everything is called on the loop's thread.
+/// A caller's side of a flight. Called on the loop's thread.
 class FlightWatcher {
  public:
   virtual ~FlightWatcher() = default;
-  /// A piece of a stream; to be answered by Flight::taken() when it has left.
+  /// A piece of a stream; call Flight::taken() after it was sent.
   virtual void on_chunk(std::int64_t seq, const Blob& bytes) = 0;
   virtual void on_done(const JobDone& done) = 0;
-  /// `chunks` of a stream may have gone out before.
+  /// A stream may have sent `chunks` before.
   virtual void on_failed(const ClientError& error) = 0;
 };
 
@@ -77,24 +77,22 @@ inline constexpr std::chrono::milliseconds kUnservedRetryAfter{10'000};
 
 class Flights;
 
-/// A request on its way through the broker: its job, the fall-backs after it, and all who wait for the
-/// answer.
-///
-/// Belongs to the loop's thread and to its Flights, until it is over.
+/// A request on its way through the broker: its job, the fall-backs after it, and all callers that wait for
+/// the answer. Belongs to the loop's thread and, until it is over, to its Flights.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   Flight(Flights& flights, JobPlan plan, std::string id, bool replayed);
 
   void start();
-  /// Tells a watcher all that there is from the beginning, and then what comes. Requires: joinable().
+  /// Adds a watcher, which gets everything from the beginning. Requires: joinable().
   void join(FlightWatcher& watcher);
-  /// The watcher wants no more. Where nobody does, the job is cancelled: at once, or after the grace for an
-  /// SDK's next try; or it goes on.
+  /// Removes a watcher. Without watchers the job is cancelled, at once or after the time for an SDK's next
+  /// try; or it goes on.
   void leave(FlightWatcher& watcher);
-  /// The watcher is done with all pieces up to `seq`.
+  /// The watcher has sent all pieces up to `seq`.
   void taken(FlightWatcher& watcher, std::int64_t seq);
-  /// Asks the broker where the job is, so that the facts say how it goes before there is content. The answer
-  /// comes within kLookTime, or not at all.
+  /// Asks the broker for the job's state, so that facts() are known before there is content. The answer comes
+  /// within kLookTime, or not at all.
   void look();
 
   bool joinable() const { return joinable_ && !cancelled_; }
@@ -139,7 +137,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   Flights& flights_;
   JobPlan plan_;
   std::string base_id_;
-  std::uint64_t generation_ = 0;  ///< of an Idempotency-Key; see find_generation()
+  std::uint64_t generation_ = 0;  ///< of the Idempotency-Key: see find_generation()
   std::size_t looked_at_ = 0, looks_ = 0;
   JobFacts facts_;
   Loop::TimePoint started_;
@@ -147,13 +145,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::vector<Watch> watchers_;
   std::unique_ptr<Loop::Timer> content_timer_, step_timer_, service_timer_;
   int unserved_looks_ = 0;                    ///< in a row, at which no worker served it
-  std::unique_ptr<Loop::Timer> grace_timer_;  ///< while nobody watches, and an SDK may come again
+  std::unique_ptr<Loop::Timer> grace_timer_;  ///< while nobody watches, and an SDK may ask again
   Loop::TimePoint grace_until_{};
 
-  std::size_t body_bytes_ = 0, seen_bytes_ = 0;  ///< of the request, of the stream
+  std::size_t body_bytes_ = 0, seen_bytes_ = 0;  ///< of the request; of the stream
   StreamedIds streamed_ids_;
-  bool holds_place_ = false;  ///< of the caller's, while nobody watches
-  std::vector<Blob> chunks_;  ///< all so far, while it is joinable
+  bool holds_place_ = false;  ///< counted for the caller while nobody watches
+  std::vector<Blob> chunks_;  ///< all so far, while the flight is joinable
   std::size_t chunk_bytes_ = 0;
   std::int64_t last_seq_ = -1, seen_ = -1;
   bool joinable_ = false, cancelled_ = false;
@@ -161,44 +159,42 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::optional<ClientError> error_;
 };
 
-/// All flights, and how to find one that a request belongs to: by its Idempotency-Key, or by its fingerprint
-/// where an SDK asks again.
+/// All flights. Finds the one that a request belongs to: by Idempotency-Key, or for an SDK's retry by
+/// fingerprint.
 class Flights {
  public:
-  /// Pieces of one stream that are kept for who joins late; a longer one cannot be joined any more.
+  /// Bytes of a stream that are kept for late watchers; a longer stream cannot be joined.
   static constexpr std::size_t kReplayBytesMax = std::size_t{256} * 1024;
-  /// The same of a stream that nobody reads, and that goes on for the caller's next try.
+  /// The same for a stream without a watcher that goes on for its caller's next try.
   static constexpr std::size_t kDetachedBytesMax = std::size_t{4} * 1024 * 1024;
-  /// Of a stream's beginning, in which the id of its response is looked for.
-  /// Flights that are over and kept for the caller's next try.
+  /// Finished flights that are kept for their callers' next try.
   static constexpr std::size_t kKeptMax = 1'000;
-  /// Flights that go on without anybody for the caller's next try.
+  /// Flights without a watcher that go on for their callers' next try.
   static constexpr std::size_t kInGraceMax = 1'000;
-  /// Failed jobs of one Idempotency-Key that are looked at for one that goes on, or has an answer.
+  /// Jobs of an Idempotency-Key that are asked for one that did not fail.
   static constexpr std::size_t kGenerationsMax = 100;
   static constexpr std::size_t kIdempotencyKeysMax = 100'000;
 
   Flights(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
 
-  /// The flight of a request: a new one, which start() has to be called on, or one that is joined.
+  /// A request's flight: a new one, on which start() must be called, or a joined one.
   struct Boarded {
     std::shared_ptr<Flight> flight{};
     bool is_new = false;
   };
   tl::expected<Boarded, ApiError> board(JobPlan plan);
-  /// The broker is away: ends the calls whose callers have had nothing yet. What streams goes on when it is
-  /// back.
+  /// The broker is away: ends the calls without content. Streams go on when it is back.
   void end_waiting();
-  /// Whether board() would join a call that nobody waits for.
+  /// Whether board() would join a call without a watcher.
   bool resumes(const JobPlan& plan) const;
 
  private:
   friend class Flight;
 
-  /// A key that a caller gave a request.
+  /// The Idempotency-Key of a request.
   struct Claim {
     std::string fingerprint;
-    std::uint64_t generation = 0;  ///< raised after a failure, which is not what a caller wants to get again
+    std::uint64_t generation = 0;  ///< raised after a failure that a caller does not want again
     std::weak_ptr<Flight> flight{};
     bool done = false;
     Loop::TimePoint until{};
@@ -231,8 +227,8 @@ class Flights {
   std::size_t in_grace_ = 0;
 };
 
-/// What tells two requests apart: of caller, method, path and body. Another one in each process, so that
-/// nobody can make two that are taken for one.
+/// A hash of caller, method, path and body, different in each process: so nobody can make two requests with
+/// the same one.
 std::string fingerprint_of(std::string_view caller, std::string_view path, std::string_view body);
 
 }  // namespace lanemq::gateway

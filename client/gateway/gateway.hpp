@@ -22,11 +22,11 @@
 
 namespace lanemq::gateway {
 
-/// When to ask again for what could not be asked.
+/// After this a request may be tried again that the broker could not take.
 inline constexpr std::chrono::milliseconds kUnavailableRetryAfter{1'000};
 
-/// What all routes share. Lives as long as the program; everything belongs to the loop's thread, on which the
-/// client's callbacks come, too, and never inside the call that asked.
+/// What all routes share. Lives as long as the program. Belongs to the loop's thread, on which the client's
+/// callbacks come, too, but never inside the call that asked.
 struct Gateway {
   const Settings& settings;
   Loop& loop;
@@ -37,47 +37,46 @@ struct Gateway {
   WrongKeys wrong_keys{};
   RefusalLog refusal_log{};
   DiskLog disk_log{};
-  ResponseOwners responses{};  ///< that are stored upstream
-  bool leaving = false;        ///< not ready any more: it will soon be draining
+  ResponseOwners responses{};  ///< stored by upstreams
+  bool leaving = false;        ///< /readyz refuses: draining will follow
   bool draining = false;       ///< new work is refused
-  /// The broker has been silent for so long that nobody should wait for it who cannot.
+  /// Whether the broker has been silent for so long that no request should wait for it.
   std::function<bool()> broker_is_away = [] { return false; };
-  /// Called again and again while it is.
+  /// Called repeatedly while the broker is away.
   std::function<void()> on_broker_away = [] {};
 };
 
-/// Why the caller may not reach what is stored under an id; nothing where it may.
+/// Why the caller may not use what is stored under an id; empty: it may.
 std::optional<ApiError> why_not_stored(const Gateway& gateway, const Caller& caller,
                                        const StoredReference& stored);
 
-/// Why the caller may use no stored conversation; nothing where it may.
+/// Why the caller may not use stored conversations; empty: it may.
 std::optional<ApiError> why_no_conversation(const Caller& caller, std::string_view param);
 
-/// The headers that go on to an upstream.
+/// Headers that are passed on to the upstream.
 inline constexpr std::string_view kForwardedHeaders[] = {"anthropic-version", "anthropic-beta",
                                                          "openai-beta"};
-/// Why they do not: the worker takes none that is longer.
+/// Longer values are refused, since the worker would refuse them.
 inline constexpr std::size_t kForwardedHeaderBytesMax = 1'024;
 std::optional<ApiError> why_not_forwarded(const Headers& headers);
 
-/// Why a body is not taken that is packed: it goes to the upstream byte for byte, and is looked into here.
+/// Why a compressed body is refused: it must go to the upstream byte for byte, and is read here.
 std::optional<ApiError> why_not_packed(const Headers& headers);
 
-/// Who calls; where that is nobody, the request is answered and there is no caller.
+/// The caller; empty: there is none, and the request was answered.
 std::optional<Caller> admitted(Gateway& gateway, const HttpRequest& request, Responder& responder);
 
-/// Puts onto an answer what every reply has: the request's id in the API's own header. An id that the caller
-/// gave is kept.
+/// Adds the request's id in the API's own header. Keeps an id that the caller gave.
 void add_request_id(Api api, const std::string& request_id, Headers& headers);
-/// The caller's `x-request-id` where it is fit for a header, else a new one.
+/// The caller's `x-request-id`, where it can be a header's value, else a new one.
 std::string request_id_of(const HttpRequest& request);
 
-/// An error for this request, in its API's shape.
+/// An error as an answer, in the API's form.
 HttpAnswer error_for(const HttpRequest& request, const ApiError& error);
-/// This gateway refuses a request by itself: that is counted, and logged where it has to do with who may do
-/// what. Returns how long the answer is to be held back.
+/// Counts a refusal of this gateway, and logs one that concerns permissions. Returns how long to hold the
+/// answer back.
 std::chrono::milliseconds note_refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error);
-/// An error for such a request.
+/// A refusal as an answer; counts and logs it as note_refusal().
 HttpAnswer refusal(Gateway& gateway, const HttpRequest& request, const ApiError& error);
 
 }  // namespace lanemq::gateway

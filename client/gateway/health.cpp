@@ -14,9 +14,9 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr std::chrono::milliseconds kPingEvery{500};
-/// Until the broker has answered for the first time.
+/// How often the broker is asked until its first answer.
 constexpr std::chrono::milliseconds kLookEvery{20};
-/// A broker that has not answered for so long is away.
+/// After so long without an answer the broker is away.
 constexpr std::chrono::milliseconds kSilenceMax{5'000};
 constexpr std::chrono::milliseconds kUnservedEvery{2'000};
 
@@ -95,7 +95,7 @@ bool Health::broker_answers() const {
 HttpAnswer Health::ready() const {
   if (gateway_.leaving) return text_answer(503, "draining: this gateway is stopping\n");
   if (!broker_answers())
-    return text_answer(503, "no answer from the broker\n");  // whose address is nobody's business here
+    return text_answer(503, "no answer from the broker\n");  // its address concerns no caller
   return text_answer(200, "ready\n" + unserved_);            // the other services are served
 }
 

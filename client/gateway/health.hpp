@@ -19,9 +19,9 @@ class Health {
   Health(Gateway& gateway, const HttpServer& server);
 
   void add_routes(Router& router);
-  /// Whose figures are among the metrics; must outlive this.
+  /// Adds the figures of `batches`, which outlives this, to the metrics.
   void watch_batches(const BatchService& batches) { batches_ = &batches; }
-  /// It has not answered for five seconds, or never since this was made so long ago.
+  /// Whether the broker has not answered for five seconds, or never in the first five.
   bool broker_is_away() const;
   void watch();
 

@@ -25,7 +25,7 @@ class AsioTimer final : public Loop::Timer {
     const std::uint64_t turn = ++state_->turn;
     state_->then = std::move(then);
     state_->timer.expires_after(pause);
-    // An expiry that is on its way when the timer is set anew is told by its turn.
+    // `turn` detects an expiry that was under way when the timer was set anew.
     state_->timer.async_wait([state = state_, turn](boost::system::error_code error) {
       if (error || turn != state->turn) return;
       const TurnClock::Turn noted(state->turns);
@@ -58,7 +58,7 @@ class AsioWatch final : public Loop::Watch {
   }
   ~AsioWatch() override {
     state_->over = true;
-    state_->descriptor.release();  // it is somebody else's
+    state_->descriptor.release();  // its owner closes it
   }
 
  private:
@@ -79,7 +79,7 @@ class AsioWatch final : public Loop::Watch {
                                    try {
                                      state->readable();
                                    } catch (...) {
-                                     if (!state->over) wait(state);  // who looks goes on looking
+                                     if (!state->over) wait(state);  // watching goes on
                                      throw;
                                    }
                                    if (!state->over) wait(state);

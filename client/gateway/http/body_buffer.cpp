@@ -21,7 +21,7 @@ BodyBuffer::~BodyBuffer() {
   if (pages_ != nullptr) ::munmap(pages_, room_);
 }
 
-/// Pages that nobody has written to take no memory.
+/// Maps pages; they take no memory until they are written.
 void BodyBuffer::make_pages(std::size_t room) {
   void* const made = pages_ == nullptr
                          ? ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)

@@ -8,8 +8,8 @@
 
 namespace lanemq::gateway {
 
-/// A body as it comes, in one piece. What is large grows without being copied: it has pages of its own, which
-/// the system moves by changing its tables; to copy 16 MiB holds the loop for ten milliseconds.
+/// Collects a body in one piece. A large one grows without a copy: it has pages of its own, which the system
+/// moves by changing its tables. Copying 16 MiB would hold the loop for ten milliseconds.
 class BodyBuffer {
  public:
   BodyBuffer() = default;
@@ -17,8 +17,7 @@ class BodyBuffer {
   BodyBuffer& operator=(BodyBuffer&& other) noexcept;
   ~BodyBuffer();
 
-  /// `whole`: what the body is known to have in all, so that no more room is made than that; 0: not known.
-  /// Throws std::bad_alloc.
+  /// `whole`: the known size of the body, so that no more room is made; 0: unknown. Throws std::bad_alloc.
   void append(std::string_view piece, std::size_t whole = 0);
 
   std::string_view view() const { return pages_ != nullptr ? std::string_view(pages_, size_) : small_; }
@@ -30,7 +29,7 @@ class BodyBuffer {
   void make_pages(std::size_t room);
 
   std::string small_{};
-  char* pages_ = nullptr;  ///< null: it is all in small_
+  char* pages_ = nullptr;  ///< null: all is in small_
   std::size_t size_ = 0, room_ = 0;
 };
 

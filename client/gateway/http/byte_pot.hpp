@@ -10,20 +10,20 @@
 
 namespace lanemq::gateway {
 
-/// Bytes that are held for callers, bounded for all together and for each of them, so that nobody has all of
-/// the room. From any thread.
+/// Bounds the bytes that are held for callers, in total and for each caller, so that none takes all the room.
+/// Thread-safe.
 class BytePot {
  public:
-  /// Each caller may have this part of the whole.
+  /// A caller's share is this part of the whole.
   static constexpr std::size_t kShares = 4;
 
   enum class Over : unsigned char { nothing, all, share };
 
-  /// What is held for one thing, a body or an upload; it is given back when this ends.
+  /// The bytes held for one body or upload; its destructor gives them back.
   class Hold {
    public:
     Hold() = default;
-    /// `holders`: in whose shares it counts, like an address and a key; in none that is empty.
+    /// `holders`: in whose shares it counts, such as an address and a key; an empty name counts for nobody.
     Hold(std::shared_ptr<BytePot> pot, std::vector<std::string> holders);
     ~Hold() { give_back(); }
     Hold(Hold&& other) noexcept;
@@ -31,7 +31,7 @@ class BytePot {
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
-    /// Takes so much more, or nothing where that would be over a bound. Requires: it was made with a pot.
+    /// Takes so many more bytes, or none where that exceeds a bound. Requires: it has a pot.
     Over take(std::size_t bytes);
     void give_back() noexcept;
     std::size_t bytes() const { return bytes_; }
@@ -52,7 +52,7 @@ class BytePot {
   const std::size_t bytes_max_;
   mutable std::mutex mutex_;
   std::size_t bytes_ = 0;
-  std::unordered_map<std::string, std::size_t> shares_;  ///< of those who hold something
+  std::unordered_map<std::string, std::size_t> shares_;  ///< by holder; only those with bytes
 };
 
 }  // namespace lanemq::gateway

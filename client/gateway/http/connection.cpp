@@ -20,21 +20,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read of what a caller sends ahead
-/// What a refused sender may still send until it has read why: some read nothing before they have sent all,
-/// and what a body may have elsewhere is no hostility.
+constexpr std::size_t kAheadBytesMax = std::size_t{64} * 1024;  ///< read while an earlier request is served
+/// Bytes that a refused sender may still send before it reads the answer: some read nothing before they have
+/// sent all. As many as a body may have elsewhere.
 constexpr std::size_t kDiscardBytesMax = std::size_t{32} * 1024 * 1024;
 constexpr milliseconds kDiscardTime{2'000};
 constexpr std::size_t kBuffersPerWrite = 48;
-constexpr std::size_t kBytesPerWrite = std::size_t{256} * 1024;  ///< the system copies while others wait
-constexpr int kHungUp = 499;     ///< the status that is counted of a caller who left
-constexpr int kSpoolingMax = 2;  ///< pieces on their way to the disk before no more is read
+constexpr std::size_t kBytesPerWrite =
+    std::size_t{256} * 1024;     ///< one write copies so much while others wait
+constexpr int kHungUp = 499;     ///< the status that is counted for a caller that left
+constexpr int kSpoolingMax = 2;  ///< pieces on their way to the disk, before reading pauses
 
 bool is_clean(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F);
 }
 
-/// A value with a line end could forge headers. Nearly none has one.
+/// Appends a value without line ends, which could forge headers. Nearly no value has any.
 void append_clean(std::string& out, std::string_view value) {
   if (std::all_of(value.begin(), value.end(), is_clean))
     out += value;
@@ -42,7 +43,7 @@ void append_clean(std::string& out, std::string_view value) {
     std::copy_if(value.begin(), value.end(), std::back_inserter(out), is_clean);
 }
 
-/// What a reader's refusal is here, by its status.
+/// The server's refusal for a reader's status.
 Refusal refusal_of(int status) {
   switch (status) {
     case 413:
@@ -62,13 +63,13 @@ Refusal refusal_of(int status) {
   }
 }
 
-/// A body that gives its bytes back when nobody needs it any more.
+/// A body that gives its bytes back to the pot when it is released.
 struct HeldBody {
   BodyBuffer bytes;
   BytePot::Hold room;
 };
 
-/// What one call of the system writes.
+/// The buffers of one write.
 class Gathered {
  public:
   void add(std::string_view part) {
@@ -89,7 +90,7 @@ class Gathered {
 
 }  // namespace
 
-/// The way back of the request that its connection has now.
+/// The Responder of the connection's present request.
 class HttpServer::Core::Exchange final : public Responder, public std::enable_shared_from_this<Exchange> {
  public:
   explicit Exchange(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
@@ -103,7 +104,7 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     }
   }
 
-  /// Ends what the handler left open.
+  /// Ends an answer that the handler left open.
   void fail(std::string_view detail) {
     if (over_ || gone_) return;
     if (begun_) return cut();
@@ -191,7 +192,7 @@ class HttpServer::Core::Exchange final : public Responder, public std::enable_sh
     });
   }
 
-  /// Later: who answers may live by this callback alone.
+  /// Releases the callback later: it may hold the last reference to the handler.
   void forget_callback() {
     if (gone_callback_)
       asio::post(connection_->core_.context, [forgotten = std::exchange(gone_callback_, nullptr)] {});
@@ -231,7 +232,7 @@ HttpServer::Core::Connection::~Connection() {
 void HttpServer::Core::Connection::start() {
   read_due_ = std::chrono::steady_clock::now() + core_.options.header_timeout;
   await_head(core_.before_first);
-  on_readable();  // the request is there, most likely
+  on_readable();  // most likely the request is there already
 }
 
 void HttpServer::Core::Connection::await_head(std::list<Connection*>& waiting) {
@@ -243,8 +244,7 @@ void HttpServer::Core::Connection::await_no_head() {
   if (waiting_) std::exchange(waiting_, nullptr)->erase(waits_at_);
 }
 
-/// Reads whatever comes: a request, or, while one is worked on, what is sent ahead or the end of the
-/// connection.
+/// Waits for data: a request, or while one is served data sent ahead, or the peer's end.
 void HttpServer::Core::Connection::wait_to_read() {
   if (waiting_to_read_ || closed_ || peer_closed_ || ahead_.size() >= kAheadBytesMax) return;
   if (spooling_ >= kSpoolingMax) return;
@@ -281,7 +281,7 @@ void HttpServer::Core::Connection::on_end_of_input() {
   if (!answered_) caller_is_gone();
 }
 
-/// The end of what the peer sends may be there, behind what was read.
+/// Looks for the peer's end behind what was read.
 void HttpServer::Core::Connection::look_for_end() {
   if (closed_ || !ahead_.empty()) return;
   char next = 0;
@@ -289,13 +289,13 @@ void HttpServer::Core::Connection::look_for_end() {
   if (bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR)) on_end_of_input();
 }
 
-/// Also where the end stands behind bytes that there is no room for.
+/// Whether the peer has closed, even where unread data precedes the end.
 bool HttpServer::Core::Connection::has_peer_closed() {
   pollfd looked_at{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
   return ::poll(&looked_at, 1, 0) > 0;
 }
 
-/// What came while another request was worked on.
+/// Feeds the data that came while an earlier request was served.
 void HttpServer::Core::Connection::feed_ahead() {
   if (closed_ || exchanging_) return;
   const std::string bytes = std::exchange(ahead_, {});
@@ -322,7 +322,7 @@ void HttpServer::Core::Connection::feed(std::string_view bytes) {
         break;
       case Event::end:
         body_unread_ = false;
-        ahead_ = bytes;  // before the handler, which may answer at once
+        ahead_ = bytes;  // set before the handler, which may answer at once
         return end_body();
       case Event::refusal:
         return refuse_unreadable();
@@ -331,7 +331,7 @@ void HttpServer::Core::Connection::feed(std::string_view bytes) {
   if (keep_alive_) ahead_ = bytes;
 }
 
-/// All that can be decided without the body is decided before it: of one that is not wanted nothing is kept.
+/// Decides all that can be decided without the body, so that nothing is kept of an unwanted one.
 void HttpServer::Core::Connection::on_head(bool body_has_come) {
   ++core_.counters.requests;
   await_no_head();
@@ -386,11 +386,11 @@ void HttpServer::Core::Connection::on_head(bool body_has_come) {
   read_due_ = now + core_.options.body_idle_timeout;
   body_due_ = now + core_.options.body_timeout;
   if (core_.options.body_bytes_per_second_min > 0) rate_due_ = now + core_.options.body_rate_window;
-  // Who sends already waits for nothing.
+  // A sender that sends its body already does not wait for this.
   if (head.expects_continue && !body_has_come) send({.head = "HTTP/1.1 100 Continue\r\n\r\n"});
 }
 
-/// The name of what bounds this request's body.
+/// The name of the option that bounds this request's body.
 std::string HttpServer::Core::Connection::bound() const {
   const std::string& name = route_ && route_->body_bytes_max ? route_->body_bound : "body_bytes_max";
   return name.empty() ? "" : " (" + name + ")";
@@ -404,18 +404,18 @@ void HttpServer::Core::Connection::answer_options(const std::string& allowed) {
   exchange->answer({.status = 204, .headers = {{"allow", allowed + ", OPTIONS"}}, .body = {}});
 }
 
-/// Keeps a piece of the body. Room is made as bytes come: what is only announced costs nothing.
+/// Keeps a piece of the body. Makes room as bytes come, so that announced bytes cost nothing.
 void HttpServer::Core::Connection::take_body(std::string_view piece) {
   body_came_ += piece.size();
   if (const BytePot::Over over = body_room_.take(piece.size()); over != BytePot::Over::nothing)
     return refuse_for_room(over, body_came_, *core_.body_bytes, "bodies_bytes_max");
   body_.append(piece, static_cast<std::size_t>(content_length_.value_or(0)));
-  // A few pieces are in memory at once, and they must not be all of a small share.
+  // Several pieces may be in memory at once, and must not use up a small share.
   const std::size_t from = std::min(Spool::kFrom, core_.body_bytes->share_max() / 4);
   if (!route_->spool_folder.empty() && body_.size() >= from) spool_body();
 }
 
-/// Sends what is there of the body to the disk; false: there is no room, and the request is refused.
+/// Sends the body so far to the disk; false: there is no room, and the request was refused.
 bool HttpServer::Core::Connection::spool_body() {
   if (!spool_)
     spool_ = std::make_shared<Spool>(route_->spool_folder, BytePot::Hold(core_.upload_bytes, holders_));
@@ -440,7 +440,7 @@ bool HttpServer::Core::Connection::spool_body() {
 void HttpServer::Core::Connection::on_spooled() {
   --spooling_;
   if (!closing_ && !exchanging_) {
-    // It was our disk that let the sender wait.
+    // The disk has delayed the sender, so its rate is measured from now.
     const auto now = std::chrono::steady_clock::now();
     read_due_ = now + core_.options.body_idle_timeout;
     if (rate_due_ != TimePoint::max()) rate_due_ = now + core_.options.body_rate_window;
@@ -449,7 +449,7 @@ void HttpServer::Core::Connection::on_spooled() {
   wait_to_read();
 }
 
-/// All of the request is there, in memory or on its way to the disk.
+/// The request is complete, in memory or on its way to the disk.
 void HttpServer::Core::Connection::end_body() {
   if (!spool_) return dispatch();
   if (!body_.empty() && !spool_body()) return;
@@ -472,7 +472,7 @@ void HttpServer::Core::Connection::take_spooled(Blob body) {
   dispatch();
 }
 
-/// `wanted`: what there must be room for, of this body alone.
+/// `wanted`: the room that this body needs alone.
 void HttpServer::Core::Connection::refuse_for_room(BytePot::Over over, std::size_t wanted, const BytePot& pot,
                                                    std::string_view bound) {
   const std::string share =
@@ -491,7 +491,7 @@ void HttpServer::Core::Connection::drop_body() {
   body_ = BodyBuffer();
   body_room_.give_back();
   if (!spool_) return;
-  // To forget a large file takes the system some time.
+  // Deleting a large file takes the system time, so that is done beside the loop.
   core_.aside(
       Loop::Side::disk, [spool = std::exchange(spool_, nullptr)]() mutable { spool.reset(); }, [] {});
 }
@@ -500,7 +500,7 @@ void HttpServer::Core::Connection::refuse_unreadable() {
   const http::ReaderRefusal& why = reader_.refusal();
   const Refusal kind = refusal_of(why.status);
   if (kind != Refusal::body_too_large && kind != Refusal::header_too_large) ++core_.counters.bad_requests;
-  keep_alive_ = false;  // where a request ends that cannot be read, nobody knows
+  keep_alive_ = false;  // the start of the next request is not known
   if (kind == Refusal::bad_request)
     return refuse(kind, "this is no HTTP request that can be read: " + why.why);
   refuse(kind, why.why + (kind == Refusal::body_too_large ? bound() : ""));
@@ -531,7 +531,7 @@ void HttpServer::Core::Connection::dispatch() {
   begin_exchange();
   const auto exchange = std::make_shared<Exchange>(shared_from_this());
   exchange_ = exchange;
-  // What a refusal needs is kept: the handler has the rest.
+  // A refusal needs a part of the request; the handler gets the rest.
   HttpRequest request = std::move(request_);
   request_ = HttpRequest{};
   request_.method = request.method;
@@ -560,7 +560,7 @@ void HttpServer::Core::Connection::refuse_with(HttpAnswer answer) {
   exchange->answer(std::move(answer));
 }
 
-/// Something threw: nobody knows how far this connection is.
+/// An exception was caught: the connection's state is unknown, so it is closed.
 void HttpServer::Core::Connection::broken(std::string_view reason) {
   core_.note_failure(reason);
   try {
@@ -602,10 +602,10 @@ void HttpServer::Core::Connection::send(Piece piece) {
   out_.push_back(std::move(piece));
   if (writing_) return;
   writing_ = true;
-  core_.write_soon(shared_from_this());  // what the same turn of the loop adds goes along
+  core_.write_soon(shared_from_this());  // together with what this turn still adds
 }
 
-/// Writes what the system takes at once. One call at a time, so that who reads fast leaves time to others.
+/// Writes what the system accepts at once: one call, so that a fast reader leaves time for others.
 void HttpServer::Core::Connection::write_some() {
   if (closed_) return;
   Gathered gathered;
@@ -638,7 +638,7 @@ void HttpServer::Core::Connection::wait_to_write() {
                      [self = shared_from_this()](error_code) { self->guarded([&] { self->write_some(); }); });
 }
 
-/// What the system has taken, and the reader's system has not.
+/// Bytes that the system has accepted and the reader has not acknowledged.
 std::size_t HttpServer::Core::Connection::unacknowledged() {
   int bytes = 0;
   if (::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) != 0) return 0;
@@ -663,7 +663,7 @@ void HttpServer::Core::Connection::exchange_over() {
   if (!closed_ && !writing_ && out_.empty()) next_request();
 }
 
-/// The answer has left.
+/// The answer was written.
 void HttpServer::Core::Connection::next_request() {
   exchanging_ = false;
   become_idle();
@@ -676,7 +676,7 @@ void HttpServer::Core::Connection::next_request() {
   await_head(core_.between);
   body_unread_ = head_only_ = http_1_0_ = false;
   read_due_ = std::chrono::steady_clock::now() + core_.options.idle_timeout;
-  // Not from inside this call: a caller that sends much ahead would make the stack grow.
+  // Posted and not called here: a caller that sends much ahead would make the stack grow.
   if (!ahead_.empty())
     return asio::post(core_.context,
                       [self = shared_from_this()] { self->guarded([&] { self->feed_ahead(); }); });
@@ -705,7 +705,8 @@ void HttpServer::Core::Connection::close() {
   socket_.close(ignored);
 }
 
-/// Closing while the caller still sends would reset the connection, and it might never read the refusal.
+/// Reads on before closing: closing while the caller sends would reset the connection, and it might not read
+/// the refusal.
 void HttpServer::Core::Connection::close_after_reading() {
   error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -716,7 +717,7 @@ void HttpServer::Core::Connection::close_after_reading() {
   wait_to_read();
 }
 
-/// A body that is under way must come at a least rate: each trickle holds a connection, and room.
+/// Whether a body comes below its least rate: such senders hold connections and room.
 bool HttpServer::Core::Connection::is_too_slow(TimePoint now) {
   if (now < rate_due_) return false;
   const std::size_t came = body_came_ - std::exchange(body_came_before_, body_came_);
@@ -729,8 +730,7 @@ void HttpServer::Core::Connection::sweep(TimePoint now) {
   if (exchanging_ && !waiting_to_read_ && !peer_closed_ && has_peer_closed()) on_end_of_input();
   if (closed_) return;
   if (now >= write_due_) {
-    // The system says that there is room again when there is much of it: a slow reader has taken something
-    // long before.
+    // The system reports room only when there is much: a slow reader has read something before that.
     const std::size_t left = unacknowledged();
     if (left >= on_the_way_) {
       ++core_.counters.timeouts;

@@ -21,7 +21,7 @@
 
 namespace lanemq::gateway {
 
-/// A piece on its way out: what is around it, and whom to tell.
+/// A piece to be written: its framing, its bytes, and the callback.
 struct Piece {
   std::string head{};
   Blob bytes{};
@@ -31,22 +31,22 @@ struct Piece {
   std::size_t size() const { return head.size() + bytes.size() + tail.size(); }
 };
 
-/// One connection: reads a request, lets it be answered, reads the next. Kept alive by what is pending on it
-/// and by the exchange. What is thrown on its behalf closes it, and nothing else.
+/// One connection: reads a request, has it answered, reads the next one. Pending operations and the exchange
+/// keep it alive. An exception on its behalf closes it and nothing else.
 class HttpServer::Core::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  /// `address`: where it comes from; `whose`: in whose share it counts.
+  /// `address`: of the peer; `whose`: in whose share it counts.
   Connection(Core& core, tcp::socket socket, std::string address, std::string whose);
   ~Connection();
 
   void start();
-  /// Does something for this connection, on its way in from the loop.
+  /// Runs `work` for this connection; catches its exceptions.
   template <class Work>
   void guarded(Work work);
   void write_some();
   void sweep(TimePoint now);
   void end() { caller_is_gone(); }
-  /// Of its answer, what the system has not taken.
+  /// Bytes of its answer that the system has not accepted.
   std::size_t unwritten() const { return unwritten_; }
 
  private:
@@ -100,39 +100,39 @@ class HttpServer::Core::Connection : public std::enable_shared_from_this<Connect
   tcp::socket socket_;
   const std::string address_, whose_;
   http::RequestReader reader_;
-  std::string ahead_;  ///< what came behind the request that is worked on
+  std::string ahead_;  ///< data behind the request that is served
   BodyBuffer body_;
   HttpRequest request_;
   const Route* route_ = nullptr;
   std::weak_ptr<Exchange> exchange_;
   BytePot::Hold body_room_;                           ///< of body_
-  std::vector<std::string> holders_;                  ///< in whose shares it counts
+  std::vector<std::string> holders_;                  ///< in whose shares the body counts
   std::shared_ptr<Spool> spool_;                      ///< null: the body is in memory
-  int spooling_ = 0;                                  ///< pieces on their way to it
-  std::size_t body_came_ = 0, body_came_before_ = 0;  ///< in all, and until this window of its rate began
+  int spooling_ = 0;                                  ///< pieces on their way to the spool
+  std::size_t body_came_ = 0, body_came_before_ = 0;  ///< in total; and before the present window of the rate
   std::size_t discarded_ = 0;
 
-  std::list<Connection*>* waiting_ = nullptr;  ///< where it stands while it has sent no whole head
+  std::list<Connection*>* waiting_ = nullptr;  ///< its place among connections without a complete head
   std::list<Connection*>::iterator waits_at_{};
 
   std::optional<std::uint64_t> content_length_;
   bool waiting_to_read_ = false;
-  bool busy_ = false;        ///< a request is read or worked on, and counted in Core::busy
+  bool busy_ = false;        ///< a request is read or served, and counted in Core::busy
   bool exchanging_ = false;  ///< a request is with its handler, or its answer on its way
-  bool answered_ = false;    ///< its answer is all in out_
+  bool answered_ = false;    ///< all of the answer is in out_
   bool keep_alive_ = true;
-  bool chunked_ = false;  ///< the answer's pieces are framed
+  bool chunked_ = false;  ///< the answer has chunked framing
   bool http_1_0_ = false, head_only_ = false;
   bool body_unread_ = false;  ///< the request's body was not read to its end
   bool peer_closed_ = false;  ///< nothing more will come
-  bool closing_ = false;      ///< the answer is out, the rest is read and forgotten
+  bool closing_ = false;      ///< the answer was sent; what comes is read and dropped
   bool closed_ = false;
   bool cut_ = false;
 
   std::deque<Piece> out_;
-  std::size_t out_offset_ = 0;  ///< of the first, what is written
-  std::size_t unwritten_ = 0;   ///< of all, counted in Core::answer_bytes
-  std::size_t on_the_way_ = 0;  ///< what the reader had not got when it was last looked at
+  std::size_t out_offset_ = 0;  ///< of the first piece: what was written
+  std::size_t unwritten_ = 0;   ///< of all pieces; counted in Core::answer_bytes
+  std::size_t on_the_way_ = 0;  ///< what the reader lacked at the last look
   bool writing_ = false;
 
   TimePoint read_due_ = TimePoint::max(), write_due_ = TimePoint::max(), body_due_ = TimePoint::max(),

@@ -12,10 +12,10 @@ namespace lanemq::gateway {
 namespace {
 
 thread_local volatile std::sig_atomic_t watched = 0, faulted = 0;
-std::uintptr_t page_bytes = 0;  ///< set before the handler is
+std::uintptr_t page_bytes = 0;  ///< set before the handler
 
-/// Puts a page of zeros where the disk gives none, and the reader goes on. Elsewhere the signal does what it
-/// always did: the instruction that returns to meets it again.
+/// Maps a page of zeros where the disk gives none, so that the reader goes on. Elsewhere restores the
+/// default, and the repeated instruction raises the signal again.
 void on_bus_error(int /*signal*/, siginfo_t* info, void* /*context*/) {
   void* const page =
       reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(info->si_addr) & ~(page_bytes - 1));

@@ -3,12 +3,12 @@
 
 namespace lanemq::gateway {
 
-/// Watches over this thread while it looks at what a Spool maps. A page that the disk cannot give, or that
-/// the file has lost, would end the program by SIGBUS; here it reads as zeros, and happened() tells that what
-/// was read is worth nothing. One at a time on each thread.
+/// Guards this thread while it reads a Spool's mapping. A page that the disk cannot read would end the
+/// program by SIGBUS; here it reads as zeros, and happened() tells that the data is invalid. One at a time
+/// per thread.
 ///
-/// Mapped, and not read piece by piece: JSON is checked and cut into lines as one text, and in memory that
-/// would be the quarter of a gigabyte that is on the disk to be spared.
+/// The file is mapped and not read piece by piece, since JSON is checked and cut into lines as one text; in
+/// memory that would be the quarter of a gigabyte that the disk is to save.
 class DiskFaults {
  public:
   DiskFaults();

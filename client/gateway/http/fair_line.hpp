@@ -10,8 +10,8 @@
 
 namespace lanemq::gateway {
 
-/// What waits to be served, of several owners. They take turns, so that who brings much lets nobody wait but
-/// itself; of one owner the oldest comes first. Has no bound of its own.
+/// Things of several owners that wait. Owners take turns, so that an owner with many delays only itself; of
+/// one owner the oldest is first. Has no bound of its own.
 template <class Thing>
 class FairLine {
  public:
@@ -21,7 +21,7 @@ class FairLine {
     if (is_new) turns_.push_back(at);
     ++size_;
   }
-  /// Nothing: the line is empty.
+  /// The next one; empty: the line is empty.
   std::optional<Thing> pop() {
     if (turns_.empty()) return std::nullopt;
     const auto at = turns_.front();

@@ -7,25 +7,24 @@
 
 namespace lanemq::gateway {
 
-/// The one thread on which all of the gateway's own work is done that is not large, and its clock.
+/// The thread that does all of the gateway's work that is not large; and its clock.
 class Loop {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// Something that is to happen once; it does not when this is destroyed or cancelled before. Belongs to the
-  /// loop's thread.
+  /// Runs something once, unless it is destroyed or cancelled before. Belongs to the loop's thread.
   class Timer {
    public:
     Timer() = default;
     virtual ~Timer() = default;
     Timer(const Timer&) = delete;
     Timer& operator=(const Timer&) = delete;
-    /// Sets the time anew; `then` of an earlier call is forgotten.
+    /// Sets the time; the `then` of an earlier call is dropped.
     virtual void after(std::chrono::milliseconds pause, std::function<void()> then) = 0;
     virtual void cancel() = 0;
   };
 
-  /// A descriptor that is looked at for as long as this lives. Belongs to the loop's thread.
+  /// Watches a descriptor while it lives. Belongs to the loop's thread.
   class Watch {
    public:
     Watch() = default;
@@ -39,16 +38,16 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Runs `work` on the loop's thread, in the order of the calls, never inside this call. From any thread.
+  /// Runs `work` on the loop's thread, in the order of the calls, never inside this call. Thread-safe.
   virtual void post(std::function<void()> work) = 0;
   virtual std::unique_ptr<Timer> timer() = 0;
-  /// Calls `readable` again and again while `fd` is. The descriptor stays the caller's, and outlives the
-  /// watch.
+  /// Calls `readable` as long as `fd` is readable. The caller owns the descriptor, which outlives the watch.
   virtual std::unique_ptr<Watch> watch(int fd, std::function<void()> readable) = 0;
-  /// What is done beside the loop: large texts, which take the machine's time, and what waits for a disk.
+  /// The threads beside the loop: for large texts, which need CPU, and for work that waits for a disk.
   enum class Side : unsigned char { texts, disk };
-  /// Does `work` on that side's thread, one after the other, then `then` on the loop's; both are let go of on
-  /// the loop's, and not called once the loop has ended. `work` must not throw. From the loop's thread.
+  /// Runs `work` on that side's thread, one after the other, then `then` on the loop's; both are destroyed on
+  /// the loop's thread, and not called once the loop has ended. `work` must not throw. From the loop's
+  /// thread.
   virtual void aside(Side side, std::function<void()> work, std::function<void()> then) = 0;
   virtual TimePoint now() const = 0;
 };

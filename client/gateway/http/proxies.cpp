@@ -16,7 +16,7 @@ namespace lanemq::gateway {
 namespace {
 
 constexpr unsigned kBits = 128, kBitsOfV4 = 32;
-constexpr std::size_t kNetworkBytes = 8;  ///< of an IPv6 address: what one customer has at least
+constexpr std::size_t kNetworkBytes = 8;  ///< of an IPv6 address: the smallest network of one customer
 constexpr std::array<std::uint8_t, 12> kV4Prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr Address kLoopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 
@@ -25,7 +25,7 @@ bool is_v4(const Address& address) {
 }
 
 std::optional<Address> read_address(std::string_view text) {
-  // The link that an address belongs to says nothing of whose it is.
+  // An address's zone says nothing about its owner.
   const std::string plain(text.substr(0, text.find('%')));
   Address address{};
   if (::inet_pton(AF_INET6, plain.c_str(), address.data()) == 1) return address;

@@ -11,26 +11,26 @@
 
 namespace lanemq::gateway {
 
-/// An address of IPv6, or one of IPv4 as IPv6 writes it.
+/// An IPv6 address, or an IPv4 address mapped to IPv6.
 using Address = std::array<std::uint8_t, 16>;
 
-/// Who has one address of an IPv6 network has 2^64 of them: its /64. Of IPv4, and of this machine, the
-/// address. Empty where the text is no address.
+/// The owner of an address: for IPv6 its /64 network, since whoever has one address there has 2^64; for IPv4
+/// and this machine the address. Empty: the text is no address.
 std::string whose_address(std::string_view address);
 
-/// The proxies in front of this gateway: their word counts on who sent a request. Anybody can write a header;
-/// theirs is the last word in `x-forwarded-for`, as each one appends whom it heard.
+/// The proxies in front of this gateway, which are trusted about the senders of requests. Anybody can write a
+/// header; the last entry of `x-forwarded-for` is the proxy's, since each proxy appends the peer it heard.
 class Proxies {
  public:
   Proxies() = default;
-  /// Each an address or a network, as `10.0.0.7`, `10.0.0.0/8`, `fd00::/8`. Throws std::invalid_argument,
-  /// which names what is neither.
+  /// `networks`: addresses or networks, as `10.0.0.7`, `10.0.0.0/8`, `fd00::/8`. Throws
+  /// std::invalid_argument, which names an invalid one.
   explicit Proxies(const std::vector<std::string>& networks);
 
   bool trusts(std::string_view address) const;
-  /// Who sent a request that came from `address`, as whose_address() says it: from the right the first of
-  /// `x-forwarded-for` that is no proxy of ours. What is no address, and all to the left of it, is nobody's
-  /// word: then it is the proxy that passed it on.
+  /// The sender of a request that came from `address`, as whose_address(): the rightmost entry of
+  /// `x-forwarded-for` that is no proxy. An entry that is no address is not trusted, nor all to the left of
+  /// it: then the sender is the proxy that passed it on.
   std::string sender(std::string_view address, const Headers& headers) const;
 
  private:

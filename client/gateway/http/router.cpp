@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kLanePrefix = "/lane/", kAnthropicPrefix = "/anthropic";
 
-/// `/v1/files/{id}` as `v1`, `files`, `{id}`.
+/// The pieces of `/v1/files/{id}`: `v1`, `files`, `{id}`.
 std::vector<std::string_view> pieces_of(std::string_view path) {
   std::vector<std::string_view> pieces;
   while (!path.empty()) {
@@ -28,7 +28,7 @@ bool takes_rest(std::string_view piece) {
   return is_param(piece) && piece[piece.size() - 2] == '*';
 }
 
-/// Whether a path's pieces fit a pattern's. A piece that stands for something is never empty.
+/// Whether a path's pieces match a pattern's. A piece for `{name}` must not be empty.
 bool fits(const std::vector<std::string>& pattern, const std::vector<std::string_view>& path) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (i >= path.size()) return false;

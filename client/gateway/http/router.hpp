@@ -14,29 +14,29 @@
 
 namespace lanemq::gateway {
 
-/// Does what a request asks for and answers it, at once or later. On the loop's thread; must not block and
-/// must not throw (the caller then gets a 500).
+/// Handles a request and answers it, at once or later. On the loop's thread; must not block or throw (the
+/// caller would get a 500).
 using RequestHandler = std::function<void(HttpRequest request, ResponderPtr responder)>;
 
-/// What answers a path. `{name}` in a pattern stands for one piece between slashes, `{name*}` at its end for
-/// all that is left, slashes too: `/v1/files/{id}/content`, `/v1/models/{id*}`.
+/// A path and its handler. `{name}` in a pattern matches one piece between slashes, `{name*}` at its end all
+/// the rest, with slashes: `/v1/files/{id}/content`, `/v1/models/{id*}`.
 struct Route {
   std::string method;
   std::string pattern;
   RequestHandler handler{};
-  /// A longer body is refused before it is read; 0: the server's own limit.
+  /// A longer body is refused before it is read; 0: the server's limit.
   std::size_t body_bytes_max = 0;
-  /// The name of what says so; empty: nobody can set it.
+  /// The option that sets body_bytes_max; empty: there is none.
   std::string body_bound{};
-  /// Longer bodies than Spool::kFrom go to a file in this folder instead of memory; empty: none do.
+  /// Bodies longer than Spool::kFrom go to a file in this folder; empty: all stay in memory.
   std::string spool_folder{};
-  /// Says who sends a request that has a body when its head is there, or refuses it, so that nothing is kept
-  /// of who may not send one. The name says in whose share of memory the body counts; empty: in nobody's. May
-  /// be empty. On the loop's thread.
+  /// Called at the head of a request with a body. Returns in whose share of memory the body counts (empty:
+  /// nobody's), or a refusal, so that no body is kept of a caller without permission. May be empty. On the
+  /// loop's thread.
   std::function<tl::expected<std::string, HttpAnswer>(const HttpRequest& head)> admit{};
 };
 
-/// Finds the route of a request. Of two patterns that match, the one with more fixed pieces wins.
+/// Finds a request's route. Of two patterns that match, the one with more fixed pieces wins.
 class Router {
  public:
   void add(Route route);
@@ -46,10 +46,10 @@ class Router {
 
   struct Found {
     const Route* route = nullptr;  ///< null: there is none; valid until the next add()
-    std::string allowed{};         ///< the methods that the path has, with commas; empty: no such path
+    std::string allowed{};         ///< the path's methods, with commas; empty: no such path
   };
-  /// Looks at method and path, takes prefixes off the path and sets the params of the request. HEAD is taken
-  /// for GET where a path has no HEAD of its own.
+  /// Finds the route, removes prefixes from the path, and sets the request's params. HEAD counts as GET where
+  /// a path has no HEAD.
   Found find(HttpRequest& request) const;
 
  private:
