@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by the scripts: where the tree is, and what the machine must have. Sourced, not run.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+root=$(cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
 
 say() { printf '%s\n' "$*" >&2; }

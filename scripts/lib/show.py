@@ -21,10 +21,9 @@ import time
 import urllib.request
 
 import front_door
+import serve
+from programs import BIN, Programs
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build" / "bin"
-READY_SECONDS = 20
 FRONT_DOOR_RPM = 6000  # what the stand-in behind the front door allows
 FRONT_DOOR_PROMPTS = 1319
 
@@ -33,7 +32,8 @@ def arguments():
     parser = argparse.ArgumentParser(prog="scripts/run", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true",
-                        help="leave everything running, print the endpoints, and stop at Ctrl-C")
+                        help="start one of each program, print what to type in a second terminal, and stop at Ctrl-C")
+    parser.add_argument("--free-ports", action="store_true", help="with --serve: on free ports, not on 5570 to 5572 and 8080")
     parser.add_argument("--rpm", type=int, default=600, help="the upstream's requests per minute (600)")
     parser.add_argument("--bulk", type=int, default=None, help="jobs in the bulk file (200; 10 with a real upstream)")
     parser.add_argument("--interactive", type=int, default=None,
@@ -41,43 +41,12 @@ def arguments():
     parser.add_argument("--prompts", metavar="FILE.jsonl",
                         help="the batch behind the streams: lines with a `question` (1319 made-up ones; 10 with a real "
                              "upstream)")
-    parser.add_argument("--keep", metavar="DIR", help="keep the logs, the bulk file and its answers here")
+    parser.add_argument("--keep", metavar="DIR",
+                        help="keep the logs, the bulk file and its answers here; with --serve jobs, batches and logs "
+                             "(~/.local/state/lanemq-serve)")
     parser.epilog = ("With LANEMQ_UPSTREAM_URL (an OpenAI-compatible .../v1/chat/completions) or OPENAI_API_KEY set, the "
                      "real upstream is called instead of the stand-in; LANEMQ_MODEL names the model (gpt-4o-mini).")
     return parser.parse_args()
-
-
-class Programs:
-    """The processes of the show; all of them end with it."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.running = []
-
-    def start(self, name, *command):
-        """Starts a program and returns its `ready` line."""
-        log = open(self.folder / f"{name}.log", "wb")
-        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log, text=True,
-                                   start_new_session=True)  # Ctrl-C is ours: they are stopped in order
-        self.running.append((name, process))
-        timer = threading.Timer(READY_SECONDS, process.kill)
-        timer.start()
-        line = process.stdout.readline().strip()
-        timer.cancel()
-        if not line.startswith("ready"):
-            sys.exit(f"scripts/run: {name} did not start; its log:\n" + (self.folder / f"{name}.log").read_text())
-        return line.removeprefix("ready").strip()
-
-    def stop(self):
-        for name, process in reversed(self.running):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self.running.clear()
 
 
 class Upstream:
@@ -220,24 +189,11 @@ def show_front_door(upstream, gateway, options):
     return 1 if failures else 0
 
 
-def serve(upstream, endpoints, gateway):
-    print(f"front door {gateway}/v1   (base_url of an OpenAI SDK; {gateway} of an Anthropic one)")
-    print(f"clients   {endpoints['clients']}   (lanemq --broker {endpoints['clients']} stats)")
-    print(f"workers   {endpoints['workers']}")
-    print(f"upstream  {upstream.url}")
-    print(f"try       build/bin/lanemq --broker {endpoints['clients']} submit --service chat --lane critical "
-          f"'{json.dumps(chat_body(upstream.model, 'Hello!', 16))}'")
-    print("Ctrl-C stops everything.", flush=True)
-    try:
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        return 0
-
-
 def main():
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if options.serve:
+        return serve.serve(options)
     folder = pathlib.Path(options.keep or tempfile.mkdtemp(prefix="lanemq-run-"))
     folder.mkdir(parents=True, exist_ok=True)
     programs = Programs(folder)
@@ -259,8 +215,6 @@ def main():
                        "--service", f"openai=openai:{upstream.streaming_base}", "--capacity", "64")
         gateway = programs.start("gateway", BIN / "lanemq-gateway", "--broker", endpoints["clients"], "--listen",
                                  "127.0.0.1:0", "--state", folder / "gateway")
-        if options.serve:
-            return serve(upstream, endpoints, gateway)
         return show(programs, upstream, endpoints["clients"], options) or show_front_door(upstream, gateway, options)
     finally:
         programs.stop()

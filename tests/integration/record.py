@@ -70,7 +70,8 @@ def main():
     case = test_pages.Commands("test_they_print_what_the_pages_say")
     case.not_run = set()
     try:
-        transcript = case.follow(sys.argv[1]).transcript
+        desk = case.follow(sys.argv[1])
+        transcript = [(name, command, printed.replace(desk.folder, "/home/you")) for name, command, printed in desk.transcript]
     finally:
         case.doCleanups()
     with open(sys.argv[2], "w", encoding="utf-8") as file:

@@ -148,6 +148,7 @@ class Commands(unittest.TestCase):
         prose, blocks = divided(page)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        os.symlink(os.path.join(ROOT, "scripts"), os.path.join(folder.name, "scripts"))
         desk = typed.Desk(self, folder.name)
         interrupted = [(number, said[2]) for number, line in prose if (said := MARK.match(line)) and said[1] == "ctrl-c"]
         for number, what in sorted([*interrupted, *((block.number, block) for block in blocks)], key=lambda step: step[0]):

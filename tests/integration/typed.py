@@ -70,7 +70,8 @@ class Desk:
         environment = {name: value for name, value in os.environ.items()
                        if not re.match(r"LANEMQ_(?!CONNECT_TIMEOUT)|XDG_|STATE_DIRECTORY|RUNTIME_DIRECTORY|.*_API_KEY|(?i:.*_proxy)", name)}
         environment |= {name: f"tcp://127.0.0.1:{self.ports[port]}" for name, port in VARIABLES.items()}
-        environment |= {"HOME": folder, "LANEMQ_GATEWAY_LISTEN": f"127.0.0.1:{self.ports['8080']}",
+        environment |= {"HOME": folder, "LANEMQ_BIN": os.path.abspath(harness.PROGRAMS),
+                        "LANEMQ_GATEWAY_LISTEN": f"127.0.0.1:{self.ports['8080']}",
                         "PATH": f"{os.path.abspath(harness.PROGRAMS)}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
         self.environment = environment
         self.shell = subprocess.Popen(["bash", "--norc"], cwd=folder, env=environment, stdin=subprocess.PIPE,
