@@ -19,24 +19,26 @@
 namespace lanemq::gateway {
 namespace {
 
-using json = nlohmann::ordered_json;  // as the providers order it
+using json = nlohmann::ordered_json;  // keeps the providers' order
 using std::chrono::milliseconds;
 
 constexpr std::size_t kIdempotencyKeyBytesMax = 256;
-/// A longer body is looked into beside the loop: a millisecond a megabyte.
+/// Longer bodies are read beside the loop: a millisecond per megabyte.
 constexpr std::size_t kReadAsideFrom = std::size_t{1} << 20;
-constexpr std::size_t kForwardedBytesMax = std::size_t{4} * 1024;  ///< of a path, or a header that goes on
-/// An SDK's own clock has run so much longer when the answer comes, so that it does not ask again: a part of
-/// what it waits, and no more than a second.
+constexpr std::size_t kForwardedBytesMax =
+    std::size_t{4} * 1024;  ///< of a path, or of a header that is passed on
+/// The answer must come before an SDK's own timeout, or the SDK would ask again: earlier by this part of its
+/// timeout, at most a second.
 constexpr int kSdkMarginPart = 10;
 constexpr milliseconds kSdkMarginMax{1'000};
 constexpr milliseconds kDrainRetryAfter{1'000};
-/// Who asks for the models starts up, or shows a list: neither waits for as long as a lane lets a job wait.
+/// A client that asks for the models is starting up or shows a list: it does not wait for a lane's whole
+/// timeout.
 constexpr milliseconds kModelsWaitMax{10'000};
 
 constexpr std::string_view kResponses = "/v1/responses", kStoredResponses = "/v1/responses/";
 
-/// A path goes to an upstream: it must not climb out of where its route is.
+/// Whether a path has pieces that climb: it goes to an upstream, and must stay below its route.
 bool climbs(const HttpRequest& request) {
   return std::any_of(request.params.begin(), request.params.end(), [](const auto& param) {
     const std::string wrapped = "/" + param.second + "/";
@@ -44,7 +46,7 @@ bool climbs(const HttpRequest& request) {
   });
 }
 
-/// What is no text comes in one piece, whatever its body says.
+/// Answers that are no text come in one piece, even if the body asks for a stream.
 bool can_stream(std::string_view path) {
   return path != "/v1/embeddings" && !path.ends_with("/count_tokens");
 }
@@ -76,7 +78,7 @@ ApiError no_such_model(std::string_view id) {
           .param = "model"};
 }
 
-/// An upstream's list with those that the caller may use; anything else as it is.
+/// An upstream's list of models without those that the caller may not use; anything else unchanged.
 std::string allowed_models(const Caller& caller, std::string_view list) {
   if (!look_into_json(list, {}).valid) return std::string(list);
   std::string kept;
@@ -104,7 +106,7 @@ json model_list(Api api, const json& entries) {
           {"last_id", empty ? json() : entries.back()["id"]}};
 }
 
-/// What is wrong with what goes on to the upstream beside the body.
+/// Why path or headers cannot go on to the upstream.
 std::optional<ApiError> why_not_path(const HttpRequest& request) {
   if (std::optional<ApiError> error = why_not_forwarded(request.headers)) return error;
   if (climbs(request)) return bad_request("the path must not contain . or .. as a name");
@@ -113,7 +115,7 @@ std::optional<ApiError> why_not_path(const HttpRequest& request) {
   return std::nullopt;
 }
 
-/// Why a caller may not use what a request names of stored responses.
+/// Why a caller may not use the stored responses that a request names.
 std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller& caller,
                                            const HttpRequest& request, const BodyFields& fields) {
   if (request.path.starts_with(kStoredResponses))
@@ -127,7 +129,7 @@ std::optional<ApiError> why_not_references(const Gateway& gateway, const Caller&
   return std::nullopt;
 }
 
-/// Why a caller may not use a model, or not by this API.
+/// Why a caller may not use a model, or not with this API.
 std::optional<ApiError> why_not_model(const Caller& caller, const std::string& model,
                                       const ModelSettings* route) {
   if (!model.empty() && !caller.may_use_model(model))
@@ -142,7 +144,7 @@ std::optional<ApiError> why_not_model(const Caller& caller, const std::string& m
   return std::nullopt;
 }
 
-/// By what a plan is known again when its caller asks a second time; or why it cannot be.
+/// Sets the marks by which a retry of the request finds this plan; or returns why it cannot.
 std::optional<ApiError> add_retry_marks(const HttpRequest& request, JobPlan& plan) {
   plan.idempotency_key = request.headers.get("idempotency-key");
   if (plan.idempotency_key.size() > kIdempotencyKeyBytesMax)
@@ -250,7 +252,7 @@ HttpAnswer JobRoutes::refusal_of(const Caller& caller, const HttpRequest& reques
   return answer;
 }
 
-/// What the head tells: a body of who may not, or not now, is not kept.
+/// Decides by the head, so that no body is kept of a caller that may not send it, or not now.
 tl::expected<std::string, HttpAnswer> JobRoutes::admit(const HttpRequest& head, Api api) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(head);
   if (!caller) return tl::unexpected(refusal(gateway_, head, caller.error()));
@@ -357,7 +359,8 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   if (!(route && !route->steps.front().service.empty()) && !caller.may_use_service(service))
     return tl::unexpected(forbidden_service(service));
   plan.steps = steps_of(route, model, service);
-  if (route) plan.route = std::make_shared<const ModelSettings>(*route);  // the file may be read again
+  if (route)
+    plan.route = std::make_shared<const ModelSettings>(*route);  // a copy, since a reload may replace it
   if (request.headers.find("x-lanemq-no-fallback")) plan.steps.resize(1);
   plan.meta = upstream_meta(
       caller.api, request,
@@ -380,7 +383,7 @@ tl::expected<JobPlan, ApiError> JobRoutes::plan_of(const HttpRequest& request, c
   return plan;
 }
 
-/// Those that are configured, else what the upstream has.
+/// Lists the configured models, or else those of the upstream.
 void JobRoutes::models(HttpRequest request, const ResponderPtr& responder) {
   tl::expected<Caller, ApiError> caller = gateway_.access.caller_of(request);
   if (!caller) return responder->answer(refusal(gateway_, request, caller.error()));

@@ -14,16 +14,16 @@
 
 namespace lanemq::gateway {
 
-/// The paths of OpenAI's and Anthropic's APIs that are answered while the caller waits: each request becomes
-/// a job of its API's service.
+/// The paths of OpenAI's and Anthropic's APIs that callers wait for: each request becomes a job of its API's
+/// service.
 class JobRoutes {
  public:
   explicit JobRoutes(Gateway& gateway) : gateway_(gateway), flights_(gateway, limits_) {}
 
   void add_to(Router& router);
-  /// What the callers' keys allow; for other routes that take work from them.
+  /// The limits of callers' keys, also for other routes.
   CallerLimits& limits() { return limits_; }
-  /// The broker is away: tells who waits for content.
+  /// The broker is away: ends the calls without content.
   void end_waiting() { flights_.end_waiting(); }
 
  private:
@@ -43,26 +43,25 @@ class JobRoutes {
   Flights flights_;
 };
 
-/// Why a gateway that stops takes no work.
+/// The error of a gateway that stops.
 ApiError draining();
-/// Why nothing is asked of a broker that does not answer.
+/// The error while the broker does not answer.
 ApiError unavailable();
 
 /// Whether the body's `service_tier` reaches the upstream, which bills by it.
 enum class ServiceTier : unsigned char { stays, goes_on };
 
-/// What a handler of lanemq-worker has to know of a request: a msgpack map with `http`, of method, path and
-/// those headers that go on to the upstream.
+/// What the worker's handler must know of a request: a msgpack map with `http`, which has the method, the
+/// path and the headers for the upstream.
 std::string upstream_meta(Api api, const HttpRequest& request, ServiceTier tier);
 
-/// What the broker is told that the request costs, of what is known without a look into it: a model writes
-/// nothing for embeddings, and neither reads nor writes where tokens are counted or what was made before is
-/// read.
+/// The cost that the broker is told, as far as the path shows it: embeddings have no output; counting tokens
+/// and reading an earlier response have neither input nor output.
 std::optional<wire::Cost> stated_cost(std::string_view method, std::string_view path);
 
-/// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK says it reads.
+/// How long the caller waits: by `x-lanemq-timeout-ms`, else a second less than its SDK's timeout.
 struct CallerPatience {
-  std::optional<std::chrono::milliseconds> asked{};  ///< of x-lanemq-timeout-ms
+  std::optional<std::chrono::milliseconds> asked{};  ///< from x-lanemq-timeout-ms
   std::optional<std::chrono::milliseconds> sdk{};
 };
 tl::expected<CallerPatience, ApiError> patience_of(const Headers& headers);

@@ -23,7 +23,7 @@ std::string joined(const Names& names) {
   return text;
 }
 
-/// What a provider's tier means here; empty: nothing.
+/// The lane that a provider's tier stands for; empty: none.
 std::string_view lane_of_tier(std::string_view tier) {
   if (tier == "priority" || tier == "fast") return "high";
   if (tier == "flex") return "low";
@@ -31,7 +31,7 @@ std::string_view lane_of_tier(std::string_view tier) {
   return {};
 }
 
-/// The lane itself where it is allowed, else the next lower one that is, else the highest of those allowed.
+/// The lane if it is allowed, else the next lower allowed one, else the highest allowed one.
 std::string lowered(std::string_view lane, const Names& allowed, const Names& ranking) {
   if (allowed.empty() || has(allowed, lane)) return std::string(lane);
   auto at = std::find(ranking.begin(), ranking.end(), lane);

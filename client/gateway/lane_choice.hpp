@@ -11,15 +11,15 @@
 
 namespace lanemq::gateway {
 
-/// What a caller may use of lanes.
+/// The lanes that a caller may use.
 struct LaneRules {
-  std::string fallback{};              ///< where a request names none; empty: the broker's default
+  std::string fallback{};              ///< of requests that name none; empty: the broker's default
   std::vector<std::string> allowed{};  ///< empty: all
 
   bool operator==(const LaneRules&) const = default;
 };
 
-/// What a request says of its lane, in the order of what counts first.
+/// Where a request may name its lane; an earlier one wins.
 struct LaneWish {
   std::string_view header{};        ///< x-lanemq-lane, else x-priority
   std::string_view prefix{};        ///< of the URL
@@ -27,13 +27,13 @@ struct LaneWish {
   std::string_view service_tier{};  ///< of the body
 };
 
-/// The lane of a request; empty: the broker's default. A lane that is named must be allowed; one that is only
-/// meant (a tier, a default) is lowered to one that is. `ranking`: the lanes, the highest first.
+/// The lane of a request; empty: the broker's default. A named lane must be allowed; one from a tier or a
+/// default is lowered to an allowed one. `ranking`: all lanes, the highest first.
 tl::expected<std::string, ApiError> choose_lane(const LaneWish& wish, const LaneRules& rules,
                                                 const std::vector<std::string>& ranking);
 
-/// `gpt-x@batch` as `gpt-x` and `batch`. What follows the last @ counts only where it is a lane: models may
-/// have an @ of their own.
+/// Splits `gpt-x@batch` into `gpt-x` and `batch`. The text behind the last @ counts only if it is a lane:
+/// models may have an @ in their names.
 struct ModelAndLane {
   std::string_view model, lane;
 };

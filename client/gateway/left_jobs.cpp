@@ -26,15 +26,15 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = JsonMember::Kind;
 
-constexpr std::size_t kJobIdBytesMax = 64;  ///< as callers give them
+constexpr std::size_t kJobIdBytesMax = 64;  ///< of ids that callers choose
 constexpr std::size_t kOwnerDigits = 16;
-/// A longer body, or result, is read beside the loop: ten milliseconds a megabyte.
+/// Longer bodies and results are read beside the loop: ten milliseconds per megabyte.
 constexpr std::size_t kLeftAsideFrom = std::size_t{64} * 1024;
-constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's
-/// The broker says at once that a job is over, but not that its state is another: it is asked how it stands
-/// after an eighth of the time that nothing has changed, within these bounds.
+constexpr milliseconds kFetchWaitMax{60'000};  ///< the broker's bound
+/// The broker reports a job's end at once, but not other changes of its state. So it is asked again after an
+/// eighth of the time without a change, within these bounds.
 constexpr milliseconds kLookLeast{50};
-constexpr milliseconds kLookMost{1'000};  ///< at a job that waits; at one that runs half a keep-alive
+constexpr milliseconds kLookMost{1'000};  ///< for a waiting job; for a running one half a keep-alive
 
 constexpr milliseconds kFullRetryAfter{5'000};
 
@@ -48,7 +48,7 @@ constexpr Endpoint kLeftEndpoints[] = {{"/v1/chat/completions", Api::openai},
                                        {"/v1/responses", Api::openai},
                                        {"/v1/messages", Api::anthropic}};
 
-/// What stands in a path as it is. A client takes `.` and `..` out of a path before it asks.
+/// Whether an id can stand in a path unescaped. HTTP clients resolve `.` and `..` before they send a path.
 bool is_job_id(std::string_view text) {
   if (text == "." || text == "..") return false;
   return !text.empty() && text.size() <= kJobIdBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
@@ -62,12 +62,12 @@ ApiError no_such_job(std::string_view id, std::string name = "not_found") {
           .message = "there is no job \"" + printable(id, 64) + "\", or not any more"};
 }
 
-/// The id at the broker.
+/// The job's id at the broker.
 std::string broker_id(const Caller& caller, std::string_view id) {
   return sha256_hex(caller.name).substr(0, kOwnerDigits) + "." + std::string(id);
 }
 
-/// The members of a job that a caller posts.
+/// The members of a posted job.
 struct Posted {
   JsonMember members[10] = {{.key = "id"},          {.key = "service"},  {.key = "lane"},
                             {.key = "model"},       {.key = "body"},     {.key = "request"},
@@ -80,7 +80,7 @@ struct Posted {
   }
 };
 
-/// That a caller asks for something that nothing would come of. `place` stands before the name.
+/// The error of an unknown member, which would have no effect. `place`: in front of its name.
 std::optional<ApiError> unknown_member(std::string_view object, std::span<const JsonMember> known,
                                        const std::string& place = {}) {
   JsonCursor cursor(object);
@@ -108,7 +108,7 @@ tl::expected<std::optional<milliseconds>, ApiError> duration_of(const Posted& po
   return milliseconds(static_cast<std::int64_t>(member.number));
 }
 
-/// A request of an API: its service, model, meta and body.
+/// Reads an API's request: its service, model, meta and body.
 tl::expected<std::string_view, ApiError> read_request(const Settings& settings, const Caller& caller,
                                                       const HttpRequest& http, std::string_view text,
                                                       LeftJob& job) {
@@ -189,8 +189,7 @@ std::string member(std::string_view key, std::string_view text) {
   return text.empty() ? std::string() : ",\"" + std::string(key) + "\":" + json_text(text);
 }
 
-/// Makes the document of what is known of a job, beside the loop where that may take long, and calls `then`
-/// on the loop's thread.
+/// Makes a job's document, beside the loop where that may take long, and calls `then` on the loop's thread.
 void with_document(Loop& loop, const std::string& id, const FetchAnswer& answer,
                    std::function<void(std::string document)> then) {
   if (!answer) return then(job_document(id, answer.error()));
@@ -208,7 +207,7 @@ void with_document(Loop& loop, const std::string& id, const FetchAnswer& answer,
       [large, then = std::move(then)] { then(std::move(large->document)); });
 }
 
-/// Tells the states of a job as they change, until it is over.
+/// Sends the states of a job as events until it is over.
 class JobEvents : public std::enable_shared_from_this<JobEvents> {
  public:
   JobEvents(Gateway& gateway, std::string id, std::string at_broker, ResponderPtr responder)
@@ -220,7 +219,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
         said_at_(gateway.loop.now()),
         since_(said_at_) {}
 
-  /// `first`: what is known of the job already.
+  /// `first`: the state that is known already.
   void begin(const FetchAnswer& first) { tell(first); }
 
  private:
@@ -231,7 +230,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
                           [self = shared_from_this()](const FetchAnswer& answer) { self->tell(answer); });
   }
 
-  /// How long a fetch waits for the end before it says how the job stands.
+  /// How long a fetch waits for the end before it returns the state.
   milliseconds until_next_look() const {
     const auto same = std::chrono::duration_cast<milliseconds>(gateway_.loop.now() - since_);
     const milliseconds most = state_ == "running" ? gateway_.settings.keep_alive / 2 : kLookMost;
@@ -241,7 +240,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   void tell(const FetchAnswer& answer) {
     if (responder_->gone()) return;
     if (!answer) {
-      // The broker may be away for a moment, and the job goes on.
+      // The broker may be away for a moment while the job goes on.
       if (!is_end_of_job(answer.error()) && answer.error().local) return ask_later();
       return end(is_end_of_job(answer.error()) ? job_document(id_, answer.error())
                                                : error_of(answer.error()));
@@ -261,7 +260,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
       responder_->write(blob_of(": ka\n\n"));
       said_at_ = now;
     }
-    if (now - asked_at_ < kLookLeast) return ask_later();  // however fast the broker answers
+    if (now - asked_at_ < kLookLeast) return ask_later();  // bounds the rate, however fast the broker answers
     ask();
   }
   void ask_later() {
@@ -284,7 +283,7 @@ class JobEvents : public std::enable_shared_from_this<JobEvents> {
   Loop::TimePoint said_at_, since_, asked_at_{};  ///< since_: of the state
 };
 
-/// A callback of the client that has what is needed to answer, but for the body.
+/// A callback for the client that keeps what the answer needs, but not the request's body.
 template <class Value, class Then>
 auto answering(LeftWaiting& all, HttpRequest request, ResponderPtr responder, Then then) {
   request.body = {};
@@ -299,7 +298,7 @@ void answer_with(const LeftWaiting::One& waiting, int status, std::string docume
 }
 
 void refuse(const LeftWaiting::One& waiting, const std::string& id, const ClientError& error) {
-  // The broker knows the job by another id than the caller.
+  // The broker's message would name the job by another id than the caller's.
   const std::optional<ErrorCode> code = error.known_code();
   if (code == ErrorCode::not_found || code == ErrorCode::gone)
     return waiting.responder->answer(error_for(waiting.request, no_such_job(id, error.code)));
@@ -339,7 +338,7 @@ tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Ca
     if (posted["service"].kind == Kind::text) job.request.service = posted["service"].text;
   } else {
     if (posted["service"].text.empty()) return wrong("`service` is missing: what does the work", "service");
-    // What such a body asks of an upstream is not looked into.
+    // The body of a service of one's own is not read, so its models are not known.
     if (caller.key != nullptr && !caller.key->models.empty())
       return tl::unexpected(
           ApiError{.name = "forbidden",
@@ -402,7 +401,7 @@ bool is_end_of_job(const ClientError& error) {
 std::string job_document(std::string_view id, const JobStatus& status) {
   std::string text =
       head_of(id, status.state) + member("lane", status.lane) + member("attempts", status.attempts);
-  // Of a job that waits it is another number each time, and nothing that has happened.
+  // A waiting job's number changes each time, without an event.
   if (status.state != "queued" && status.state != "delayed")
     text += member("queued_ms", status.queued.count());
   if (status.position) text += member("position", *status.position);
@@ -445,7 +444,7 @@ std::shared_ptr<const LeftWaiting::One> LeftWaiting::add(One one) {
   return held;
 }
 
-/// What the broker says later finds that the caller has been told already.
+/// Answers that come from the broker later are dropped.
 void LeftWaiting::end_all() {
   for (const std::weak_ptr<const One>& item : std::exchange(waiting_, {}))
     if (const std::shared_ptr<const One> one = item.lock())
@@ -498,7 +497,7 @@ void LeftJobRoutes::leave(const HttpRequest& request, const ResponderPtr& respon
   struct Large {
     HttpRequest request;
     Caller caller;
-    Settings settings;  ///< as they are now: a reload changes the loop's
+    Settings settings;  ///< a copy: a reload changes the loop's
     tl::expected<LeftJob, ApiError> job{};
   };
   auto large = std::make_shared<Large>(Large{request, *caller, gateway_.settings});

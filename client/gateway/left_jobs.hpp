@@ -18,38 +18,38 @@
 
 namespace lanemq::gateway {
 
-/// A job that a caller leaves here and asks for later.
+/// A job that a caller leaves and asks for later.
 struct LeftJob {
-  JobRequest request{};  ///< its id is the caller's, or empty
+  JobRequest request{};  ///< with the caller's id, or none
   std::string body{};
-  std::size_t tokens_bytes = 0;           ///< what it may cost, as CallerLimits::estimate() takes it
-  std::vector<StoredReference> stored{};  ///< that it refers to
+  std::size_t tokens_bytes = 0;           ///< for CallerLimits::estimate()
+  std::vector<StoredReference> stored{};  ///< that the job refers to
 };
 
-/// Reads what a caller posts: a `request` of one of the APIs ({"endpoint", "body"}), or a `service` with a
-/// `body` of its own; `http` is the request that it came with.
+/// Reads a posted job: an API's `request` ({"endpoint", "body"}), or a `service` with its `body`. `http`: the
+/// request that carried it.
 tl::expected<LeftJob, ApiError> read_left_job(const Settings& settings, const Caller& caller,
                                               const HttpRequest& http);
 
-/// A job's document: {"id", "object": "job", "state", ...}, with `result` or `error` when it is over. `id` is
-/// as the caller knows it.
+/// A job's document: {"id", "object": "job", "state", ...}, with `result` or `error` after its end. `id`: as
+/// the caller knows it.
 std::string job_document(std::string_view id, const JobStatus& status);
 std::string job_document(std::string_view id, const JobDone& done);
 std::string job_document(std::string_view id, const ClientError& error);
 
-/// Whether an error is how a job ended, and not why nothing is known of it.
+/// Whether an error is a job's end, and not a failure to learn its state.
 bool is_end_of_job(const ClientError& error);
 
-/// Who waits for the broker's word on a job.
+/// Requests that wait for the broker's answer about a job.
 class LeftWaiting {
  public:
   struct One {
     HttpRequest request{};
     ResponderPtr responder{};
   };
-  /// Waits for as long as the result is held.
+  /// Adds one, which waits while the result is held.
   std::shared_ptr<const One> add(One one);
-  /// Tells all that the broker is away.
+  /// Answers all: the broker is away.
   void end_all();
 
  private:
@@ -58,18 +58,18 @@ class LeftWaiting {
   std::size_t sweep_at_ = kSweepLeast;
 };
 
-/// `/v1/jobs`: work that nobody waits for on a connection. Jobs are the broker's: nothing of them is kept
-/// here, and any gateway of the same broker answers for them. A caller sees its own alone: at the broker
-/// their ids begin with a hash of the caller's name.
+/// Serves `/v1/jobs`: work without a waiting caller. The jobs are the broker's: this gateway keeps nothing of
+/// them, and any gateway of the same broker can answer. A caller sees only its own jobs: their ids at the
+/// broker begin with a hash of its name.
 class LeftJobRoutes {
  public:
-  /// A job that is left counts as one of the caller's requests until it is over; what it may cost in tokens
-  /// is taken at once, and set right at its end.
+  /// A left job counts as a request of its caller until it is over. Its estimated tokens are taken at once,
+  /// and corrected at its end.
   LeftJobRoutes(Gateway& gateway, CallerLimits& limits)
       : gateway_(gateway), limits_(limits), watch_(gateway, limits) {}
 
   void add_to(Router& router);
-  /// The broker is away: tells who waits for its word. Streams of events go on.
+  /// The broker is away: answers those that wait for it. Streams of events go on.
   void end_waiting() { waiting_.end_all(); }
 
  private:

@@ -9,11 +9,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFetchWait{60'000};  ///< the most that the broker waits
-/// Before the broker is asked again where it answered sooner than that.
+constexpr milliseconds kFetchWait{60'000};  ///< the broker's bound
+/// The pause before the broker is asked again after an early answer.
 constexpr milliseconds kAskAgainAfter{1'000};
 
-/// What the job cost of what was taken for it.
+/// How many of the `taken` tokens the job has used.
 std::int64_t cost_of(const FetchAnswer& answer, std::int64_t taken) {
   if (answer) {
     const std::optional<wire::Usage>& usage = std::get<JobDone>(*answer).usage;

@@ -12,20 +12,19 @@
 
 namespace lanemq::gateway {
 
-/// Follows the jobs that were left here by keys with limits until they are over. Until then each has a place
-/// of its key's concurrency; what was taken for its tokens beforehand is set right by what it used.
-///
-/// Belongs to the loop's thread. Jobs of an earlier life of the gateway are not known here.
+/// Follows jobs that keys with limits have left here until they are over. Until then each takes a place of
+/// its key's concurrency; at its end its estimated tokens are corrected. Belongs to the loop's thread. Does
+/// not know jobs of an earlier life of the gateway.
 class LeftWatch {
  public:
-  /// Of all keys together.
+  /// Jobs of all keys together.
   static constexpr std::size_t kFollowedMax = 10'000;
 
   LeftWatch(Gateway& gateway, CallerLimits& limits) : gateway_(gateway), limits_(limits) {}
 
   bool full() const { return jobs_.size() >= kFollowedMax; }
-  /// `id`: at the broker; `taken`: of the key's tokens. Requires: limits.take() let the caller in, to be
-  /// given back here.
+  /// `id`: at the broker. `taken`: of the key's tokens. Requires: limits.take() let the caller in; this gives
+  /// it back.
   void follow(const Caller& caller, std::string id, std::int64_t taken);
 
  private:

@@ -28,12 +28,12 @@
 namespace lanemq::gateway {
 namespace {
 
-/// Of a broker that does not answer, before a caller is told: within the second that an SDK is given ahead.
+/// How long a request waits for a broker that does not answer: less than the second by which it is ahead of
+/// an SDK's timeout.
 constexpr std::chrono::milliseconds kBrokerGrace{500};
 constexpr int kExitDone = 0, kExitUsage = 2, kExitRefused = 3;
 constexpr std::chrono::milliseconds kDrainLookEvery{20};
-/// Requests to the broker that may have no answer yet: for each caller a job and its cancellation; beside
-/// them the lines of batches.
+/// Requests to the broker without an answer: per caller a job and its cancellation; and the lines of batches.
 constexpr std::size_t kPendingPerCaller = 2, kPendingBeside = 10'000;
 
 std::string_view error_name(Refusal refusal) {
@@ -78,14 +78,14 @@ ApiError error_of(Refusal kind, std::string_view detail, const std::string& hint
   return error;
 }
 
-/// Ends the server: first /readyz says so, for those who spread callers over gateways; then nothing new is
-/// taken, until nothing runs any more or the time is over.
+/// Stops the server in steps: first /readyz refuses, for load balancers; then new work is refused, until
+/// nothing runs or the time is over.
 class Drain {
  public:
   Drain(Gateway& gateway, HttpServer& server) : gateway_(gateway), server_(server), timer_(server.timer()) {}
 
   void begin() {
-    if (std::exchange(gateway_.leaving, true)) return server_.stop();  // asked twice: at once
+    if (std::exchange(gateway_.leaving, true)) return server_.stop();  // a second signal ends at once
     timer_->after(gateway_.settings.drain_delay, [this] { refuse(); });
   }
 
@@ -107,7 +107,7 @@ class Drain {
   Loop::TimePoint until_{};
 };
 
-/// Reads the settings again and has everybody go by them; what cannot be used changes nothing.
+/// Reads the settings again and applies them; invalid ones change nothing.
 class Reload {
  public:
   using Read = std::function<Settings()>;
@@ -123,7 +123,7 @@ class Reload {
       tell_(settings_);
       log::event(log::Level::info, "config.reloaded",
                  {{"keys", settings_.keys.size()}, {"models", settings_.models.size()}});
-      // A file that was cut while it was copied may be sound, and what it lost is seen here.
+      // A file that was cut while it was copied may be valid; the log then shows what it lost.
       for (const auto& [what, done, names] : changes)
         log::event(done == "removed" ? log::Level::warning : log::Level::info,
                    "config." + std::string(what) + "s_" + std::string(done), {{"names", names}});
@@ -146,7 +146,7 @@ std::string url_of(const ServerOptions& server, std::uint16_t port) {
   return "http://" + (v6 ? "[" + server.address + "]" : server.address) + ":" + std::to_string(port);
 }
 
-/// Files and batches, where there is a folder for them; null: there is none, and `why_not` says so.
+/// Opens files and batches, where there is a folder; null: there is none, and `why_not` says why.
 std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimits& limits,
                                            std::string& why_not) {
   if (settings.batches.folder.empty()) {
@@ -160,7 +160,7 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
       log::event(log::Level::warning, "batches", {{"message", line}});
     });
   } catch (const std::exception& error) {
-    // A folder that nobody named may be another gateway's: everything else works without it.
+    // The default folder may be another gateway's; all else works without it.
     if (settings.batches.folder_named) throw;
     why_not = "the folder for them cannot be used; the gateway's log says why";
     log::event(log::Level::warning, "batches.unavailable", {{"reason", error.what()}});
@@ -168,7 +168,7 @@ std::unique_ptr<BatchService> open_batches(const Settings& settings, CallerLimit
   }
 }
 
-/// Refuses what run() would refuse, and leaves everything as it is.
+/// Refuses what run() would refuse, and changes nothing.
 void check_start(const Settings& settings) {
   if (const auto reason = lanemq::settings::why_not_listen(settings.server.address, settings.server.port))
     throw std::runtime_error("cannot listen on " + settings.server.address + ":" +
@@ -176,7 +176,7 @@ void check_start(const Settings& settings) {
   if (settings.batches.folder_named) check_state_folder(settings.batches.folder);
 }
 
-/// With as many connections as the system has descriptors for; says so where that is fewer.
+/// Reduces the connections to what the system's descriptors allow, and logs that.
 ServerOptions within_descriptors(ServerOptions options) {
   const std::size_t wanted = options.connections_max;
   options.connections_max = reserve_connections(wanted);
@@ -189,7 +189,7 @@ ServerOptions within_descriptors(ServerOptions options) {
 }
 
 int run(Settings settings, const Reload::Read& read) {
-  std::signal(SIGPIPE, SIG_IGN);  // a connection that breaks is told by its call
+  std::signal(SIGPIPE, SIG_IGN);  // a broken connection shows in its call
   Metrics metrics;
   Access access(settings.keys);
   Router router;
@@ -258,7 +258,7 @@ int run(Settings settings, const Reload::Read& read) {
              [&](std::string_view address, std::string_view bound) {
                gateway.refusal_log.note_connection(address, bound, server.now());
              });
-  gateway.broker.close();  // while there still is who waits for its answers
+  gateway.broker.close();  // before the objects that wait for its answers are destroyed
   return kExitDone;
 }
 

@@ -26,7 +26,7 @@ std::string shown(double value) {
   return number;
 }
 
-/// What the rows of the first table look at.
+/// The sources of the first table's rows.
 struct Figures {
   const Metrics& own;
   const ServerCounters& server;
@@ -34,10 +34,10 @@ struct Figures {
   std::size_t pending;
 };
 
-/// One metric without labels.
+/// A metric without labels.
 template <class Of>
 struct Row {
-  const char* name;  ///< behind lanemq_gateway_
+  const char* name;  ///< without lanemq_gateway_
   const char* type;
   const char* help;
   double (*value)(const Of& figures);
@@ -47,7 +47,7 @@ constexpr double number(auto value) {
   return static_cast<double>(value);
 }
 
-// The one table of metrics without labels; a new one is a row.
+// The table of metrics without labels; a new metric is a new row.
 constexpr Row<Figures> kRows[] = {
     {"jobs_total", "counter", "Jobs submitted for requests, fall-backs included.",
      [](const Figures& f) { return number(f.own.jobs); }},
@@ -112,7 +112,7 @@ constexpr Row<Figures> kRows[] = {
      [](const Figures& f) { return number(f.client.reconnected); }},
 };
 
-// Those of batches, where they are kept.
+// Metrics of batches, where there is a folder for them.
 constexpr Row<BatchFigures> kBatchRows[] = {
     {"batch_lines_waiting", "gauge", "Lines of batches that run, neither answered nor at the broker.",
      [](const BatchFigures& f) { return number(f.lines_waiting); }},
@@ -148,7 +148,7 @@ void Metrics::took(std::chrono::nanoseconds time) {
   ++duration_count_;
 }
 
-/// Those with labels.
+/// Metrics with labels.
 void Metrics::add_requests(const ServerCounters& server, std::string& out) const {
   out +=
       "# HELP lanemq_gateway_requests_total Requests by route and status; 499: the caller left before "

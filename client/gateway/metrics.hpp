@@ -16,25 +16,25 @@ namespace lanemq::gateway {
 
 struct BatchFigures;
 
-/// What the gateway did since it was started. Belongs to the loop's thread.
+/// Counters since the gateway's start. Belongs to the loop's thread.
 struct Metrics {
-  std::uint64_t jobs = 0;          ///< submitted for requests, fall-backs included
+  std::uint64_t jobs = 0;          ///< submitted, fall-backs included
   std::uint64_t streams_open = 0;  ///< now
-  std::uint64_t chunks = 0;        ///< passed on
+  std::uint64_t chunks = 0;        ///< of streams, sent to callers
   std::uint64_t keep_alives = 0;
   std::uint64_t fall_backs = 0;
-  std::uint64_t joined = 0;     ///< requests that joined a job that ran already
-  std::uint64_t replayed = 0;   ///< by their Idempotency-Key
+  std::uint64_t joined = 0;     ///< requests that joined a running job
+  std::uint64_t replayed = 0;   ///< requests answered by their Idempotency-Key
   std::uint64_t cancelled = 0;  ///< jobs whose callers hung up
   std::uint64_t caller_limits_hit = 0;
   std::uint64_t unserved = 0;  ///< refused since no worker served them
 
-  std::map<std::string, std::uint64_t, std::less<>> refused{};  ///< requests, by the reason; those are few
+  std::map<std::string, std::uint64_t, std::less<>>
+      refused{};  ///< requests by the reason of their refusal; a fixed set of reasons
 
-  /// A request was answered after that time.
+  /// Notes how long a request took until its answer.
   void took(std::chrono::nanoseconds time);
-  /// In Prometheus' text format.
-  /// `batches`: null where none are kept.
+  /// All metrics in Prometheus' text format. `batches`: null where there are none.
   std::string text(const ServerCounters& server, const ClientCounters& client, std::size_t pending,
                    const BatchFigures* batches) const;
 

@@ -6,7 +6,7 @@
 namespace lanemq::gateway {
 namespace {
 
-/// How providers say that a prompt does not fit: OpenAI's code, Anthropic's words.
+/// Marks of a prompt that exceeds the context: OpenAI's code, Anthropic's words.
 constexpr std::string_view kContextWords[] = {"context_length_exceeded", "prompt is too long",
                                               "maximum context length"};
 

@@ -13,24 +13,24 @@
 
 namespace lanemq::gateway {
 
-/// Why a route's next step is taken.
+/// Errors after which a route's next step is taken.
 enum class FallBackOn : unsigned char { rate, timeout, server_error, context, quota };
 inline constexpr std::size_t kFallBackReasons = 5;
 
-/// Where a request can go.
+/// A step of a route: a service and a model.
 struct RouteStep {
-  std::string service{};  ///< empty: that of the API
+  std::string service{};  ///< empty: the API's service
   std::string model{};    ///< the upstream's name
-  /// The next step is taken when there is no content by then; 0: this one may wait for as long as it wants.
+  /// The next step is taken if this one has no content by then; 0: it may wait without a bound.
   std::chrono::milliseconds max_wait{0};
 
   bool operator==(const RouteStep&) const = default;
 };
 
-/// A name that callers use, and what is behind it.
+/// A model's name for callers, and its route.
 struct ModelSettings {
   std::string name{};
-  std::vector<RouteStep> steps{};  ///< at least one; of one API all
+  std::vector<RouteStep> steps{};  ///< at least one; all of one API
   Api api = Api::openai;
   bool falls_back_on[kFallBackReasons] = {true, true, true, true, true};
 
@@ -39,12 +39,12 @@ struct ModelSettings {
   bool operator==(const ModelSettings&) const = default;
 };
 
-/// The reason for a fall-back that an error is, if it is one.
+/// Whether an error is this reason for a fall-back.
 bool is_reason(const ClientError& error, FallBackOn reason);
-/// Whether the route goes on to its next step after that error.
+/// Whether the route goes on to its next step after the error.
 bool falls_back(const ModelSettings& route, const ClientError& error);
 
-/// The route of that name; null: there is none, and the name is the upstream's own.
+/// The route of that name; null: there is none, and the upstream knows the name.
 const ModelSettings* find_route(const std::vector<ModelSettings>& models, std::string_view name);
 
 }  // namespace lanemq::gateway

@@ -9,20 +9,19 @@
 
 namespace lanemq::gateway {
 
-/// A path of the providers' APIs that their SDKs have and that is not served here.
+/// A path of the providers' SDKs that this gateway does not serve.
 struct NotServed {
-  std::string_view path;  ///< and all below it
+  std::string_view path;  ///< with all paths below it
   std::string_view what;
-  std::string_view instead;  ///< what to do
+  std::string_view instead;  ///< what to use instead
 };
-/// All of them; docs/gateway.md has the same table.
+/// All of them, as in docs/gateway.md.
 std::span<const NotServed> not_served();
 
-/// What to say to who asks for a path that is not there: that it is one of those, or that the base URL is
-/// wrong. Empty: nothing is known of it.
+/// Advice for a request of an unknown path: it is not served, or the base URL is wrong. Empty: no advice.
 std::string hint_for(const Router& router, const HttpRequest& request);
 
-/// What stands at `/`: which base URL is whose.
+/// The answer at `/`: the base URL of each API.
 std::string welcome(const HttpRequest& request);
 
 }  // namespace lanemq::gateway

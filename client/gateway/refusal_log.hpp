@@ -14,7 +14,7 @@ namespace lanemq::gateway {
 class RefusalLog {
  public:
   static constexpr std::chrono::seconds kBetween{1};
-  static constexpr std::size_t kHashDigits = 6;  ///< of a secret's hash: which one it was, and not what
+  static constexpr std::size_t kHashDigits = 6;  ///< of a secret's hash: enough to tell secrets apart
 
   struct Refused {
     std::string_view reason, address;
@@ -22,7 +22,7 @@ class RefusalLog {
     std::string_view method{}, path{};
   };
   void note(const Refused& refused, Loop::TimePoint now);
-  /// `bound`: its name.
+  /// `bound`: the bound's name.
   void note_connection(std::string_view address, std::string_view bound, Loop::TimePoint now);
   /// No worker serves this service.
   void note_unserved(std::string_view service, Loop::TimePoint now);

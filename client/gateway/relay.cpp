@@ -57,7 +57,7 @@ Headers Relay::headers() const {
   add_request_id(caller_.api, request_id_, headers);
   headers.set("x-lanemq-job", facts.id);
   if (!facts.lane.empty()) headers.set("x-lanemq-lane", facts.lane);
-  // A job that nobody has said anything of waits, as far as is known here.
+  // Without the broker's word the job counts as waiting since the request came.
   const std::string queued = ms_text(facts.queued ? *facts.queued : gateway_.loop.now() - arrived_);
   headers.set("x-lanemq-queue-ms", queued);
   std::string timing = "queue;dur=" + queued + ", ";
@@ -104,7 +104,7 @@ void Relay::commit() {
   responder_->write(Blob::borrow(keep_alive(caller_.api)));
 }
 
-/// One timer that looks whether anything was written since, and not one per piece.
+/// One timer checks whether anything was written since; pieces do not move it.
 void Relay::watch_silence() {
   const auto silent = std::chrono::duration_cast<milliseconds>(gateway_.loop.now() - written_at_);
   milliseconds left = gateway_.settings.keep_alive - silent;
@@ -145,7 +145,7 @@ void Relay::on_done(const JobDone& done) {
   over();
 }
 
-/// The upstream has no streams, or not of this.
+/// The upstream answered a stream's request in one piece.
 void Relay::on_whole(const Blob& body) {
   const std::optional<std::string> events = events_of_whole(flight_->plan().path, body.bytes());
   if (!events && !begun_) {
@@ -167,7 +167,7 @@ void Relay::on_whole(const Blob& body) {
 void Relay::on_failed(const ClientError& error) {
   if (over_) return;
   ApiError api_error = api_error_of(error, flight_->facts().lane);
-  // A time that was over without a word of the broker tells of it, and not of the queue.
+  // If the broker said nothing in all that time the broker is the reason, and not the queue.
   const auto heard = gateway_.broker.counters().heard;
   const bool is_silent = error.local && error.code == "deadline" && !(heard && *heard >= arrived_);
   if (is_silent || (error.code == "deadline" && flight_->plan().repeatable)) api_error.name = "unavailable";

@@ -11,12 +11,12 @@
 
 namespace lanemq::gateway {
 
-/// Brings a flight's answer to its caller: the status, the headers that every reply has, the body or the
-/// pieces of a stream with keep-alives between them, errors in the API's own shape.
+/// Brings a flight's answer to its caller: status, headers, the body or a stream's pieces with keep-alives
+/// between them, and errors in the API's form.
 ///
-/// A stream's status is held back until there is content, an error, or the commit time is over; from then on
-/// errors are said inside it. A caller that hangs up leaves the flight. Kept alive by its responder until the
-/// answer is over.
+/// A stream's status is held back until there is content or an error, or the commit time is over; later
+/// errors are sent inside the stream. A caller that hangs up leaves the flight. Its responder keeps it alive
+/// until the answer's end.
 class Relay final : public FlightWatcher, public std::enable_shared_from_this<Relay> {
  public:
   Relay(Gateway& gateway, CallerLimits& limits, Caller caller, std::string request_id,
@@ -25,7 +25,7 @@ class Relay final : public FlightWatcher, public std::enable_shared_from_this<Re
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Requires: limits.take() let the caller in, for this relay to give back.
+  /// Follows the flight. Requires: limits.take() let the caller in; this relay gives it back.
   void follow(const Flights::Boarded& boarded);
 
   void on_chunk(std::int64_t seq, const Blob& bytes) override;

@@ -12,39 +12,38 @@
 
 namespace lanemq::gateway {
 
-/// A response that the upstream stores, an item of one or a container, and the name of the key that asked for
-/// it.
+/// An id that an upstream stores (a response, an item of one, or a container), and the key that asked for it.
 struct OwnedResponse {
   std::string id{}, owner{};
 };
 
-/// Whose the responses are that the upstream stores: callers with keys share its account, and it tells their
-/// responses to whoever knows an id. Known are those that were made through this gateway, and what
-/// keep_with() was told of earlier. Belongs to the loop's thread.
+/// Who owns the responses that upstreams store. Callers' keys share the upstream's account, which returns any
+/// response to whoever knows its id. Knows those made through this gateway, and the earlier ones from
+/// keep_with(). Belongs to the loop's thread.
 class ResponseOwners {
  public:
   using Keep = std::function<void(OwnedResponse made)>;
 
-  /// For one more the oldest one is forgotten of who has most: others keep theirs.
+  /// Beyond it the oldest response of the owner with the most is forgotten, so that others keep theirs.
   static constexpr std::size_t kKnownMax = 250'000;
-  /// A longer id is not noted.
+  /// Longer ids are not noted.
   static constexpr std::size_t kIdBytesMax = 256;
 
-  /// Who asked for a response has it. An id that is another's stays that.
+  /// Notes an id's owner; an id that has an owner keeps it.
   void note(std::string_view id, std::string_view owner);
-  /// Knows `earlier` ones, the oldest first, and tells `keep` of each new one from now on.
+  /// Adds `earlier` ones, the oldest first, and calls `keep` with each new one from now on.
   void keep_with(std::vector<OwnedResponse> earlier, Keep keep);
   bool belongs(std::string_view id, std::string_view owner) const;
 
  private:
-  using Ids = std::deque<const std::string*>;  ///< the oldest first; they stand in owners_of_
+  using Ids = std::deque<const std::string*>;  ///< the oldest first; keys of owners_of_
 
   std::uint32_t number_of(std::string_view owner);
   void forget_one();
 
-  std::unordered_map<std::string, std::uint32_t> owners_of_;  ///< of each id
-  std::unordered_map<std::string, std::uint32_t> numbers_;    ///< of the owners
-  std::vector<Ids> ids_;                                      ///< by their owner's number
+  std::unordered_map<std::string, std::uint32_t> owners_of_;  ///< owner's number by id
+  std::unordered_map<std::string, std::uint32_t> numbers_;    ///< owner's number by name
+  std::vector<Ids> ids_;                                      ///< by owner's number
   Keep keep_{};                                               ///< may be empty
 };
 

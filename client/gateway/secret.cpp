@@ -11,7 +11,7 @@ namespace lanemq::gateway {
 std::string sha256_hex(std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
-  // To look for the algorithm each time costs more than the sum.
+  // Looking up the algorithm costs more than the hash, so it is done once.
   static const std::unique_ptr<EVP_MD, decltype(&EVP_MD_free)> kSha256(
       EVP_MD_fetch(nullptr, "SHA256", nullptr), EVP_MD_free);
   thread_local const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),

@@ -6,7 +6,7 @@
 
 namespace lanemq::gateway {
 
-/// 64 hexadecimal digits.
+/// The SHA-256 hash as 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace lanemq::gateway

@@ -23,7 +23,7 @@ namespace {
 
 using namespace lanemq::settings;
 
-constexpr std::size_t kSecretBytesMin = 16;  ///< of a key
+constexpr std::size_t kSecretBytesMin = 16;  ///< of a key's secret
 constexpr std::size_t kKeysMax = 10'000, kModelsMax = 1'000, kLanesMax = 64;
 
 void apply_listen(Settings& settings, const std::string& text) {
@@ -415,7 +415,7 @@ void read_list(const std::string& path, std::string_view key, const toml::node& 
     });
 }
 
-/// What the file has besides options.
+/// Reads a key of the file that is no option; false: it is unknown.
 bool read_node(const std::string& path, std::string_view key, const toml::node& node,
                const Environment& environment, Settings& settings, Heard& heard) {
   if (key == "key")
@@ -429,7 +429,7 @@ bool read_node(const std::string& path, std::string_view key, const toml::node& 
   return true;
 }
 
-/// All settings as a file.
+/// All settings as a configuration file.
 std::string print(Settings& settings) {
   std::string out =
       "# LaneMQ gateway. Every key is optional; durations and sizes carry their unit.\n"
@@ -454,14 +454,14 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.");
 }
 
-/// Where files and batches are kept when nobody says it; empty: nobody knows. Batches are jobs of one broker,
-/// so that another one has a folder of its own.
+/// The default folder of files and batches; empty: there is none. Each broker has its own, since batches are
+/// jobs of one broker.
 std::string usual_state_folder(const Environment& environment, const std::string& broker) {
   const auto folder = [&](const char* variable) {
     const char* const value = environment(variable);
     return std::string(value != nullptr ? value : "");
   };
-  // The service manager's may be several, with colons.
+  // The service manager may name several, separated by colons.
   if (const std::string given = folder("STATE_DIRECTORY"); !given.empty())
     return given.substr(0, given.find(':'));
   std::string base = folder("XDG_STATE_HOME");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may change of the settings while the program runs.
+// The settings that may change while the program runs.
 #include <map>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace lanemq::gateway {
 namespace {
 
-/// What a program holds from its start on.
+/// Settings that need a restart.
 struct Fixed {
   std::string_view what;
   bool (*same)(const Settings& a, const Settings& b);
@@ -28,7 +28,7 @@ constexpr Fixed kFixed[] = {fixed<&Settings::broker>("broker"),
                             fixed<&Settings::log_level>("log_level"),
                             fixed<&Settings::log_format>("log_format")};
 
-/// The names of those of `some` that have none in `others` for which `counts` is true.
+/// Names of items of `some` for which `counts` is true, and which `others` does not have.
 template <class Item, class Counts>
 std::string names_without(const std::vector<Item>& some, const std::vector<Item>& others, Counts counts) {
   std::map<std::string_view, const Item*> by_name;
@@ -69,7 +69,7 @@ std::vector<NamedChange> named_changes(const Settings& before, const Settings& a
 }
 
 std::vector<std::string> take_over(const Settings& wanted, Settings& running) {
-  // A file that is cut while it is written, or not there yet, has no keys.
+  // A file that is cut or not complete yet has no keys.
   if (running.auth == Auth::keys && wanted.auth == Auth::none)
     throw UsageError(
         "callers need a key since the start (auth), and the file has none; to open the gateway to "

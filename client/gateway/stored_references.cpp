@@ -17,14 +17,14 @@ bool is_given(std::string_view value) {
   return !value.empty() && value != "null";
 }
 
-/// Whether a value holds anything that a model could be told.
+/// Whether a value has content for a model.
 bool has_content(std::string_view value) {
   JsonCursor cursor(value);
   if (cursor.enter_array()) return cursor.element();
   return is_given(value) && value != "\"\"";
 }
 
-/// What is read of an item of `input`, or of a tool: the bytes of some of its members; empty: it has none.
+/// An item of `input`, or a tool: the bytes of the wanted members; empty: absent.
 struct Item {
   std::string_view id{}, type{}, role{}, content{}, encrypted_content{}, result{}, container{},
       container_id{}, environment{};
@@ -41,7 +41,7 @@ constexpr std::pair<std::string_view, std::string_view Item::*> kMembers[] = {
     {"container_id", &Item::container_id},
     {"environment", &Item::environment}};
 
-/// False: readers would not agree on what it says.
+/// False: readers would disagree about the item.
 bool read_item(std::string_view text, Item& item) {
   JsonCursor cursor(text);
   if (!cursor.enter_object()) return true;
@@ -58,7 +58,7 @@ bool read_item(std::string_view text, Item& item) {
   return !cursor.failed();
 }
 
-/// Whether the upstream would have to look up what it holds.
+/// Whether the upstream would look up the item's content.
 bool is_reference(const Item& item) {
   if (!is_given(item.id)) return false;
   const std::string type = unquoted_json(item.type).value_or("");
@@ -80,7 +80,7 @@ class References {
       return wrong(place_ + " says something twice, or in another case, or is no JSON", place_);
     if (list_ == "input" && is_reference(item))
       if (auto added = add_id(item.id, "id"); !added) return added;
-    // Of a tool `container` may be an object, which has one made.
+    // A tool's `container` may be an object, which asks for a new one.
     if (list_ == "tools" && item.container.starts_with('"'))
       if (auto added = add_id(item.container, "container"); !added) return added;
     if (is_given(item.container_id))

@@ -8,7 +8,7 @@
 namespace lanemq::gateway {
 namespace {
 
-using json = nlohmann::ordered_json;  // as the providers order it
+using json = nlohmann::ordered_json;  // keeps the providers' order
 
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -32,7 +32,7 @@ std::string data_of(const json& value) {
   return "data: " + dumped(value) + "\n\n";
 }
 
-/// A piece with all that the message says, then one with why it ended, and the usage.
+/// An event with all of the message, then one with its finish reason, and the usage.
 std::string chat_events(json answer) {
   json choices = std::exchange(answer["choices"], json::array());
   json usage = member(answer, "usage");
@@ -125,7 +125,7 @@ std::string response_events(const json& answer) {
 
 // ---- Anthropic's messages ------------------------------------------------------------------------------
 
-/// What a block says in one delta, and the block without it.
+/// Adds a block's events: its start without content, and one delta with the content.
 void add_block(NamedEvents& events, std::size_t index, json block) {
   const json type = member(block, "type");
   std::vector<json> deltas;

@@ -7,8 +7,8 @@
 
 namespace lanemq::gateway {
 
-/// The events of a stream that say what an answer in one piece says, for a caller that asked for a stream of
-/// an upstream that has none. `path`: of the request. Nothing: the answer is none of its API.
+/// The events of a stream for a whole answer: the caller asked for a stream, and the upstream has none.
+/// `path`: of the request. None: the answer is not of that API.
 std::optional<std::string> events_of_whole(std::string_view path, std::string_view answer);
 
 }  // namespace lanemq::gateway

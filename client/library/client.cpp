@@ -32,7 +32,7 @@ using client::RequestKind;
 using client::TimePoint;
 using std::chrono::milliseconds;
 
-/// An eventfd that lives as long as this.
+/// An eventfd.
 class WakeUp {
  public:
   WakeUp() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -45,7 +45,7 @@ class WakeUp {
   int fd() const { return fd_; }
   void ring() {
     const std::uint64_t one = 1;
-    static_cast<void>(!::write(fd_, &one, sizeof one));  // full means that it rings already
+    static_cast<void>(!::write(fd_, &one, sizeof one));  // a full counter is readable already
   }
   void hush() {
     std::uint64_t count = 0;
@@ -64,7 +64,7 @@ Blob blob_of(std::string text) {
 
 }  // namespace
 
-/// The thread and what it shares with the callers: an inbox, swapped as a whole.
+/// The client's thread, and the inbox that it shares with callers and empties by a swap.
 class Client::Core {
  public:
   explicit Core(ClientOptions options)
@@ -112,16 +112,16 @@ class Client::Core {
   std::vector<Request> inbox_;
   std::vector<Seen> inbox_seen_;
   bool stopping_ = false;
-  bool awake_ = true;  ///< the thread will look at the inbox, unasked
+  bool awake_ = true;  ///< the thread will look at the inbox by itself
   ClientCounters counters_;
 
-  // The thread's own.
+  // Of the client's thread alone:
   WakeUp wake_;
   Engine engine_;
   std::vector<Request> taken_;
   std::vector<Seen> taken_seen_;
   bool stop_seen_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses the other members
 };
 
 // ---- on the callers' threads --------------------------------------------------------------------------
@@ -146,7 +146,7 @@ std::future<Reply<T>> Client::Core::ask(RequestDesk::Made made) {
 
 void Client::Core::seen(const std::string& id, std::int64_t seq) {
   std::unique_lock lock(mutex_);
-  // A reader that takes piece by piece says only the newest: so there is one entry a stream.
+  // A reader reports only the newest piece, so there is one entry a stream.
   const auto known =
       std::find_if(inbox_seen_.rbegin(), inbox_seen_.rend(), [&](const Seen& one) { return one.id == id; });
   if (known != inbox_seen_.rend())
@@ -156,7 +156,7 @@ void Client::Core::seen(const std::string& id, std::int64_t seq) {
   ring_once(std::move(lock));
 }
 
-/// Wakes the thread where it sleeps, once however much comes.
+/// Wakes a sleeping thread; once, however much comes.
 void Client::Core::ring_once(std::unique_lock<std::mutex> lock) {
   const bool ring = !std::exchange(awake_, true);
   lock.unlock();

@@ -11,11 +11,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A turn takes at most this many messages, so that what is to be sent does not wait for what is received.
+/// Messages that one turn receives, so that sending does not wait for all of them.
 constexpr std::size_t kReceivedPerTurn = 1'000;
-/// Handlers that ask for more each time do not keep whoever drives this from everything else.
+/// Turns of one call of process(): handlers may ask for more each time, and the caller has other things to
+/// do.
 constexpr int kTurnsPerCall = 16;
-/// Connections in a row that were lost without a word, until that is said.
+/// So many connections in a row that end without a message are reported.
 constexpr int kLostByStrangers = 3;
 
 }  // namespace
@@ -44,7 +45,7 @@ void Engine::refuse(Handler handler, ClientError error) {
 }
 
 void Engine::process() {
-  bool look = true;  // whether there may be something to receive
+  bool look = true;  // there may be something to receive
   more_ = false;
   for (int turn = 0; turn < kTurnsPerCall; ++turn) {
     asked_ = false;
@@ -54,11 +55,11 @@ void Engine::process() {
       reopen(now);
       look = true;
     }
-    // Sends before it receives: only a receive that finds nothing shows that there is nothing left to do.
+    // Sends before it receives: only a receive that finds nothing shows that nothing is left to do.
     const Sent sent = send(now);
     look |= sent != Sent::nothing;
     const std::size_t received = look ? receive() : 0;
-    // The descriptor tells events until they are read, so they may wait for a call that finds nothing else.
+    // The descriptor stays readable until events are read, so they can wait for a call without other work.
     if (new_link_ || (turn == 0 && received == 0 && sent == Sent::nothing)) watch_link();
     tell();
     look = received == kReceivedPerTurn || (sent == Sent::no_room && link_.may_go_on());
@@ -77,7 +78,7 @@ void Engine::close() {
   tell();
 }
 
-/// Sends what there is, as far as the socket has room.
+/// Sends as much as the socket accepts.
 Engine::Sent Engine::send(TimePoint now) {
   Sent sent = Sent::nothing;
   while (const std::optional<Outgoing> next = session_.next_send()) {
@@ -140,7 +141,7 @@ void Engine::watch_link() {
     tell_stranger("it ends connections without a word that can be read");
 }
 
-/// Once, until a broker is heard.
+/// Reports a peer that is no broker, once until a broker answers.
 void Engine::tell_stranger(const std::string& why) {
   if (!std::exchange(told_stranger_, true))
     log("what listens at " + printable(options_.endpoint) +
@@ -151,7 +152,7 @@ void Engine::reopen(TimePoint now) {
   if (session_.pending() > 0 && !std::exchange(told_silence_, true))
     log("no word from the broker at " + printable(options_.endpoint) + ": connecting again, " +
         std::to_string(session_.pending()) + " requests wait");
-  // What the old socket has received is read before it goes.
+  // Reads what the old socket has received, before it is closed.
   while (link_.receive(received_))
     hear(received_, now);
   try {
@@ -164,7 +165,7 @@ void Engine::reopen(TimePoint now) {
   }
 }
 
-/// Gives the callers what came for them: pieces first, as no stream has one behind its end.
+/// Calls the callers' handlers: pieces first, since no piece may follow its stream's end.
 void Engine::tell() {
   session_.take_arrived(arrived_);
   session_.take_finished(finished_);
@@ -175,7 +176,7 @@ void Engine::tell() {
     if (arrived.takes_at_once) asked_ |= session_.seen(arrived.ref, seq, Clock::now());
   }
   for (Finished& finished : finished_) {
-    desk_.give_back(finished.body_bytes);  // first, so that a callback may take the place
+    desk_.give_back(finished.body_bytes);  // first, so that a callback may use the place
     call_back([&] { finished.handler(std::move(finished.outcome)); });
   }
   finished_.clear();

@@ -16,33 +16,33 @@
 
 namespace lanemq::client {
 
-/// A client's input and output, turn by turn: brings messages from the link to the session and back, and the
-/// answers to their callers. Has neither a thread nor a place to sleep: whoever drives it calls process()
-/// when fd() is readable or next_wakeup() has come. Not thread-safe: one thread at a time.
+/// A client's input and output, in turns: moves messages between link and session, and answers to their
+/// callers. Has no thread: its owner calls process() when fd() is readable or next_wakeup() has come. Not
+/// thread-safe.
 class Engine {
  public:
-  /// Throws as Link. `options` and `desk` outlive this.
+  /// Throws as Link does. `options` and `desk` outlive this.
   Engine(const ClientOptions& options, RequestDesk& desk);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Takes a request, to be sent with the next process(). May be called by a handler.
+  /// Takes a request; the next process() sends it. Handlers may call it.
   void begin(Request request);
-  /// The readers of a job that do not take at once have all pieces up to `seq`. May be called by a handler.
-  /// True: next_wakeup() is earlier than it was.
+  /// The readers of a job that do not confirm at once have taken all pieces up to `seq`. Handlers may call
+  /// it. True: next_wakeup() is earlier than before.
   bool seen(const std::string& id, std::int64_t seq);
-  /// Has the handler told by the next process() of a request that was none.
+  /// Has the next process() call the handler with an error.
   void refuse(Handler handler, ClientError error);
 
-  /// Sends and receives what there is, as far as neither has to wait, and calls the handlers; what those ask
-  /// for is sent, too. Much work is done over several calls: then next_wakeup() has come already.
+  /// Sends and receives what it can without waiting, and calls handlers; sends what those ask for, too. Much
+  /// work takes several calls: then next_wakeup() has come already.
   void process();
-  /// When to call process() at the latest; a time that has passed: at once. Empty: only fd() tells.
+  /// When process() must be called at the latest; a past time: at once. Empty: only when fd() is readable.
   std::optional<TimePoint> next_wakeup() const;
-  /// Readable, level by level, when process() has something to do. Stays the same.
+  /// Readable, level-triggered, when process() has work. Never changes.
   int fd() const { return link_.fd(); }
 
-  /// Ends all that is pending with the local error `cancelled`, and tells the handlers; what they ask for
+  /// Ends all pending requests with the local error `cancelled`, and calls their handlers; what those ask for
   /// stays pending.
   void close();
 
@@ -74,10 +74,10 @@ class Engine {
   std::vector<Arrived> arrived_;
   std::vector<Finished> finished_;
   std::vector<Finished> refused_;
-  bool asked_ = false;    ///< something was asked for since it was sent last
+  bool asked_ = false;    ///< something was asked since the last send
   bool more_ = false;     ///< the last process() stopped at its bound
-  bool new_link_ = true;  ///< its descriptor tells events only once they were asked for
-  bool heard_ = false;    ///< a broker, on this link
+  bool new_link_ = true;  ///< its descriptor reports events only after it was asked for them
+  bool heard_ = false;    ///< a broker has answered on this link
   bool told_silence_ = false, told_stranger_ = false;
 };
 

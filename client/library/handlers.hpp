@@ -11,7 +11,7 @@
 
 namespace lanemq::client {
 
-/// A reply as the one type that the request's replies have.
+/// Converts a reply to the one type of the request's replies.
 template <class T>
 Reply<T> narrow(Outcome&& outcome) {
   return std::move(outcome).map([](auto value) { return std::get<T>(std::move(value)); });

@@ -20,20 +20,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Files beside the connections: standard streams, epoll, the broker's connection, files of batches.
+/// Descriptors besides connections: standard streams, epoll, the broker's connection, batches' files.
 constexpr std::size_t kFilesBeside = 256;
-constexpr std::size_t kAddressShares = 4;  ///< of the connections, where nothing is said
-constexpr milliseconds kSweepEvery{250};   ///< how late a timeout of a connection may be
-/// Of new connections, so many are taken from the system in one turn, and so many of them looked at, address
-/// by address. The system's line knows no addresses: while there are more in it, it comes first.
+constexpr std::size_t kAddressShares = 4;  ///< an address's default share of the connections
+constexpr milliseconds kSweepEvery{250};   ///< connections' timeouts may be so late
+/// New connections that one turn accepts, and that it begins to read, address by address. The system's queue
+/// does not know addresses, so fewer are read while it holds more.
 constexpr int kAcceptsPerTurn = 32, kBeginningsPerTurn = 16, kBeginningsWhileBehind = 8;
-constexpr milliseconds kAcceptPause{50};  ///< when the system has no file for another connection
-constexpr int kProbeAfterSeconds = 60;    ///< of silence, whether a peer's machine is still there
-/// What the system takes ahead of the reader: of many slow readers it would else hold megabytes each, and say
-/// that there is room again when a third of them is read.
+constexpr milliseconds kAcceptPause{50};  ///< after the system had no descriptor for a connection
+constexpr int kProbeAfterSeconds =
+    60;  ///< of silence, before the kernel probes whether the peer's machine is there
+/// What the system accepts ahead of the reader. Else it would hold megabytes for each of many slow readers,
+/// and report room only after a third was read.
 constexpr int kUnsentBytesMax = 128 * 1024;
 
-/// What its connections inherit: set for each of them it would cost a quarter of what a new one costs.
+/// Options that connections inherit: setting them on each would add a quarter to its cost.
 void set_options(tcp::acceptor& acceptor) {
   using asio::detail::socket_option::integer;
   acceptor.set_option(tcp::acceptor::reuse_address(true));
@@ -99,7 +100,8 @@ void HttpServer::Core::accept() {
       door_.from, [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
 }
 
-/// Who comes through a proxy of ours has no share: all of them have one address.
+/// Takes a place for a connection; one through a trusted proxy has no share, since all of these have one
+/// address.
 std::string_view HttpServer::Core::take_place(std::string_view address, const std::string& whose) {
   const std::size_t most = options.connections_per_address_max > 0
                                ? options.connections_per_address_max
@@ -113,7 +115,8 @@ std::string_view HttpServer::Core::take_place(std::string_view address, const st
   return {};
 }
 
-/// Who has asked for nothing loses least: an SDK sends its head with its first packet.
+/// Closes a connection without a complete request: it loses least, since an SDK sends its head with the first
+/// packet.
 bool HttpServer::Core::make_room() {
   for (const std::list<Connection*>* waiting : {&before_first, &between}) {
     if (waiting->empty()) continue;
@@ -128,7 +131,7 @@ bool HttpServer::Core::make_room() {
 void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
   if (error == asio::error::operation_aborted || draining) return;
   if (error) {
-    // Out of files, most likely; trying again at once would spin.
+    // Most likely there is no descriptor left; retrying at once would spin.
     accept_pause_.expires_after(kAcceptPause);
     accept_pause_.async_wait([this](error_code stopped) {
       if (!stopped && !draining) accept();
@@ -143,7 +146,7 @@ void HttpServer::Core::on_accept(error_code error, tcp::socket socket) {
     tcp::socket next(context);
     acceptor.accept(next, door_.from, none);
     if (none)
-      door_.more_outside = false;  // what is amiss, the next wait tells
+      door_.more_outside = false;  // the next wait reports the error
     else
       take(std::move(next));
   }
@@ -157,7 +160,7 @@ void HttpServer::Core::take(tcp::socket socket) {
     ++counters.refused;
     if (on_refused) on_refused(address, bound);
     error_code ignored;
-    socket.set_option(tcp::socket::linger(true, 0), ignored);  // a reset costs less than a good-bye
+    socket.set_option(tcp::socket::linger(true, 0), ignored);  // a reset costs less than an orderly end
     return;
   }
   ++counters.accepted;
@@ -165,7 +168,7 @@ void HttpServer::Core::take(tcp::socket socket) {
   if (!std::exchange(door_.opens_soon, true)) asio::post(context, [this] { begin_some(); });
 }
 
-/// Addresses take turns: many connections of one let those of others wait for no more than one of them.
+/// Addresses take turns, so that many connections of one delay those of others by one at most.
 void HttpServer::Core::begin_some() {
   const TurnClock::Turn noted(turns);
   door_.opens_soon = false;
@@ -185,7 +188,7 @@ void HttpServer::Core::begin_some() {
   asio::post(context, [this] { begin_some(); });
 }
 
-/// What is thrown where no connection is at work, by a timer or by the broker's answer, ends that call alone.
+/// An exception of a timer or of the broker's answer, outside a connection, ends that call alone.
 void HttpServer::Core::run() {
   while (true) {
     try {
@@ -216,7 +219,7 @@ void HttpServer::Core::write_soon(std::shared_ptr<Connection> connection) {
 
 void HttpServer::Core::write_all() {
   const TurnClock::Turn noted(turns);
-  written_.swap(writing_);  // what comes meanwhile is for the next turn
+  written_.swap(writing_);  // connections added meanwhile wait for the next turn
   for (const std::shared_ptr<Connection>& connection : written_)
     connection->guarded([&] { connection->write_some(); });
   written_.clear();
@@ -225,11 +228,11 @@ void HttpServer::Core::write_all() {
 void HttpServer::Core::count_answer_bytes(std::ptrdiff_t bytes) {
   answer_bytes_ = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(answer_bytes_) + bytes);
   if (answer_bytes_ <= options.answers_bytes_max || std::exchange(cutting_soon_, true)) return;
-  // Behind what is about to be written: it may be room enough.
+  // After the writes that are due, which may make enough room.
   asio::post(context, [this] { cut_largest_answers(); });
 }
 
-/// Whose answer is largest keeps the most from others.
+/// Cuts the largest answers, which take the most room from others.
 void HttpServer::Core::cut_largest_answers() {
   const TurnClock::Turn noted(turns);
   cutting_soon_ = false;
@@ -267,7 +270,7 @@ void HttpServer::Core::await_signal() {
   });
 }
 
-/// What is still open ends as if its caller had gone.
+/// Ends open connections as if their callers had left.
 void HttpServer::Core::close_all() {
   draining = true;
   error_code ignored;
@@ -278,7 +281,7 @@ void HttpServer::Core::close_all() {
   for (const std::shared_ptr<Connection>& connection : held_connections())
     connection->guarded([&] { connection->end(); });
   door_.line.clear();
-  // What they hold may hold this.
+  // Their work may hold references to this.
   texts_.reset();
   disk_.reset();
   context.restart();

@@ -17,72 +17,72 @@
 
 namespace lanemq::gateway {
 
-/// What a server allows. Every bound has a name here.
+/// A server's bounds.
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;  ///< 0: a free one
+  std::uint16_t port = 0;  ///< 0: the system chooses
 
-  /// For one more the oldest that has sent no whole head is closed, of those that never have before those
-  /// that are kept between requests; where there is none, the new one.
+  /// For one connection more the oldest is closed that has sent no complete head: first of those without a
+  /// request so far, then of those kept between requests. If there is none the new one is closed.
   std::size_t connections_max = 16'384;
-  std::size_t connections_per_address_max = 0;  ///< of one address, or IPv6 /64; 0: a quarter
-  /// Addresses and networks of the proxies in front (Proxies): theirs have no share of connections, and it is
-  /// they who say from which address a request comes.
+  std::size_t connections_per_address_max = 0;  ///< per IPv4 address or IPv6 /64; 0: a quarter
+  /// Addresses and networks of trusted proxies (Proxies). Their connections have no share; they tell from
+  /// which address a request comes.
   std::vector<std::string> proxies{};
   std::size_t header_bytes_max = std::size_t{32} * 1024;
-  std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< where a route says nothing
-  /// All bodies of requests that are read or worked on; a request over it is told to come again. One address,
-  /// and one name that Route::admit says, may have a share of it (BytePot::kShares).
+  std::size_t body_bytes_max = std::size_t{32} * 1024 * 1024;  ///< for routes without a bound
+  /// Bytes of all requests' bodies in memory; a request beyond it is told to retry. An address, and a name
+  /// from Route::admit, may have a share of it (BytePot::kShares).
   std::size_t bodies_bytes_max = std::size_t{512} * 1024 * 1024;
-  /// All bodies that are on their way to the disk or looked at there, in shares as well.
+  /// Bytes of all bodies that are written to the disk or read there; shared likewise.
   std::size_t uploads_bytes_max = std::size_t{2} * 1024 * 1024 * 1024;
-  /// All of answers that the system has not taken yet; over it the largest are cut first.
+  /// Bytes of answers that the system has not accepted; beyond it the largest are cut first.
   std::size_t answers_bytes_max = std::size_t{512} * 1024 * 1024;
 
-  std::chrono::milliseconds header_timeout{10'000};  ///< from a header's first byte (or the connection) on
+  std::chrono::milliseconds header_timeout{10'000};  ///< from a head's first byte (or the connection)
   std::chrono::milliseconds body_idle_timeout{30'000};
-  std::chrono::milliseconds body_timeout{600'000};  ///< a whole body, however it trickles
-  /// What must come of a body that is under way in each body_rate_window; 0: anything will do.
+  std::chrono::milliseconds body_timeout{600'000};  ///< of a whole body, however slow
+  /// The least rate of a body in each body_rate_window; 0: none.
   std::size_t body_bytes_per_second_min = 1'000;
   std::chrono::milliseconds body_rate_window{10'000};
   std::chrono::milliseconds idle_timeout{75'000};   ///< between requests
-  std::chrono::milliseconds write_timeout{30'000};  ///< without a byte that came to the reader
+  std::chrono::milliseconds write_timeout{30'000};  ///< without a byte reaching the reader
 
   bool operator==(const ServerOptions&) const = default;
 };
 
-/// Raises the limit of open files of this process as far as so many connections need it. Returns how many of
-/// them the system then allows. Throws std::runtime_error when that is none.
+/// Raises this process's limit of descriptors for `wanted` connections. Returns how many the system allows.
+/// Throws std::runtime_error where that is 0.
 std::size_t reserve_connections(std::size_t wanted);
 
-/// What a server refuses by itself, before there is a handler.
+/// Why the server itself refuses a request.
 enum class Refusal : unsigned char {
-  bad_request,  ///< no HTTP that can be read
+  bad_request,  ///< unreadable HTTP
   header_too_large,
   target_too_long,
   expectation_failed,
-  not_implemented,  ///< a method or a coding
+  not_implemented,  ///< an unknown method or coding
   version_not_supported,
   body_too_large,
   not_found,
   method_not_allowed,
   out_of_memory,  ///< bodies_bytes_max, or the caller's share of it
-  disk_refuses,   ///< what was to be kept there
-  failed,         ///< a handler threw or forgot the request
+  disk_refuses,   ///< the disk refused the body
+  failed,         ///< a handler threw, or dropped the request
 };
 
-/// How a refusal reads; `request` has what is known of it, `detail` is a sentence.
+/// Makes the answer of a refusal. `request`: what is known of it; `detail`: a sentence.
 using RefusalAnswer =
     std::function<HttpAnswer(Refusal refusal, const HttpRequest& request, std::string_view detail)>;
 
-/// How often a route was answered with a status.
+/// How often a route answered with a status.
 struct RouteAnswers {
-  std::string method{}, route{};  ///< no method and the route `none`: there was no such route
+  std::string method{}, route{};  ///< no method and the route `none`: there was no route
   int status = 0;
   std::uint64_t count = 0;
 };
 
-/// Told of each connection that is closed over a bound: where it came from, and the name of the bound.
+/// Called for each connection that is closed over a bound, with the bound's name.
 using OnRefused = std::function<void(std::string_view address, std::string_view bound)>;
 
 /// Refuses a request by its head, whatever its route; empty: it may go on.
@@ -91,39 +91,39 @@ using Doorkeeper = std::function<std::optional<HttpAnswer>(const HttpRequest& he
 struct ServerCounters {
   std::vector<RouteAnswers> answers{};
   std::uint64_t connections = 0;  ///< now
-  std::uint64_t newcomers = 0;    ///< connections that wait for their turn to be looked at, now
+  std::uint64_t newcomers = 0;    ///< now: connections that wait to be read first
   std::uint64_t accepted = 0, refused = 0, gave_way = 0, requests = 0, bad_requests = 0, timeouts = 0,
                 hang_ups = 0;
-  std::uint64_t failures = 0;      ///< exceptions that were caught, each of which ended what it came from
-  std::uint64_t body_bytes = 0;    ///< of requests, now
-  std::uint64_t upload_bytes = 0;  ///< of bodies on the disk, now
-  std::uint64_t answer_bytes = 0;  ///< that the system has not taken, now
-  std::uint64_t answers_cut = 0;   ///< for answers_bytes_max
-  std::chrono::nanoseconds longest_turn{0};  ///< of TurnClock
+  std::uint64_t failures = 0;                ///< exceptions that were caught; each ended what it came from
+  std::uint64_t body_bytes = 0;              ///< now: of requests in memory
+  std::uint64_t upload_bytes = 0;            ///< now: of bodies on disk
+  std::uint64_t answer_bytes = 0;            ///< now: not accepted by the system
+  std::uint64_t answers_cut = 0;             ///< because of answers_bytes_max
+  std::chrono::nanoseconds longest_turn{0};  ///< as TurnClock measures it
 };
 
-/// An HTTP/1.1 server on one thread: the one that calls run().
+/// An HTTP/1.1 server on one thread, the one that calls run().
 ///
-/// Connections are kept; requests on one connection are served one after the other, and what a caller sends
-/// ahead waits. While a request is worked on the connection is watched: a caller that closes it, or its
-/// sending half, is gone.
+/// Connections are kept; requests on one are served one after the other, and what a caller sends ahead waits.
+/// While a request is served its connection is watched: a caller that closes it, or its sending half, has
+/// left.
 class HttpServer : public Loop {
  public:
-  /// Binds and listens; throws std::runtime_error, which names the address and the reason.
+  /// Binds and listens; throws std::runtime_error with the address and the reason.
   HttpServer(ServerOptions options, const Router& router, RefusalAnswer refusal_answer,
              Doorkeeper doorkeeper = {});
   ~HttpServer() override;
 
   std::uint16_t port() const;
-  /// Serves until stop(). `on_stop` is called at SIGTERM and SIGINT, `on_reload` at SIGHUP, `on_failure` with
-  /// the reason when something threw: that ends its connection, not the server. `on_refused`: OnRefused.
+  /// Serves until stop(). Calls `on_stop` at SIGTERM and SIGINT, `on_reload` at SIGHUP, and `on_failure` with
+  /// the reason of an exception, which ends its connection and not the server.
   void run(std::function<void()> on_stop, std::function<void()> on_reload,
            std::function<void(std::string_view)> on_failure = {}, OnRefused on_refused = {});
-  /// Takes no more connections, and answers those that are kept with `connection: close`.
+  /// Accepts no more connections; answers requests on kept ones with `connection: close`.
   void drain();
-  /// Requests that are being read or worked on.
+  /// Requests that are read or served.
   std::size_t busy() const;
-  /// Ends run() at once. From the loop's thread.
+  /// Ends run() at once. On the loop's thread.
   void stop();
 
   void post(std::function<void()> work) override;

@@ -32,10 +32,10 @@ using asio::ip::tcp;
 using TimePoint = Loop::TimePoint;
 using boost::system::error_code;
 
-/// The date as headers say it.
+/// The present date for a header.
 std::string http_date();
 
-/// Everything that has to do with sockets.
+/// The server's sockets and connections.
 class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
  public:
   class Exchange;
@@ -46,9 +46,9 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void listen();
   void run();
   void accept();
-  /// Has what the connection has to say written soon, together with what others have.
+  /// Writes the connection's data at the end of the turn, after all that the turn adds.
   void write_soon(std::shared_ptr<Connection> connection);
-  /// Answers have grown (or, by a negative number, become less).
+  /// Answers have grown by so many bytes, or shrunk (below 0).
   void count_answer_bytes(std::ptrdiff_t bytes);
   std::size_t answer_bytes() const { return answer_bytes_; }
   std::size_t newcomers() const { return door_.line.size(); }
@@ -56,7 +56,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void await_signal();
   void close_all();
   void aside(Loop::Side side, std::function<void()> work, std::function<void()> then);
-  /// Something threw, and what it was done for was ended.
+  /// Counts and reports an exception.
   void note_failure(std::string_view reason);
 
   const ServerOptions options;
@@ -64,19 +64,18 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const Router& router;
   const RefusalAnswer refusal_answer;
   const Doorkeeper doorkeeper;
-  std::unordered_set<Connection*> connections;  // outlives the context, which ends them
-  std::map<std::string, std::size_t>
-      per_address;  ///< how many it has, those that wait for their turn included
-  /// Those that have sent no whole head, the longest first: of their first request, and of the next one.
+  std::unordered_set<Connection*> connections;     // outlives the context, which ends them
+  std::map<std::string, std::size_t> per_address;  ///< number of connections, newcomers included
+  /// Connections without a complete head, the oldest first: of their first request, and of a later one.
   std::list<Connection*> before_first, between;
   std::function<void()> on_stop, on_reload;
   std::function<void(std::string_view)> on_failure;
   OnRefused on_refused;
-  /// Where bytes are read to: nothing stays here from one turn to the next.
+  /// The buffer for reads; nothing in it outlives a turn.
   std::array<char, std::size_t{64} * 1024> scratch;
   const std::shared_ptr<BytePot> body_bytes, upload_bytes;
   TurnClock turns;
-  ServerCounters counters;  ///< but for the answers
+  ServerCounters counters;  ///< without the answers
   /// By route (null: there was none) and status.
   std::map<std::pair<const Route*, int>, std::uint64_t> answers;
   std::size_t busy = 0;
@@ -86,7 +85,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   tcp::acceptor acceptor{context};
 
  private:
-  /// A connection whose first byte nobody has looked at.
+  /// A connection whose first byte was not read yet.
   struct Newcomer {
     tcp::socket socket;
     std::string address, whose;
@@ -97,18 +96,18 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void begin_some();
   void write_all();
   void cut_largest_answers();
-  /// The bound that leaves no place; empty: it has been taken.
+  /// Takes a place for a connection. Returns the bound that refuses it; empty: it has a place.
   std::string_view take_place(std::string_view address, const std::string& whose);
   bool make_room();
-  /// Held, as closing one may end it.
+  /// Holds a reference to each, since closing one may destroy others.
   std::vector<std::shared_ptr<Connection>> held_connections() const;
 
-  /// New connections, each until somebody looks at what it says.
+  /// New connections until they are read.
   struct Door {
     tcp::endpoint from;  ///< of the last one
     FairLine<Newcomer> line;
     bool opens_soon = false;
-    bool more_outside = false;  ///< the system has more
+    bool more_outside = false;  ///< the system's queue has more
   };
   Door door_;
   std::vector<std::shared_ptr<Connection>> writing_, written_;
@@ -116,7 +115,7 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   bool cutting_soon_ = false;
   asio::steady_timer accept_pause_{context}, sweep_timer_{context};
   asio::signal_set signals_{context, SIGTERM, SIGINT, SIGHUP};
-  std::unique_ptr<SideThread> texts_, disk_;  ///< null when all is over
+  std::unique_ptr<SideThread> texts_, disk_;  ///< null after the end
 };
 
 }  // namespace lanemq::gateway

@@ -9,21 +9,21 @@
 
 namespace lanemq::gateway {
 
-/// A thread beside the loop, for what would hold it up. How much waits for it is bounded by those who ask:
-/// each request waits for at most a few things.
+/// A thread beside the loop, for work that would hold the loop up. Callers bound the work that waits: each
+/// request has a few pieces at most.
 class SideThread {
  public:
   using Post = std::function<void(std::function<void()>)>;
 
-  /// `post` has something done on the loop's thread, and lasts longer than this.
+  /// `post`: runs something on the loop's thread; outlives this.
   explicit SideThread(Post post);
-  /// Waits for what is being done; what has not begun is not.
+  /// Waits for the present work; drops what has not begun.
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  /// Does `work` here, in the order of the calls, and then `then` on the loop's thread, where both are let go
-  /// of. `work` must not throw. From the loop's thread.
+  /// Runs `work` here, in the order of the calls, then `then` on the loop's thread, where both are destroyed.
+  /// `work` must not throw. From the loop's thread.
   void run(std::function<void()> work, std::function<void()> then);
 
  private:

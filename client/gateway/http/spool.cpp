@@ -11,7 +11,7 @@
 namespace lanemq::gateway {
 namespace {
 
-/// Not every file system knows files without a name.
+/// Opens a file without a name; some file systems cannot, so the file is created and unlinked there.
 int open_nameless(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;

@@ -12,24 +12,24 @@
 
 namespace lanemq::gateway {
 
-/// A body that is too large for memory: a file without a name, which is gone when nobody looks at it. What
-/// it does may wait for the disk, and belongs to Loop::Side::disk, one thing at a time.
+/// A body that is too large for memory: a nameless file, which disappears when nothing refers to it. Its
+/// calls may wait for the disk, and belong to Loop::Side::disk, one at a time.
 class Spool : public std::enable_shared_from_this<Spool> {
  public:
-  /// So much of a body is in memory before it goes to the disk, and so much more on its way there.
+  /// A body stays in memory up to this size; so much more of it may be on its way to the disk.
   static constexpr std::size_t kFrom = std::size_t{1} << 20;
 
-  /// `room`: what its bytes count in, for as long as this is kept.
+  /// `room`: counts its bytes while this lives.
   Spool(std::string folder, BytePot::Hold room) : folder_(std::move(folder)), room_(std::move(room)) {}
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// Counts what append() will bring. From any thread.
+  /// Counts the bytes that append() will bring. Thread-safe.
   BytePot::Over take_room(std::size_t bytes) { return room_.take(bytes); }
   void append(std::string_view bytes) noexcept;
-  /// Everything, as if it were in memory: the system reads from the disk what is looked at, under the eyes of
-  /// DiskFaults. It keeps the spool.
+  /// The whole body, mapped: the system reads from disk what is accessed. Read it under DiskFaults. The Blob
+  /// keeps the spool alive.
   Blob look() noexcept;
   /// Why the disk refused; empty: it did not.
   const std::string& problem() const { return problem_; }

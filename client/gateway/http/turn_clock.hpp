@@ -7,20 +7,20 @@
 
 namespace lanemq::gateway {
 
-/// How long the loop was held by what it did last: while it does one thing, everybody else waits. Belongs to
-/// the loop's thread.
+/// Measures how long single pieces of work held the loop, while all else waited. Belongs to the loop's
+/// thread.
 class TurnClock {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::steady_clock::duration;
-  /// What was longer ago is forgotten, at most a slot later.
+  /// Longer ago is forgotten, up to a slot late.
   static constexpr std::chrono::seconds kWindow{60}, kSlot{5};
 
   void note(TimePoint began, TimePoint ended);
-  /// The longest within the window before `now`.
+  /// The longest time within the window before `now`.
   Duration longest(TimePoint now) const;
 
-  /// Notes the time until its end.
+  /// Measures the time until it is destroyed.
   class Turn {
    public:
     explicit Turn(TurnClock& clock) : clock_(clock), began_(std::chrono::steady_clock::now()) {}
@@ -35,7 +35,7 @@ class TurnClock {
 
  private:
   struct Slot {
-    std::int64_t number = -1;  ///< of slots since the clock's zero
+    std::int64_t number = -1;  ///< in slots since the clock's zero
     Duration longest{};
   };
   std::array<Slot, kWindow / kSlot> slots_;
