@@ -16,15 +16,15 @@
 namespace lanemq::client {
 namespace {
 
-// Messages, not bytes: what one side may hold while the other is busy. The pending bounds hold beside them.
+// In messages: what one side may queue while the other is busy. The pending bounds count bytes.
 constexpr int kQueueMessagesMax = 1'000;
 constexpr int kReconnectMs = 100;
 constexpr int kHandshakeMs = 5'000;
 constexpr std::int64_t kFrameSlackBytes = std::int64_t{1024} * 1024;  // a header beside an inline body
 
-/// One context for all clients of the process: several in one process have been seen to crash libzmq.
+/// One context for all clients of the process: with several, libzmq was seen to crash.
 std::shared_ptr<zmq::context_t> shared_context() {
-  const SignalsBlocked meanwhile;  // it starts threads
+  const SignalsBlocked meanwhile;  // the context starts threads
   static std::mutex mutex;
   static std::weak_ptr<zmq::context_t> shared;
   const std::lock_guard lock(mutex);
@@ -128,8 +128,8 @@ bool Link::send(const Outgoing& outgoing) {
       zmq::send_flags::dontwait | (has_body ? zmq::send_flags::sndmore : zmq::send_flags::none);
   if (!ends_.socket.send(header, flags)) return false;
   if (!has_body) return true;
-  // Room for a message's first frame is room for all of it: libzmq counts messages. Should the second fail
-  // nevertheless, the connection is replaced on silence and the request sent again.
+  // libzmq counts messages, so room for the first frame is room for the whole message. Should the second
+  // frame fail all the same, silence leads to a new connection, which sends the request again.
   zmq::message_t body = socket::lend(*outgoing.body);
   static_cast<void>(ends_.socket.send(body, zmq::send_flags::dontwait));
   return true;

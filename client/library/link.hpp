@@ -18,27 +18,27 @@
 
 namespace lanemq::client {
 
-/// What happened to a connection.
+/// An event of a connection.
 enum class LinkEvent : unsigned char { connected, disconnected };
 
-/// A message as it came: the header, and a body where it had a frame of its own.
+/// A received message: its header, and its body if that had a frame of its own.
 struct Received {
-  std::string_view header;  ///< lives until the next receive(); empty: the message has no LMQ1 header
+  std::string_view header;  ///< valid until the next receive(); empty: there is no LMQ1 header
   std::optional<Blob> body;
   bool malformed = false;  ///< too many frames, or frames behind the body
 };
 
-/// One descriptor that is readable while one of those added to it is.
+/// A descriptor that is readable while one of those added to it is.
 class Descriptors {
  public:
-  /// Throws std::runtime_error when there are no descriptors.
+  /// Throws std::runtime_error where no descriptors are left.
   Descriptors();
   ~Descriptors();
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
   int fd() const { return fd_; }
-  /// Throws as the constructor.
+  /// Throws as the constructor does.
   void add(int fd);
   void remove(int fd);
 
@@ -46,35 +46,36 @@ class Descriptors {
   int fd_;
 };
 
-/// The socket to the broker and what watches it, replaced as one. Not thread-safe: one thread at a time.
+/// The socket to the broker and its monitor, replaced together. Not thread-safe.
 class Link {
  public:
-  /// Begins to connect. Throws std::invalid_argument when the endpoint is not one, std::runtime_error when
-  /// there are no descriptors. `body_bytes_max` bounds what a message may hold.
+  /// Begins to connect. Throws std::invalid_argument for an invalid endpoint, std::runtime_error where no
+  /// descriptors are left. `body_bytes_max` bounds received messages.
   Link(std::string endpoint, std::size_t body_bytes_max);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// Makes a new socket in the place of the old one; what the old one had not sent is forgotten, and what it
-  /// had received must have been read. Throws like the constructor, and then keeps the old one.
+  /// Replaces the socket by a new one. Drops what the old one had not sent. Requires: all that the old one
+  /// had received was read. Throws as the constructor does, and then keeps the old one.
   void reopen();
 
-  /// Puts a message on its way; false: no room, and nothing was sent.
+  /// Sends a message; false: there is no room, and nothing was sent.
   bool send(const Outgoing& outgoing);
-  /// The next message; false: none is there.
+  /// The next message; false: there is none.
   bool receive(Received& received);
-  /// What happened to the connection since it was asked last.
+  /// The next event of the connection since the last call.
   std::optional<LinkEvent> next_event();
 
-  /// Readable when something happened that was not looked at: a message, an event, room for a message where
-  /// there was none. The same one for as long as this lives.
+  /// Readable when something is to be looked at: a message, an event, or room for a message where there was
+  /// none. The same while this lives.
   ///
-  /// libzmq gives the sign only to who was told that there is nothing, and takes it away with any call for
-  /// the socket, whatever that was for. So whoever waits has called receive() or may_go_on() since it sent,
+  /// libzmq signals only after a call has reported that nothing is there, and any call for the socket may
+  /// clear the signal. So before waiting the caller must have called receive() or may_go_on() after its last
+  /// send, with the answer that nothing is there; and next_event() at least once per socket.
   /// and the last answer was that there is nothing; next_event() at least once in the life of a socket.
   int fd() const { return watched_.fd(); }
-  /// Whether there is something to receive or, for who has been refused, room to send.
+  /// Whether there is something to receive or, after a refused send, room to send.
   bool may_go_on() const;
 
  private:

@@ -42,7 +42,7 @@ class LoopClient::Core {
 
   void process() {
     if (closed_) return;
-    called_ = true;  // what callbacks ask for is done here
+    called_ = true;  // process() itself handles what callbacks ask for
     engine_.process();
     called_ = false;
   }
@@ -57,7 +57,7 @@ class LoopClient::Core {
   }
 
  private:
-  /// Why nothing becomes of a request that is made too late.
+  /// The error of a request that is made after close().
   ClientError closed(client::RequestDesk::Made& made) {
     if (!made) return std::move(made.error());
     desk_.give_back(made->body_bytes);
@@ -75,7 +75,7 @@ class LoopClient::Core {
   const std::function<void()> on_work_;
   client::RequestDesk desk_;
   client::Engine engine_;
-  bool called_ = false;  ///< process() runs, or is known to be due
+  bool called_ = false;  ///< process() runs, or the loop knows that it is due
   bool closed_ = false;
 };
 

@@ -16,12 +16,12 @@ std::uint64_t unix_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(since_epoch).count());
 }
 
-/// What is absent on the wire has no data: an empty text of the caller is an absent one.
+/// A wire text: an empty one is absent, with a null data().
 std::string_view wire_text(const std::string& text) {
   return text.empty() ? std::string_view() : text;
 }
 
-/// What would make a message that nobody can read, and so nobody answers.
+/// Why the request cannot be sent: nobody could decode it, so nobody would answer.
 std::optional<ClientError> unsendable(const JobRequest& job) {
   if (job.meta.empty() || !to_json(job.meta).empty()) return std::nullopt;
   return ClientError{.code = std::string(name_of(ErrorCode::bad_request)),
@@ -34,7 +34,7 @@ std::optional<std::int64_t> wire_ms(std::optional<milliseconds> value) {
   return value ? std::optional<std::int64_t>(value->count()) : std::nullopt;
 }
 
-/// Of every submit that is encoded here: the array, "LMQ1" and the op.
+/// Bytes of each encoded submit: the array, "LMQ1" and the op.
 constexpr std::size_t kSubmitPreambleBytes = std::string_view("\x94\xA4LMQ1\xA6submit").size();
 
 /// Sets the request's header, and its item where it may go in a batch of up to `batch_max`.

@@ -15,10 +15,10 @@
 
 namespace lanemq::client {
 
-/// Makes requests of what callers ask, encoded and with ids and deadlines, as far as there is room for them.
+/// Makes requests from what callers ask: encoded, with ids and deadlines, as far as there is room.
 ///
-/// Each request takes a place, and room for its body, until they are given back; a refusal takes nothing.
-/// Handlers are the caller's to set. Thread-safe, all of it.
+/// Each request takes a place, and room for its body, until it gives them back; a refused one takes nothing.
+/// The caller sets handlers. Thread-safe.
 class RequestDesk {
  public:
   using Made = Reply<Request>;
@@ -26,7 +26,7 @@ class RequestDesk {
   /// `options` outlive this.
   explicit RequestDesk(const ClientOptions& options);
 
-  /// `kind`: submit or leave.
+  /// `kind`: submit, stream or leave.
   Made submit(RequestKind kind, JobRequest job, const Blob& body);
   Made stream(JobRequest job, const Blob& body, StreamReader& reader);
   Made follow(const std::string& id, std::int64_t from_seq, StreamReader& reader);
@@ -37,12 +37,12 @@ class RequestDesk {
   Made stats(std::int64_t from);
   Made admin(const AdminRequest& request);
 
-  /// A request is over.
+  /// Gives back a request's place and its body's room.
   void give_back(std::size_t body_bytes);
-  /// Its body is not needed any more.
+  /// Gives back the body's room alone: the body is not needed any more.
   void give_back_bytes(std::size_t body_bytes);
 
-  /// Places that are taken.
+  /// Places taken.
   std::size_t pending() const { return pending_.load(std::memory_order_relaxed); }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The session's own questions. Requests count from 1 and do not come so far.
+// The ref of the session's own questions. Refs of requests count from 1.
 constexpr std::uint64_t kOwnRef = 0;
 constexpr std::uint64_t kProbeRef = std::numeric_limits<std::uint64_t>::max();
 constexpr milliseconds kReopenPause{100}, kReopenPauseMax{3'200};
@@ -34,7 +34,7 @@ std::optional<int> to_int(std::optional<std::int64_t> value) {
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
-/// A text from the wire that may be absent.
+/// A text of the wire, empty if absent.
 std::string text(std::string_view value) {
   return std::string(value);
 }
@@ -63,7 +63,7 @@ Session::Session(TimePoint now, std::size_t batch_max)
 // ---- what the caller wants ----------------------------------------------------------------------------
 
 void Session::begin(Request request, TimePoint now) {
-  if (pending_.empty()) {  // only now is a word expected
+  if (pending_.empty()) {  // from now on silence counts
     quiet_since_ = std::max(quiet_since_, now);
     probe_at_ = std::max(probe_at_, now + kProbeAfter);
   }
@@ -112,7 +112,7 @@ Session::Table::iterator Session::find(wire::Raw ref, std::string_view id) {
     const std::optional<std::uint64_t> number = ref_number(ref);
     return number ? pending_.find(*number) : pending_.end();
   }
-  // Every request of ours has a ref, so this is a peer that forgot it: rare enough to search.
+  // Each request has a ref, so the peer has lost it: rare enough for a search.
   if (id.empty()) return pending_.end();
   return std::find_if(pending_.begin(), pending_.end(),
                       [id](const Table::value_type& entry) { return entry.second.request.id == id; });
@@ -134,7 +134,8 @@ void Session::finish(Table::iterator at, Outcome outcome) {
       ++named;
     if (named != end) streams_by_id_.erase(named);
   }
-  // Whoever ends it may know of none: a broker that has forgotten the job, or this client.
+  // An error may lack the number of pieces: the broker may have forgotten the job, or this client made the
+  // error.
   if (at->second.stream && !outcome)
     outcome.error().chunks = std::max(outcome.error().chunks, at->second.stream->next);
   const std::size_t body_bytes = request.body_bytes;
@@ -142,7 +143,7 @@ void Session::finish(Table::iterator at, Outcome outcome) {
   pending_.erase(at);
 }
 
-/// The job's id, of a request that is about to end. That of a stream stays, as it is found by it.
+/// Takes the job's id out of a request that is about to end. A stream keeps it, since it is found by its id.
 std::string Session::take_id(Table::iterator at) {
   return at->second.stream ? at->second.request.id : std::move(at->second.request.id);
 }
@@ -174,7 +175,7 @@ void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now)
   Request& request = at->second.request;
   Stream& stream = *at->second.stream;
   stream.heard_at = now;
-  if (reply.seq > stream.next) {  // The broker had no room for one that is missing now.
+  if (reply.seq > stream.next) {  // the broker had no room for a piece in between
     ++counters_.dropped_answers;
     return fetch_stream_later(at, now);
   }
@@ -186,7 +187,7 @@ void Session::on(const wire::ChunkReply& reply, const Blob& body, TimePoint now)
     arrived.chunk.lane = text(reply.lane);
     arrived.chunk.attempts = reply.attempts;
     arrived.chunk.queued = milliseconds(reply.queued_ms);
-    stream.by_fetch = true;  // from now on, should it have to be asked for again
+    stream.by_fetch = true;  // from now on it is asked for with a fetch
     request.header = {};
     request.body = {};
     arrived.freed_bytes = std::exchange(request.body_bytes, 0);
@@ -255,7 +256,7 @@ void Session::on(const wire::StatusReply& reply, const Blob&, TimePoint now) {
 }
 
 void Session::on(const wire::StatsReply& reply, const Blob&, TimePoint) {
-  // Without a ref the answers come in the order of the questions.
+  // Answers without a ref come in the order of the questions.
   const auto at = reply.ref.present() ? find(reply.ref, {}) : oldest(RequestKind::stats);
   if (at == pending_.end() || at->second.request.kind != RequestKind::stats) {
     ++counters_.dropped_answers;
@@ -303,12 +304,12 @@ void Session::disconnected(TimePoint now) {
     if (blame_largest_body()) lost_ = 0;
     fruitless_ = 0;
   }
-  // The first word resets the count, so a broker that merely restarts is joined again at once.
+  // The first message resets the count, so a broker that restarts is joined again at once.
   reopen_at_ =
       lost_ <= 1 ? now : now + std::min(kReopenPause * (1 << std::min(lost_ - 2, 30)), kReopenPauseMax);
 }
 
-/// False: there is none.
+/// Ends the request with the largest body; false: there is none.
 bool Session::blame_largest_body() {
   auto largest = pending_.end();
   for (auto at = pending_.begin(); at != pending_.end(); ++at) {
@@ -339,12 +340,12 @@ bool Session::take_reopen(TimePoint now) {
   probe_at_ = now + kProbeAfter;
   ++counters_.reconnected;
   to_send_.clear();
-  seens_.clear();  // a fetch says it
+  seens_.clear();  // the fetches tell it
   for (auto& [ref, pending] : pending_) {
     to_send_.push_back(ref);
     if (!pending.stream) continue;
     Stream& stream = *pending.stream;
-    // A job of which nothing has come may not be known any more.
+    // A job without any piece may be unknown to the broker, so it is submitted again.
     stream.by_fetch = pending.request.from_seq || stream.next > stream.first;
     stream.seen_due = false;
     stream.seen_at.reset();
@@ -375,12 +376,12 @@ void Session::advance(TimePoint now) {
   if (now >= probe_at_) probe(now);
 }
 
-/// Asks for the state of the next job, in the order of their asking, that was sent long ago.
+/// Asks for the state of the next job that was sent long ago, in the order of requests.
 void Session::probe(TimePoint now) {
   probe_at_ = now + kProbeEvery;
   auto found = pending_.end();
   const auto comes_first = [this](std::uint64_t one, std::uint64_t two) {
-    return (one <= probed_) != (two <= probed_) ? one > probed_ : one < two;  // round and round
+    return (one <= probed_) != (two <= probed_) ? one > probed_ : one < two;  // round robin
   };
   for (auto at = pending_.begin(); at != pending_.end(); ++at) {
     const Pending& pending = at->second;
@@ -403,8 +404,8 @@ void Session::probed(const wire::StatusReply& reply, TimePoint now) {
   const auto at = pending_.find(probed_);
   if (at == pending_.end() || at->second.request.id != reply.id) return;  // answered meanwhile
   to_send_.push_back(probed_);
-  at->second.sent_at = now;  // not asked for again while it is on its way
-  probe_at_ = now;           // where one answer was lost, more may be
+  at->second.sent_at = now;  // not probed while the answer is on its way
+  probe_at_ = now;           // where one answer was lost others may be
 }
 
 void Session::expire(TimePoint now) {
@@ -452,7 +453,7 @@ std::optional<Outgoing> Session::next_send() {
   return Outgoing{request.header, request.body.empty() ? nullptr : &request.body};
 }
 
-/// Finds the requests that go in the next message: the first one, and jobs behind it that join a batch.
+/// Chooses the requests of the next message: the first one, and jobs behind it that join a batch.
 void Session::collect() {
   sending_.clear();
   sending_from_ = 0;
@@ -537,10 +538,10 @@ bool Session::seen(Table::iterator at, std::int64_t seq, TimePoint now) {
   if (stream.seen_at) return false;
   stream.seen_at = now + kSeenAfter;
   seen_timers_.emplace_back(*stream.seen_at, at->first);
-  return seen_timers_.size() == 1;  // the others come later
+  return seen_timers_.size() == 1;  // else an earlier timer is set
 }
 
-/// The broker has been told, or will be by what is on its way, what the reader has.
+/// What the reader has taken is now known to the broker, or on its way there.
 void Session::said_all(Stream& stream) {
   stream.sizes.erase(stream.sizes.begin(), stream.sizes.begin() + (stream.taken - stream.said));
   stream.said = stream.taken;
@@ -549,7 +550,7 @@ void Session::said_all(Stream& stream) {
   stream.seen_at.reset();
 }
 
-/// What is due of streams: to say what was taken, to ask for what is missing.
+/// Does what is due for streams: reports what was taken, asks for what is missing.
 void Session::expire_streams(TimePoint now) {
   const bool seen_is_due = !seen_timers_.empty() && seen_timers_.front().first <= now;
   const TimePoint seen_until = seen_is_due ? now + kSeenTogether : now;
@@ -573,7 +574,7 @@ void Session::fetch_stream(Table::iterator at) {
   to_send_.push_back(at->first);
 }
 
-/// The same, but not while the answer to the last time may be on its way.
+/// The same, but not while the answer to the last fetch may be on its way.
 void Session::fetch_stream_later(Table::iterator at, TimePoint now) {
   Stream& stream = *at->second.stream;
   if (stream.fetch_at) return;
@@ -586,7 +587,7 @@ void Session::fetch_stream_later(Table::iterator at, TimePoint now) {
   fetch_timers_.emplace_back(*stream.fetch_at, at->first);
 }
 
-/// Whether the end of a stream came without pieces before it, which are then asked for together with the end.
+/// Whether a stream's end came without the pieces before it; asks for these and the end again.
 bool Session::fetched_for_pieces(Table::iterator at, std::int64_t chunks) {
   if (!at->second.stream || chunks <= at->second.stream->next) return false;
   Stream& stream = *at->second.stream;
@@ -618,7 +619,8 @@ bool Session::show_seen() {
   return false;
 }
 
-/// From what the reader has on, and not from what has come: so the broker knows what it may send ahead.
+/// A fetch from what the reader has taken, not from what has come: so the broker knows how far it may send
+/// ahead.
 Outgoing Session::show_fetch(const Pending& pending) {
   Buffer ref;
   stream_header_.clear();

@@ -24,35 +24,35 @@ namespace lanemq::client {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// What a request asks for, and so which replies end it.
+/// The kind of a request, which decides which replies end it.
 enum class RequestKind : unsigned char { submit, stream, leave, fetch, status, cancel, stats, ping, admin };
 
-/// How a request ended: the value fits its kind, except that a fetch ends with JobDone or JobStatus.
+/// How a request ended: a value of its kind; a fetch ends with JobDone or JobStatus.
 using Outcome = Reply<std::variant<JobDone, JobAccepted, JobStatus, BrokerStats, BrokerPong, AdminDocument>>;
 using Handler = std::function<void(Outcome&&)>;
 using ChunkHandler = std::function<void(JobChunk)>;
 
-/// A request as it goes over the wire, any number of times with the same bytes.
+/// A request for the wire, sent any number of times with the same bytes.
 struct Request {
-  std::uint64_t ref = 0;  ///< unique in the session and not 0, which is the session's own
+  std::uint64_t ref = 0;  ///< unique in the session; 0 is the session's own
   RequestKind kind = RequestKind::ping;
-  std::string id{};            ///< the job's, where there is one
+  std::string id{};            ///< the job's, if any
   std::string header{};        ///< encoded; holds a small body
-  Blob body{};                 ///< a frame of its own; owns its bytes; empty: there is none
-  std::size_t body_bytes = 0;  ///< of the job's body, wherever it travels
-  BatchItem item{};            ///< of a job that may go in a batch: its map in the header, body behind it
+  Blob body{};                 ///< sent as a frame of its own; owns its bytes; empty: none
+  std::size_t body_bytes = 0;  ///< of the job's body, in the header or not
+  BatchItem item{};            ///< of a job that may go in a batch: its map in the header
   TimePoint asked{};
   std::optional<TimePoint> deadline{};
-  Handler handler{};  ///< never called here
+  Handler handler{};  ///< the session does not call it
 
-  // Of a stream.
-  std::shared_ptr<const ChunkHandler> on_chunk{};  ///< never called here
+  // Of a stream:
+  std::shared_ptr<const ChunkHandler> on_chunk{};  ///< the session does not call it
   bool takes_at_once = true;
-  /// The first piece wanted of a job that was submitted before; empty: the request is the submit.
+  /// The first piece wanted of an earlier job; empty: this request is the submit.
   std::optional<std::int64_t> from_seq{};
 };
 
-/// A piece of a stream that came, and who is to be told. Who takes at once is to say so with seen().
+/// A piece of a stream, and its reader. After a reader that takes at once call seen().
 struct Arrived {
   std::uint64_t ref = 0;
   bool takes_at_once = true;
@@ -61,118 +61,118 @@ struct Arrived {
   std::size_t freed_bytes = 0;  ///< of the request's body, which is not needed any more
 };
 
-/// A request that is over, and what is to be told to whom.
+/// A request that has ended, and its handler.
 struct Finished {
   Handler handler{};
   Outcome outcome{};
   std::size_t body_bytes = 0;  ///< of the request
 };
 
-/// What is to be sent next, of several requests perhaps; the views live until the session is told anything.
+/// The next message, perhaps of several requests; views are valid until the next call that tells the session
+/// something.
 struct Outgoing {
   std::string_view header;
-  const Blob* body = nullptr;  ///< null: there is none
+  const Blob* body = nullptr;  ///< null: none
 };
 
-/// One client's side of the conversation, without a socket and without a clock.
+/// One client's side of the protocol, without a socket and a clock.
 ///
-/// Told what the caller wants, what was heard and what happened to the connection, it says what is to be
-/// sent, when to make a new connection and which requests are over. Requests are kept until they are over and
-/// sent again on every new connection. Not thread-safe.
+/// It is told the caller's requests, received messages and events of the connection, and returns messages to
+/// send, when to reconnect, and which requests have ended. It keeps requests until they end, and sends them
+/// again on each new connection. Not thread-safe.
 class Session {
  public:
-  static constexpr std::chrono::milliseconds kPingAfter{1'000};  ///< silence before a ping is sent
-  static constexpr std::chrono::milliseconds kReopenAfter{
-      3'000};  ///< silence before a new connection is made
-  /// An answer may be lost over a connection that lives (a broker drops what a slow reader leaves unread):
-  /// where a job was sent so long ago, its state is asked for, one job at a time, and one that is over is
-  /// sent again, which brings its answer.
+  static constexpr std::chrono::milliseconds kPingAfter{1'000};    ///< of silence, before a ping
+  static constexpr std::chrono::milliseconds kReopenAfter{3'000};  ///< of silence, before a new connection
+  /// A living connection may lose an answer: a broker drops what a slow reader leaves unread. So the states
+  /// of jobs sent that long ago are asked for, one at a time; a job that is over is sent again, which brings
+  /// its answer.
   static constexpr std::chrono::milliseconds kProbeAfter{10'000};
   static constexpr std::chrono::milliseconds kProbeEvery{5'000};
-  /// What a reader took is told to the broker when it is a quarter of a window, at the latest after this.
+  /// What a reader has taken is reported at a quarter of a window, or after this time.
   static constexpr std::chrono::milliseconds kSeenAfter{250};
-  /// `seen` messages due within this time of one another are sent together.
+  /// `seen` messages due within this time are sent together.
   static constexpr std::chrono::milliseconds kSeenTogether{50};
   static constexpr std::size_t kSeenChunks = limits::stream_chunks_max / 4;
   static constexpr std::size_t kSeenBytes = limits::stream_bytes_max / 4;
-  /// A stream that is to be fetched again waits so long since it was asked for last.
+  /// The pause between two fetches of a stream.
   static constexpr std::chrono::milliseconds kFetchPause{1'000};
-  static constexpr std::chrono::milliseconds kFetchWait{60'000};  ///< at most, by the protocol
-  /// Ends of a stream in a row that came without the pieces before them, until it is given up as `gone`.
+  static constexpr std::chrono::milliseconds kFetchWait{60'000};  ///< the protocol's bound
+  /// So many ends of a stream in a row without the pieces before them end it as `gone`.
   static constexpr int kEndsWithoutPiecesMax = 3;
-  /// Connections in a row that were made and lost without a word, before the largest body is blamed for it: a
-  /// peer whose frame is over the broker's limit is cut off without an answer.
+  /// So many connections in a row that end without a message make the largest body the suspect: a broker cuts
+  /// off a peer whose frame exceeds its limit, without an answer.
   static constexpr int kFruitlessMax = 6;
 
-  /// `now` is when the first connection was begun. With `batch_max` over 1 jobs that wait together go in
-  /// batches of up to so many, on each connection whose broker was asked and takes them.
+  /// `now`: when the first connection was begun. `batch_max` over 1: jobs that wait together go in batches of
+  /// up to so many, where the connection's broker accepts them.
   explicit Session(TimePoint now, std::size_t batch_max = 0);
 
   void begin(Request request, TimePoint now);
 
-  /// A message from the broker with its body, which is copied if it is kept and does not own its bytes.
+  /// A message from the broker. A body that is kept is copied, unless it owns its bytes.
   void heard(const wire::ClientReply& reply, const Blob& body, TimePoint now);
-  /// A message that could not be read: no sign of life, as whoever listens there may be no broker.
+  /// A message that could not be decoded. It proves nothing: the peer may be no broker.
   void heard_nonsense();
 
   void connected();
-  /// The connection is gone; a new one is due at once, or after a pause when the last ones came to nothing.
+  /// The connection is gone. A new one is due at once, or after a pause if the last ones were fruitless.
   void disconnected(TimePoint now);
 
-  /// Ends what is overdue and decides on pings and on a new connection.
+  /// Ends what is overdue; decides on pings and new connections.
   void advance(TimePoint now);
-  /// When advance() has something to do at the latest; empty: nothing is pending.
+  /// When advance() has work at the latest; empty: nothing is pending.
   std::optional<TimePoint> next_wakeup() const;
 
-  /// True once per decision: make a new connection now, in the place of the old; everything pending is then
-  /// sent on it, in the order of its asking.
+  /// True, once per decision: replace the connection now. All pending requests are then sent on it, in their
+  /// order.
   bool take_reopen(TimePoint now);
-  /// The new connection could not even be begun: it is due again after a second.
+  /// The new connection could not be begun: it is due again after a second.
   void reopen_failed(TimePoint now);
 
-  /// What to send next; empty: nothing. Stays the same until sent() is called.
+  /// The next message to send; empty: none. The same until sent() is called.
   std::optional<Outgoing> next_send();
   void sent(TimePoint now);
 
-  /// The reader of a stream has taken all pieces up to `seq`. What is no stream any more is ignored. True:
-  /// there is more to send, or next_wakeup() is earlier than it was.
+  /// A stream's reader has taken all pieces up to `seq`. Ignored for ended streams. True: there is more to
+  /// send, or next_wakeup() is earlier than before.
   bool seen(std::uint64_t ref, std::int64_t seq, TimePoint now);
-  /// The same for all readers of a job that do not take at once.
+  /// The same for all readers of the job that do not take at once.
   bool seen(const std::string& id, std::int64_t seq, TimePoint now);
 
-  /// Ends everything that is pending with the local error `cancelled`.
+  /// Ends all pending requests with the local error `cancelled`.
   void close();
 
-  /// The pieces that came, each stream's in order; replaces the content of `out`. They are for their readers
-  /// before what take_finished() gives.
+  /// Replaces `out` by the pieces that came, in order within each stream. To be delivered before what
+  /// take_finished() returns.
   void take_arrived(std::vector<Arrived>& out);
-  /// The requests that are over, in the order of their ending; replaces the content of `out`.
+  /// Replaces `out` by the requests that have ended, in the order of their ends.
   void take_finished(std::vector<Finished>& out);
 
   std::size_t pending() const { return pending_.size(); }
-  /// Connections in a row that were lost without a word.
+  /// Connections in a row that were lost without a message.
   int lost() const { return lost_; }
   const ClientCounters& counters() const { return counters_; }
 
  private:
-  /// How far a stream is. All numbers are of pieces.
+  /// The state of a stream. All numbers are of pieces.
   struct Stream {
-    std::int64_t first = 0;           ///< the first one wanted
-    std::int64_t next = 0;            ///< comes next
-    std::int64_t taken = 0;           ///< the reader has all before
-    std::int64_t said = 0;            ///< the broker knows that the reader has all before
-    std::deque<std::size_t> sizes{};  ///< in bytes, from `said` on
-    std::size_t unsaid_bytes = 0;     ///< of those that the reader has
-    bool by_fetch = false;            ///< asked for with a fetch, else with the submit
+    std::int64_t first = 0;           ///< the first piece wanted
+    std::int64_t next = 0;            ///< the next piece to come
+    std::int64_t taken = 0;           ///< the reader has all before it
+    std::int64_t said = 0;            ///< the broker knows that the reader has all before it
+    std::deque<std::size_t> sizes{};  ///< bytes of each piece, from `said` on
+    std::size_t unsaid_bytes = 0;     ///< bytes that the reader has taken, unreported
+    bool by_fetch = false;            ///< last asked for with a fetch, not the submit
     bool seen_due = false;
-    std::optional<TimePoint> seen_at{}, fetch_at{};  ///< when to say or to ask at the latest
+    std::optional<TimePoint> seen_at{}, fetch_at{};  ///< when at the latest
     std::optional<TimePoint> heard_at{};
     int ends_without_pieces = 0;
   };
   struct Pending {
     Request request;
     std::optional<TimePoint> sent_at{};  ///< the last time; empty: never
-    std::unique_ptr<Stream> stream{};    ///< of kind stream
+    std::unique_ptr<Stream> stream{};    ///< for kind stream
   };
   using Table = std::unordered_map<std::uint64_t, Pending>;
 
@@ -207,35 +207,35 @@ class Session {
 
   Table pending_;
   std::set<std::pair<TimePoint, std::uint64_t>> deadlines_;
-  std::deque<std::uint64_t> to_send_;   ///< refs; those no longer pending are passed over
-  std::vector<std::uint64_t> sending_;  ///< the first of them, which next_send() showed last
-  std::size_t sending_from_ = 0;        ///< entries of to_send_ that they are taken from
+  std::deque<std::uint64_t> to_send_;   ///< refs; those no longer pending are skipped
+  std::vector<std::uint64_t> sending_;  ///< of these the ones in next_send()'s message
+  std::size_t sending_from_ = 0;        ///< entries of to_send_ that they are from
   const std::size_t batch_max_;
-  std::size_t broker_batch_ = 0;     ///< what this connection's broker takes
-  bool broker_batch_asked_ = false;  ///< on this connection
+  std::size_t broker_batch_ = 0;     ///< as this connection's broker accepts
+  bool broker_batch_asked_ = false;  ///< asked on this connection
   Buffer items_, batch_;
   std::vector<Finished> finished_;
 
-  std::unordered_multimap<std::string, std::uint64_t> streams_by_id_;  ///< those that do not take at once
-  /// Refs with what is due when; both in order, as each list has one delay. Entries may be out of date.
+  std::unordered_multimap<std::string, std::uint64_t> streams_by_id_;  ///< streams that are not taken at once
+  /// Refs with times; sorted, since each list has one delay. Entries may be out of date.
   std::deque<std::pair<TimePoint, std::uint64_t>> seen_timers_, fetch_timers_;
-  std::deque<std::uint64_t> seens_;  ///< refs; those no longer pending are passed over
-  Buffer stream_header_;             ///< of a seen or a fetch, which next_send() showed last
+  std::deque<std::uint64_t> seens_;  ///< refs; those no longer pending are skipped
+  Buffer stream_header_;             ///< of the seen or fetch in next_send()
   std::vector<Arrived> arrived_;
 
   enum class Next : unsigned char { request, ping, probe, seen };
-  Next next_ = Next::request;  ///< what next_send() showed last
+  Next next_ = Next::request;  ///< the kind of message in next_send()
   std::string ping_header_, probe_header_;
   bool ping_due_ = false, probe_due_ = false;
-  std::uint64_t probed_ = 0;  ///< the request whose job was asked for last
+  std::uint64_t probed_ = 0;  ///< the request whose job was last asked for
   TimePoint probe_at_;
 
-  TimePoint quiet_since_;  ///< the last word heard, or since when one is expected
+  TimePoint quiet_since_;  ///< the last message, or since when one is expected
   TimePoint pinged_;
   std::optional<TimePoint> reopen_at_;
   bool connected_ = false;
-  int fruitless_ = 0;  ///< connections in a row that were made and lost without a word
-  int lost_ = 0;       ///< the same, and those that came to no connection
+  int fruitless_ = 0;  ///< connections in a row that were made and lost without a message
+  int lost_ = 0;       ///< the same, with those that were never made
   ClientCounters counters_;
 };
 

@@ -13,9 +13,9 @@
 
 namespace lanemq {
 
-/// A Client without a thread of its own, for programs that have an event loop (epoll, libuv, Asio, ...): the
-/// loop waits, and all input and output is done inside process(), on the loop's thread. No answer then waits
-/// for a thread to be woken.
+/// A Client without a thread, for programs with an event loop (epoll, libuv, Asio, ...). The loop waits, and
+/// process() does all input and output on the loop's thread, so that no answer waits for another thread to
+/// wake up.
 ///
 ///     LoopClient client(options);
 ///     while (...) {
@@ -24,44 +24,43 @@ namespace lanemq {
 ///       client.process();
 ///     }
 ///
-/// What is promised of requests, their ends, connections and bounds is what Client promises. Not thread-safe:
-/// everything is called on one thread at a time. Callbacks are called inside process(), close() and the
-/// destructor, and, until it is closed, nowhere else: a refusal is told by the next process(), too. They may
-/// call everything but these three, must not block and must not throw.
+/// Requests, their ends, connections and bounds are as for Client. Not thread-safe: all calls come from one
+/// thread at a time. Callbacks run inside process(), close() and the destructor; before close() nowhere else,
+/// so that a refusal comes with the next process(), too. They may call all members but these three, and must
+/// not block or throw.
 class LoopClient {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `on_work` is called when process() is due sooner than next_wakeup() and fd() last said, because
-  /// something was asked for: once until then, inside the call that asked. It must not call process() itself
-  /// but have it called soon. Who looks at next_wakeup() before each wait may leave it out.
+  /// `on_work` is called when a request makes process() due sooner than next_wakeup() and fd() have said:
+  /// once until process() runs, inside the call that asked. It must not call process(), but have it called
+  /// soon. A loop that asks next_wakeup() before each wait does not need it.
   ///
-  /// Throws std::invalid_argument when the endpoint is not one, std::runtime_error when there are no
-  /// descriptors.
+  /// Throws std::invalid_argument for an invalid endpoint, std::runtime_error where no descriptors are left.
   explicit LoopClient(ClientOptions options = {}, std::function<void()> on_work = {});
-  /// Closes.
+  /// Calls close().
   ~LoopClient();
   LoopClient(const LoopClient&) = delete;
   LoopClient& operator=(const LoopClient&) = delete;
 
   // ---- for the loop ----
 
-  /// To be watched for reading, level-triggered (as poll() does and epoll without EPOLLET); nothing else may
-  /// be done with it. The same one for the client's whole life, whatever becomes of its connection.
+  /// To be watched for reading, level-triggered (as poll() does, and epoll without EPOLLET), and for nothing
+  /// else. The same for the client's whole life, across connections.
   int fd() const;
-  /// Does what can be done without waiting: to be called when fd() is readable and when next_wakeup() has
-  /// come. At other times it is allowed, and costs little.
+  /// Does what can be done without waiting. To be called when fd() is readable and when next_wakeup() has
+  /// come; at other times it is allowed and cheap.
   void process();
-  /// When process() is due at the latest; a time that has passed: at once, as something was asked for or
-  /// there was more than one call takes. Empty: only fd() tells. Changes with every call for this object.
+  /// When process() is due at the latest. A past time: at once, since something was asked for, or one call
+  /// did not do all. Empty: when fd() is readable. Any call of this object may change it.
   std::optional<Clock::time_point> next_wakeup() const;
-  /// Ends all that is pending with the local error `cancelled`, inside this call. What is asked for later
-  /// ends so, too, inside the call that asks.
+  /// Ends all pending requests with the local error `cancelled`, inside this call. Later requests end so,
+  /// too, inside the call that makes them.
   void close();
 
   // ---- requests, each as Client's ----
 
-  /// Bytes that the Blob does not own are copied.
+  /// Copies bytes that the Blob does not own.
   void submit(JobRequest request, const Blob& body, AnswerCallback callback);
   void leave(JobRequest request, const Blob& body, std::function<void(Reply<JobAccepted>)> callback);
   void stream(JobRequest request, const Blob& body, StreamReader reader);
