@@ -23,6 +23,9 @@ constexpr std::string_view kNoWorker = "no worker ";
 /// Looks at which no worker is there, one behind the other, until a request is refused for it: a worker that
 /// is started again is missing at one of them.
 constexpr int kUnservedLooks = 2;
+/// How long the broker keeps the answer to a request without an Idempotency-Key. Nobody can ask for it but
+/// this gateway, whose connection to the broker may break just then.
+constexpr milliseconds kUnnamedRetain = std::chrono::minutes(2);
 constexpr std::size_t kIdDigits = 32;  ///< of an Idempotency-Key's hash
 /// Bytes of all finished flights that are kept.
 constexpr std::size_t kKeptBytesMax = std::size_t{64} * 1024 * 1024;
@@ -149,7 +152,7 @@ void Flight::submit_step() {
     const auto passed = std::chrono::duration_cast<milliseconds>(gateway.loop.now() - started_);
     job.timeout = std::max(*plan_.timeout - passed, milliseconds(1));
   }
-  if (!plan_.idempotency_key.empty()) job.retain = gateway.settings.idempotency_retain;
+  job.retain = plan_.idempotency_key.empty() ? kUnnamedRetain : gateway.settings.idempotency_retain;
   job.cancel_when_gone = gateway.settings.detach == milliseconds(0);
   const bool has_next = plan_.route && step_ + 1 < plan_.steps.size();
   job.end_when_limited = has_next && falls_back(*plan_.route, {.code = "limited"});

@@ -971,6 +971,14 @@ class AskedAgain(GatewayCase):
             "--config", os.path.join(self.folder, "gateway.toml"), "--state", tempfile.mkdtemp(dir=self.folder)))
         return self.ready(other)
 
+    def test_the_broker_keeps_for_long_what_somebody_can_ask_for_again(self):
+        operator = self.room.operator()
+        for headers, most_ms in (({}, 2 * 60_000), ({"idempotency-key": "long"}, 24 * 3_600_000)):
+            answer = self.ask("POST", CHAT, chat("x"), headers)
+            job = operator.ask("admin", {"do": "job", "id": answer.headers["x-lanemq-job"]}, expect="admin").fields
+            self.assertEqual((answer.status, job["state"]), (200, "succeeded"))
+            self.assertTrue(most_ms / 2 < job["kept_ms"] <= most_ms, job)
+
     def test_a_key_is_one_at_every_gateway_and_its_failures_are_brought_back_by_none(self):
         failing, key = chat("x+status=500+first=3"), {"idempotency-key": "flaky"}
         failed = self.ask("POST", CHAT, failing, key)
