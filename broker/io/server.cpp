@@ -73,6 +73,10 @@ void Server::restore() {
               {"dead", restored->dead},
               {"results", restored->results},
               {"took_ms", static_cast<long long>(took.count())}});
+  if (const std::size_t left = restored->queued + restored->delayed + restored->running; left > 0)
+    log::event(log::Level::info, "store.jobs_left",
+               {{"jobs", left},
+                {"do", "they go on from where they were; lanemq jobs lists them, lanemq cancel ends one"}});
   if (restored->without_lane > 0)
     log::event(log::Level::warning, "store.lanes_missing",
                {{"jobs", restored->without_lane},

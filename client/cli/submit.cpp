@@ -112,7 +112,7 @@ void say_if_nobody_serves(Client& client, const Common& common, const std::strin
   const Reply<JobStatus> status = asked.get();
   if (!status || !status->blocked_by.starts_with("no worker ")) return;
   const Explanation explanation = explain_status(*status);
-  say("the job " + explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
+  say(explanation.what + " " + explanation.help + " (lanemq explain " + printable(id) + ")");
 }
 
 /// Prints an answer piece by piece. Pieces wait for the caller's thread, so that a slow reader of the output

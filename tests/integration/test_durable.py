@@ -64,7 +64,9 @@ class Restart(DurableCase):
         for _ in range(100):
             self.assertTrue(client.get("accepted").fields["durable"])
 
+        self.assertNotIn("store.jobs_left", self.room.broker.stderr())
         self.kill_and_start()
+        self.assertIn("store.jobs_left jobs=100", self.room.broker.stderr())
         worker, order = self.worker(), []
         for _ in range(100):
             job = worker.get("job")
