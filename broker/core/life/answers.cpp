@@ -322,7 +322,7 @@ void Answers::end_waiting(Waiter& waiter, TimePoint now) {
   waiters.erase(place);
 }
 
-/// Unlinks a waiter and destroys it.
+/// Takes back what a waiter holds; the caller destroys it.
 void Answers::drop_waiter(Waiter& waiter) {
   state_.timers.clear(waiter.timer);
   state_.waiters_bytes -= waiter.bytes();

@@ -145,7 +145,7 @@ TimePoint Terms::model_open_from(const Flow& flow, TimePoint now) const {
   const Service::FailedModel* const failed = flow.service().failed_model(model);
   const bool top = is_top(flow.lane().index());
   if (failed == nullptr || failed->breaker.admits(top, now)) return now;
-  // The pause may be over just before its timer; then it admits one job.
+  // Its time may be over before its timer fires; only then it admits a trial.
   return std::max(failed->breaker.admits_at(top), now + TimerWheel::kTick);
 }
 

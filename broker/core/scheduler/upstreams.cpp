@@ -259,7 +259,7 @@ void Upstreams::look_after(Service& service, TimePoint now) {
 
 void Upstreams::set_timer(Service& service, TimePoint now) {
   TimePoint when = kNever;
-  // A breaker that is due is looked at in the next turn; one that is being tried waits for a call to end.
+  // A breaker that is due is looked at in the next turn; a half-open one waits for a call.
   const auto look_at = [&](const CircuitBreaker& breaker) {
     const TimePoint change = breaker.next_change();
     if (change > now || breaker.state() == CircuitBreaker::State::open) when = std::min(when, change);

@@ -85,7 +85,7 @@ std::size_t value_length(std::string_view bytes) {
   return length;
 }
 
-/// The length of the integer at `at`, or 0.
+/// The length of the well-formed integer at `at`.
 std::size_t integer_length(const char* at) {
   switch (static_cast<unsigned char>(*at)) {
     case 0xCC:
