@@ -24,7 +24,6 @@ class File {
 
   /// To be called once. `vfs`: as for Database::open().
   int open(const std::string& path, Mode mode, const std::string& vfs);
-  bool is_open() const { return file_ != nullptr; }
 
   int size(std::uint64_t& bytes);
   /// Bytes behind the end read as zeros, with the code SQLITE_IOERR_SHORT_READ.
