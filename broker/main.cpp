@@ -22,6 +22,7 @@
 #include "common/settings/old_spellings.hpp"
 #include "common/settings/peer.hpp"
 #include "common/settings/start_check.hpp"
+#include "common/signals/signal_set.hpp"
 
 namespace {
 
@@ -73,11 +74,7 @@ void require_admin_local(const std::string& endpoint) {
 /// Blocks the loop's signals for all threads to come, and returns a descriptor that is readable when one
 /// arrives.
 int loop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGHUP);
+  const sigset_t signals = lanemq::signal_set({SIGTERM, SIGINT, SIGHUP});
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);

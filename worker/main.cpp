@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -18,6 +17,7 @@
 
 #include "common/log/log.hpp"
 #include "common/settings/old_spellings.hpp"
+#include "common/signals/signal_set.hpp"
 #include "worker/handlers/echo/echo_handler.hpp"
 #include "worker/handlers/http/http_handler.hpp"
 #include "worker/handlers/model/model_handler.hpp"
@@ -93,19 +93,11 @@ std::vector<Service> make_services(const Settings& settings,
   return services;
 }
 
-sigset_t signal_set(std::initializer_list<int> numbers) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : numbers)
-    sigaddset(&signals, number);
-  return signals;
-}
-
 const sigset_t kReloadSignals = signal_set({SIGHUP});
 const sigset_t kStopSignals = signal_set({SIGTERM, SIGINT});
 
-/// Blocks all signals for the threads started from now on: the threads that wait for signals get them, and a
-/// broken connection shows in its call.
+/// Blocks these signals for the threads started from now on: the threads that wait for them get them. A
+/// broken connection shows in its call and not by a signal.
 void leave_signals_to_those_who_wait() {
   pthread_sigmask(SIG_BLOCK, &kReloadSignals, nullptr);
   pthread_sigmask(SIG_BLOCK, &kStopSignals, nullptr);

@@ -8,13 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <mutex>
 #include <thread>
 
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "common/signals/signal_set.hpp"
 
 namespace lanemq::cli {
 namespace {
@@ -24,14 +25,6 @@ std::string live_line;  // as shown on the terminal
 
 std::atomic<int> caught_signal{0};
 int signal_bell = -1;  // an eventfd, made once
-
-sigset_t signal_set(std::initializer_list<int> numbers) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : numbers)
-    sigaddset(&signals, number);
-  return signals;
-}
 
 /// Waits for signals on a thread of its own, which ends with the process: no handler interrupts other
 /// threads.
