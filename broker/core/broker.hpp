@@ -29,8 +29,8 @@ class Broker {
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
 
-  /// What brings back what an earlier life of the broker has left; to be used before the first handle(). The
-  /// broker has to outlive it.
+  /// Restores what an earlier life of the broker has left; to be used before the first handle(). The broker
+  /// has to outlive it.
   Restorer restorer();
 
   /// Takes note of what happened. Hands out no job: only advance() does.
@@ -40,7 +40,7 @@ class Broker {
   void advance(TimePoint now);
   /// When advance() wants to be called even if nothing happens.
   std::optional<TimePoint> next_wakeup() const;
-  /// What is to be sent. The caller sends it in order and clears it.
+  /// What this turn wants done. The caller sends the messages in order and clears it.
   Outbox& outbox() { return state_.outbox; }
 
   /// Draining, and nothing runs any more.

@@ -8,7 +8,7 @@ namespace lanemq::io {
 
 class Disk;
 
-/// What the adapters are told at their start; the core has its own options.
+/// Options of the adapters; the core has its own.
 struct ServerOptions {
   std::string clients = "tcp://127.0.0.1:5570";
   std::string workers = "tcp://127.0.0.1:5571";
@@ -23,7 +23,7 @@ struct ServerOptions {
   int io_threads = 1;
 };
 
-/// What a store is told at its start.
+/// Options of a store.
 struct StoreOptions {
   std::string specification;              ///< `memory` or `sqlite:PATH`
   std::size_t reserve_bytes = 64u << 20;  ///< of disk, kept back so that running work can finish

@@ -8,9 +8,9 @@ namespace lanemq::cli {
 namespace {
 
 constexpr std::size_t kGap = 2;
-/// What is no longer than that is a number, or a word of ours: tokens_per_minute, upstream_rejected.
+/// Texts up to this length are not cut: numbers, and words such as tokens_per_minute, upstream_rejected.
 constexpr std::size_t kNeverCut = 20;
-/// Of sentences, which stand in the last column, so much stays at least.
+/// Least length of a cut sentence, which is in the last column.
 constexpr std::size_t kSentenceMin = 10;
 constexpr std::string_view kCutMark = "...";
 

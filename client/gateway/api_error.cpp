@@ -155,7 +155,7 @@ void add_retry_headers(const ApiError& error, Headers& headers) {
   headers.set("retry-after-ms", std::to_string(ms));
 }
 
-/// What the broker calls one thing and callers have to tell apart.
+/// The name of an error for callers, who must tell apart what the broker gives one code.
 std::string said_as(const ClientError& error) {
   if (error.key_is_refused()) return "upstream_auth";
   if (error.code == "deadline" && error.attempts > 0) return "timeout";

@@ -26,7 +26,7 @@ HttpAnswer text_answer(int status, std::string text) {
           .body = blob_of(std::move(text))};
 }
 
-/// Of the broker's statistics: a line for each service that has jobs and no worker.
+/// A line for each service with jobs and no worker, from the broker's statistics.
 std::string unserved_lines(const std::string& stats) {
   const auto document = nlohmann::json::parse(stats, nullptr, false);
   std::string lines;

@@ -12,10 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a stream's status is held back while no worker serves it: proxies mostly wait for so long. Then
-/// it is looked for a worker once a second.
+/// How long a stream's status is held back while no worker serves it: proxies mostly wait that long. The
+/// broker is asked for a worker once a second.
 constexpr milliseconds kHeldBackMax{60'000}, kHeldBackLook{1'000};
-/// What the broker may take to say that there still is none.
+/// How long the broker may take to answer that.
 constexpr milliseconds kHeldBackBeyond{2'000};
 
 std::string ms_text(std::chrono::nanoseconds time) {

@@ -93,7 +93,7 @@ struct WorkerUnreachable {
 };
 /// The transport says that nobody is at this address any more: the worker died, or only its connection did.
 struct WorkerDisconnected {
-  /// What the system knows of its process.
+  /// What the system knows about the worker's process.
   enum class Process : std::uint8_t { unknown, lives, ended };
   std::string_view address;
   Process process = Process::unknown;

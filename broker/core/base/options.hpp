@@ -60,10 +60,10 @@ std::span<const RateKind> rate_kinds();
 /// The kind of that name, null when there is none.
 const RateKind* rate_kind(std::string_view name);
 
-/// What an upstream counts of an answer.
+/// What an upstream counts as the output of a call.
 enum class OutputCount : std::uint8_t {
-  used,   ///< the tokens that it had
-  bound,  ///< the max_tokens that the request allowed it, where it did
+  used,   ///< the answer's tokens
+  bound,  ///< the request's max_tokens, if it states them
 };
 
 /// One of an upstream's keys. The secret is the workers'; the broker knows the name.
@@ -107,7 +107,7 @@ struct ClientOptions {
   std::string tenant{};           ///< whose it is, for budgets of several clients together; empty: nobody's
 };
 
-/// What the core is told at its start. Durations are relative; every bound has its name in the options table.
+/// The core's options. Durations are relative; every bound has its name in the options table.
 struct Options {
   std::vector<LaneOptions> lanes;
   std::vector<BudgetOptions> budgets;
@@ -126,7 +126,7 @@ struct Options {
   std::size_t results_max = 2'000'000;                     ///< kept results
   std::size_t results_bytes_max = std::size_t{512} << 20;  ///< of them in memory
   std::size_t results_disk_max = std::size_t{4} << 30;     ///< of them in the store, about
-  /// Of one streamed answer, for those who read it later; at least limits::stream_bytes_max.
+  /// Bytes of a streamed answer that are kept for later readers; at least limits::stream_bytes_max.
   std::size_t stream_kept_bytes_max = std::size_t{1} << 20;
   Duration retain = std::chrono::hours(24);           ///< how long a result stays fetchable
   std::size_t gone_max = 1'000'000;                   ///< ids remembered whose results are no longer kept

@@ -46,7 +46,7 @@ struct Notice {
   };
   Kind kind;
   std::string worker{}, session{};
-  /// That the worker holds or held, or may hold (worker_ready); or that are queued for the service.
+  /// Jobs that the worker holds, held, or may hold (worker_ready); or that are queued for the service.
   std::size_t jobs = 0;
   std::string service{};  ///< whose upstream it is, or whose jobs wait
   std::string model{};    ///< upstream_opened, upstream_closed: it is about that one alone; empty: about all

@@ -43,13 +43,13 @@ class Writes {
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
 
-  /// What changes of a job, or a note's name.
+  /// A job's state, or a note's name.
   std::string_view state(const Write& write) const { return part(write.state_begin, write.record_begin); }
   std::string_view record(const Write& write) const { return part(write.record_begin, write.body_begin); }
   std::string_view body(const Write& write) const {
     return write.body.empty() ? part(write.body_begin, write.end) : write.body.bytes();
   }
-  /// What it holds in memory, bodies included.
+  /// Bytes that it holds in memory, bodies included.
   std::size_t bytes() const { return bytes_.size() + body_bytes_ + items_.size() * sizeof(Write); }
 
   /// Begins a write. The caller then writes the state (or a note's name) to buffer(), calls end_of_state(),

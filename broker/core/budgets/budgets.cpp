@@ -267,7 +267,7 @@ bool Budgets::leaves_hold(BudgetSet set, const Claim& claim) const {
   for (const std::size_t i : sets_[set].budgets)
     if (!budgets_[i].quota.leaves_hold(claim)) return false;
   const Budget* const pool = pool_of(set);
-  // What only the account of a draining key could leave, nobody leaves any more.
+  // Draining keys are given to no job, so room on their accounts alone does not count.
   return pool == nullptr || std::any_of(pool->keys.begin(), pool->keys.end(), [&](const Key& key) {
            return key.state != Key::State::draining && pool->accounts[key.account].quota.leaves_hold(claim);
          });

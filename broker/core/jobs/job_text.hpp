@@ -50,7 +50,7 @@ class JobText {
   JobText& operator=(const JobText&) = delete;
 
   static std::size_t tail_bytes(const Contents& contents);
-  /// What the parts have together.
+  /// Bytes of all parts together.
   static std::size_t bytes_of(const Parts& parts);
   /// Requires: nothing was filled in, the room behind it is tail_bytes(), and the parts have at most
   /// kBytesMax.
@@ -61,7 +61,7 @@ class JobText {
   void keep_names();
 
   std::string_view get(Part part) const { return find(parts_, texts(), part); }
-  /// Of its parts.
+  /// Bytes of its parts.
   std::size_t size() const { return size_of(parts_, texts()); }
 
   std::optional<std::uint64_t> body_hash() const;

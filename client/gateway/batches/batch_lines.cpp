@@ -122,7 +122,7 @@ std::string anthropic_line(const LineName& name, const std::string& result) {
 }
 
 std::string openai_failure(const LineName& name, const ClientError& error) {
-  // What it says of the worker's key is no answer to the line.
+  // The upstream's answer about the worker's key does not concern the line.
   if (error.upstream_status && !error.body.empty() && !error.key_is_refused())
     return openai_line(name, openai_response(name, *error.upstream_status, error.body.bytes()), "null");
   const ApiError said = api_error_of(error, {});

@@ -29,8 +29,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Of an error's body; what comes behind is read and forgotten.
 constexpr long kNoContent = 204;
+/// Bytes of an error's body that are kept; the rest is read and dropped.
 constexpr std::size_t kErrorBodyMax = std::size_t{1024} * 1024;
 /// Memory reserved at once for an answer that states its length.
 constexpr std::size_t kReserveMax = std::size_t{1024} * 1024;

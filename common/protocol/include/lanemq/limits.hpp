@@ -6,7 +6,7 @@
 
 namespace lanemq::limits {
 
-// What a message may hold; checked while it is read, before anything is allocated for it.
+// Bounds of a message; checked while it is read, before anything is allocated for it.
 inline constexpr std::size_t header_bytes_max = std::size_t{16} * 1024;  ///< without the body inside it
 inline constexpr int header_depth_max = 8;          ///< nesting; the header array is depth 1
 inline constexpr std::size_t map_entries_max = 64;  ///< entries of one map in a header
@@ -21,7 +21,7 @@ inline constexpr std::size_t batch_bytes_max =
 inline constexpr std::size_t batch_inherited_bytes_max =
     std::size_t{1} << 20;  ///< bytes that the maps of a batch inherit from its first one, all together
 
-// What a field may hold.
+// Bounds of fields.
 /// Chunks of a streamed answer, or their bytes, that the client has not confirmed yet: below both bounds the
 /// worker may send another one.
 inline constexpr std::size_t stream_chunks_max = 64;

@@ -25,7 +25,7 @@ struct Extras {
   std::string_view bytes;
 };
 
-/// What a request or job cost or is thought to cost.
+/// The cost of a request or job, as stated or estimated.
 struct Cost {
   std::optional<std::int64_t> input_tokens, output_tokens;
 };
