@@ -55,7 +55,7 @@ class StreamGate;
 }
 
 /// Answers a job: success() or failure(), once; before it, if the job asks for a stream, any number of
-/// chunk(). Thread-safe. On the thread of Worker::run() these calls cost no wake-up.
+/// chunk(). From any thread, one call at a time. On the thread of Worker::run() a call costs no wake-up.
 ///
 /// A Completion that is destroyed unused ends its job as `retry` with code `abandoned`, so that a handler
 /// that forgets one loses no job. After its worker has ended it does nothing.
