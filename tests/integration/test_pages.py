@@ -22,6 +22,8 @@ NOT_RUN = {
     "python": "it needs openai from PyPI; the same calls in JavaScript are run",
     "npm": "it fetches from npm; the test takes what `npm ci` put beside it",
     "elsewhere": "it needs another machine",
+    "proxy": "it is a file for nginx or Caddy",
+    "systemd": "it is for systemd, as root",
 }
 NODE_MODULES = os.path.join(ROOT, "tests/integration/sdk/node_modules")
 
