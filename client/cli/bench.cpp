@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <map>
@@ -11,6 +10,7 @@
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
 #include "client/cli/terminal.hpp"
+#include "common/ids/ulid.hpp"
 #include "common/json/members.hpp"
 
 namespace lanemq::cli {
@@ -34,14 +34,17 @@ constexpr milliseconds kTick{200};
 class Bench : public std::enable_shared_from_this<Bench> {
  public:
   Bench(Client& client, const BenchOptions& options)
-      : client_(client), options_(options), body_(Blob::copy(std::string(options.body_bytes, 'x'))) {
+      : client_(client),
+        options_(options),
+        body_(Blob::copy(std::string(options.body_bytes, 'x'))),
+        ids_(std::min(options.window, options.count)) {
     tenth_micros_.reserve(options.count);
   }
 
   void run() {
     const auto start = Clock::now();
-    for (std::size_t i = 0; i < std::min(options_.window, options_.count); ++i)
-      send_next();
+    for (std::size_t place = 0; place < ids_.size(); ++place)
+      send_next(place);
     std::unique_lock lock(mutex_);
     while (!over_.wait_for(lock, kTick, [this] { return finished_; })) {
       if (interrupted() != 0) break;
@@ -55,28 +58,43 @@ class Bench : public std::enable_shared_from_this<Bench> {
 
   std::string report();
   std::string json();
-  std::size_t in_flight() const { return std::min<std::size_t>(started_.load(), options_.count) - landed_; }
+  /// Once it is stopped: the jobs without an answer.
+  std::vector<std::string> in_flight() const {
+    std::vector<std::string> ids;
+    for (const std::string& id : ids_)
+      if (!id.empty()) ids.push_back(id);
+    return ids;
+  }
   int exit_code() const {
     if (interrupted() != 0) return kExitSignal + interrupted();
     return errors_.empty() ? kExitDone : kExitFailed;
   }
 
  private:
-  void send_next() {
-    if (started_.fetch_add(1) >= options_.count) return;
+  /// `place`: in the window.
+  void send_next(std::size_t place) {
     const auto now = Clock::now();
     JobRequest request = request_of(options_.job);
     request.cancel_when_gone = true;  // nobody else waits for the jobs
-    client_.submit(std::move(request), body_,
-                   [self = shared_from_this(), now](const Answer& answer) { self->landed(now, answer); });
+    request.id = new_ulid();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_ || started_ == options_.count) return;
+      ++started_;
+      ids_[place] = request.id;
+    }
+    client_.submit(std::move(request), body_, [self = shared_from_this(), place, now](const Answer& answer) {
+      self->landed(place, now, answer);
+    });
   }
 
-  void landed(Clock::time_point sent, const Answer& answer) {
+  void landed(std::size_t place, Clock::time_point sent, const Answer& answer) {
     const auto tenth_micros = (Clock::now() - sent) / std::chrono::nanoseconds(100);
     bool last = false;
     {
       const std::lock_guard lock(mutex_);  // hardly ever contended
       if (stopped_) return;
+      ids_[place].clear();
       if (answer)
         tenth_micros_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(tenth_micros, 0xFFFFFFFF)));
       else
@@ -86,7 +104,7 @@ class Bench : public std::enable_shared_from_this<Bench> {
     if (last)
       over_.notify_one();
     else
-      send_next();
+      send_next(place);
   }
 
   void count_error(const ClientError& error) {
@@ -108,10 +126,11 @@ class Bench : public std::enable_shared_from_this<Bench> {
   Client& client_;
   const BenchOptions& options_;
   const Blob body_;
-  std::atomic<std::size_t> started_{0};
 
   std::mutex mutex_;  // guards all below
   std::condition_variable over_;
+  std::size_t started_ = 0;
+  std::vector<std::string> ids_;             ///< of the jobs in the window; empty: answered
   std::vector<std::uint32_t> tenth_micros_;  ///< in units of 0.1 us; at most `count` of them
   std::map<std::string, std::size_t> errors_;
   std::vector<std::string> first_errors_;
@@ -153,16 +172,16 @@ std::string Bench::json() {
 
 int bench(const Common& common, const BenchOptions& options) {
   catch_interrupts();
+  watch_output();
   ClientOptions with = client_options(common);
-  with.pending_max = options.window + 16;
+  with.pending_max = 2 * options.window + 16;  // the jobs, and that they are cancelled
   with.pending_bytes_max = (options.window + 1) * std::max<std::size_t>(options.body_bytes, 1);
   Client client(with);
-  if (!reaches(client, common)) return end_unreached(common, options.json);
+  if (!reaches(client, common))
+    return interrupted() == 0 ? end_unreached(common, options.json) : kExitSignal + interrupted();
   auto bench = std::make_shared<Bench>(client, options);
   bench->run();
-  if (interrupted() != 0 && bench->in_flight() > 0)
-    say("interrupted: " + std::to_string(bench->in_flight()) +
-        " jobs are cancelled, as nobody waits for them");
+  if (interrupted() != 0) cancel_and_say(client, bench->in_flight());
   if (!put(options.json ? bench->json() : bench->report())) return kExitFailed;
   return bench->exit_code();
 }

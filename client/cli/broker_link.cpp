@@ -13,6 +13,8 @@ namespace lanemq::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kLookPatience{1'000};
+/// For the broker's word that a job is cancelled, of who waits to be gone.
+constexpr std::chrono::milliseconds kCancelPatience{3'000};
 
 /// What listens at the endpoint instead of a broker, and what to do about it.
 std::string what_is_there(const Common& common) {
@@ -62,6 +64,28 @@ bool reaches(Client& client, const Common& common) {
   }
   if (interrupted() == 0) say_unreachable(common);
   return false;
+}
+
+void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
+  std::vector<std::future<Reply<JobStatus>>> replies;
+  replies.reserve(ids.size());
+  for (const std::string& id : ids)
+    replies.push_back(client.cancel(id));
+  // Where the broker was never heard there is nobody to wait for.
+  const auto end = std::chrono::steady_clock::now() +
+                   (client.counters().heard ? kCancelPatience : std::chrono::milliseconds(0));
+  std::size_t cancelled = 0, unsure = 0;
+  for (auto& reply : replies) {
+    const bool told = reply.wait_until(end) == std::future_status::ready;
+    const Reply<JobStatus> status = told ? reply.get() : tl::unexpected(ClientError{});
+    if (!status) ++unsure;
+    if (status && status->state == "cancelled") ++cancelled;
+  }
+  const auto jobs = [](std::size_t count) { return grouped(count) + (count == 1 ? " job" : " jobs"); };
+  if (cancelled > 0) say("interrupted: " + jobs(cancelled) + " cancelled, as nobody waits for an answer");
+  if (unsure > 0)
+    say("interrupted: the broker has not said whether " + jobs(unsure) +
+        " ended; lanemq jobs lists what is left");
 }
 
 void say_unreachable(const Common& common) {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <lanemq/client.hpp>
 
@@ -16,10 +18,11 @@ namespace lanemq::cli {
 /// Options of a Client of this program; its log goes to the terminal.
 ClientOptions client_options(const Common& common);
 
+inline constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
+
 /// Waits until the future is ready. False: the time is over, or interrupted().
 template <class T>
 bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
-  constexpr std::chrono::milliseconds kLookForSignalsEvery{50};
   const auto end = std::chrono::steady_clock::now() + time;
   while (reply.wait_for(kLookForSignalsEvery) != std::future_status::ready)
     if (interrupted() != 0 || std::chrono::steady_clock::now() >= end) return false;
@@ -28,6 +31,10 @@ bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
 
 /// Whether the broker answers within the connect timeout. Prints why not, unless interrupted().
 bool reaches(Client& client, const Common& common);
+
+/// Cancels the jobs of an interrupted command, which nobody else waits for, and prints how many ended. Waits
+/// for the broker's replies, a few seconds at most.
+void cancel_and_say(Client& client, const std::vector<std::string>& ids);
 
 /// Prints that no broker answers there.
 void say_unreachable(const Common& common);

@@ -107,7 +107,9 @@ int CommandLine::run(int argc, char** argv) {
     common_.named_by = "--admin or LANEMQ_ADMIN";
   }
   try {
-    return run_(common_);
+    const int code = run_(common_);
+    // A command that failed because of a signal exits as if the signal had ended it.
+    return code == kExitFailed && interrupted() != 0 ? kExitSignal + interrupted() : code;
   } catch (const std::invalid_argument& error) {  // a bad endpoint
     say(error.what());
     return kExitUsage;

@@ -130,12 +130,13 @@ class Printing {
     if (!comes_within(std::chrono::milliseconds(50)) && !reaches(client, common) &&
         !comes_within(std::chrono::milliseconds(0)))
       return kExitUnreachable;
-    if (!comes_within(kMoment)) say_if_nobody_serves(client, common, id);
+    if (!comes_within(kMoment) && interrupted() == 0) say_if_nobody_serves(client, common, id);
     for (bool ended = false; !ended;) {
+      while (!comes_within(common.connect_timeout))
+        if (interrupted() != 0) return kExitSignal + interrupted();
       std::deque<JobChunk> pieces;
       {
-        std::unique_lock lock(mutex_);
-        given_.wait(lock, [this] { return something(); });
+        const std::lock_guard lock(mutex_);
         pieces.swap(pieces_);
         ended = end_.has_value();
       }
@@ -160,9 +161,13 @@ class Printing {
     given_.notify_one();
   }
   bool something() const { return !pieces_.empty() || end_.has_value(); }
+  /// False earlier where interrupted() is so.
   bool comes_within(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
-    return given_.wait_for(lock, time, [this] { return something(); });
+    while (!given_.wait_for(lock, kLookForSignalsEvery, [this] { return something(); }))
+      if (interrupted() != 0 || std::chrono::steady_clock::now() >= end) return false;
+    return true;
   }
   bool print(std::string_view bytes) {
     if (bytes.empty()) return true;
@@ -187,9 +192,27 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
   return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
 }
 
+/// Ends an interrupted submit, and prints what becomes of its job. Returns the exit code.
+int give_up(Client& client, const SubmitOptions& options, const std::string& id) {
+  const bool is_alone = options.job.id.empty();  // nobody else knows an id that was made here
+  if (!client.counters().heard)
+    say("interrupted before the broker had answered; the job may have run: lanemq status " + printable(id));
+  else if (options.keep)
+    say("interrupted: the job is left with the broker; lanemq fetch " + printable(id) +
+        " --wait 60s gets its answer");
+  else if (is_alone)
+    cancel_and_say(client, {id});
+  else
+    say("interrupted: the broker cancels job " + printable(id) +
+        " in 5 s, unless somebody else waits for it");
+  return kExitSignal + interrupted();
+}
+
 int submit(const Common& common, const SubmitOptions& options) {
   std::optional<std::string> body = body_of(options.body);
   if (!body) return kExitUsage;
+  catch_interrupts();
+  if (!options.leave) watch_output();
   Printing printing;  // must outlive the client, which calls it
   Client client(client_options(common));
   JobRequest request = request_of(options.job);
@@ -209,12 +232,13 @@ int submit(const Common& common, const SubmitOptions& options) {
   if (options.leave) return leave(common, client, std::move(request), std::move(*body), options.json);
   if (options.stream) {
     client.stream(std::move(request), Blob::borrow(*body), printing.reader());
-    return printing.print_all(client, common, id);
+    const int code = printing.print_all(client, common, id);
+    return code == kExitDone || interrupted() == 0 ? code : give_up(client, options, id);
   }
   std::future<Answer> pending = client.submit(std::move(request), std::move(*body));
   const std::optional<Answer> answer =
       wait_for(pending, client, common, [&] { say_if_nobody_serves(client, common, id); });
-  if (!answer) return end_unreached(common, options.json);
+  if (!answer) return interrupted() == 0 ? end_unreached(common, options.json) : give_up(client, options, id);
   if (!*answer) return end_refused(answer->error(), options.json);
   return put_done(**answer, options.json);
 }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -24,18 +25,30 @@ std::mutex mutex;       // guards live_line
 std::string live_line;  // as shown on the terminal
 
 std::atomic<int> caught_signal{0};
-int signal_bell = -1;  // an eventfd, made once
+int signal_bell = -1;         // an eventfd, made once
+bool output_watched = false;  // set before there are threads
+
+/// The thread in write_breaking_off(), which an interrupt wakes with kBreakOff.
+std::atomic<bool> writing{false};
+std::atomic<pthread_t> writer{};
+constexpr int kBreakOff = SIGUSR1;
+constexpr timespec kBreakOffEvery{.tv_sec = 0, .tv_nsec = 50'000'000};
 
 /// Waits for signals on a thread of its own, which ends with the process: no handler interrupts other
 /// threads.
 void await_signals() {
   const sigset_t interrupts = signal_set({SIGINT, SIGTERM});
-  sigset_t awaited = signal_set({SIGINT, SIGTERM, SIGWINCH});
-  for (int signal = 0; sigwait(&awaited, &signal) == 0;) {
+  sigset_t awaited = signal_set({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
+  while (true) {
+    const int signal = sigtimedwait(&awaited, nullptr, &kBreakOffEvery);
+    // Repeated: one signal may come just before the write.
+    if (caught_signal != 0 && writing) pthread_kill(writer, kBreakOff);
+    if (signal < 0) continue;
     if (signal != SIGWINCH) {
       caught_signal = signal;
-      // From now on a second signal ends the process, as by default.
-      awaited = signal_set({SIGWINCH});
+      // From now on a second signal ends the process, as by default. But SIGHUP comes twice where a terminal
+      // is closed: from the kernel and from the shell.
+      awaited = signal_set({SIGHUP, SIGWINCH});
       pthread_sigmask(SIG_UNBLOCK, &interrupts, nullptr);
     }
     const std::uint64_t one = 1;
@@ -115,10 +128,23 @@ std::string harmless(std::string_view data) {
   return text;
 }
 
+ssize_t write_breaking_off(int fd, std::string_view data) {
+  writer = pthread_self();
+  writing = true;
+  const ssize_t wrote = ::write(fd, data.data(), data.size());
+  writing = false;
+  return wrote;
+}
+
 bool put(std::string_view data) {
   while (!data.empty()) {
-    const ssize_t wrote = ::write(STDOUT_FILENO, data.data(), data.size());
+    const ssize_t wrote = write_breaking_off(STDOUT_FILENO, data);
+    if (wrote < 0 && errno == EINTR && interrupted() != 0) return false;
     if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0 && errno == EPIPE) {
+      caught_signal = SIGPIPE;
+      return false;
+    }
     if (wrote < 0) {
       say(std::string("cannot write to the standard output: ") + std::strerror(errno));
       return false;
@@ -132,12 +158,27 @@ void catch_interrupts() {
   signal_bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   for (const int number : {SIGINT, SIGTERM})
     std::signal(number, SIG_DFL);  // a parent may have made the process ignore it
-  const sigset_t signals = signal_set({SIGINT, SIGTERM, SIGWINCH});
+  std::signal(SIGPIPE, SIG_IGN);   // put() handles the error
+  struct sigaction nothing {};     // without SA_RESTART
+  nothing.sa_handler = [](int) {};
+  ::sigaction(kBreakOff, &nothing, nullptr);
+  struct sigaction hangup {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  sigset_t signals = signal_set({SIGINT, SIGTERM, SIGWINCH});
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread(await_signals).detach();
 }
 
+void watch_output() {
+  output_watched = true;
+}
+
 int interrupted() {
+  if (output_watched && caught_signal == 0) {
+    pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+    if (::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) caught_signal = SIGPIPE;
+  }
   return caught_signal;
 }
 

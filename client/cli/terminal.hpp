@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <sys/types.h>
+
 namespace lanemq::cli {
 
 /// Output for people: sentences and one live line on the standard error, nothing on the standard output.
@@ -24,17 +26,23 @@ bool output_takes_colour();
 std::size_t output_columns();
 std::size_t error_columns();
 
-/// Writes data to the standard output; false: that failed, and the reason was printed.
+/// Writes data to the standard output; false: that failed, and the reason was printed, or it was interrupted.
+/// A pipe without a reader counts as an interrupt.
 bool put(std::string_view data);
+/// Calls ::write(). A write that blocks fails with EINTR when an interrupt comes. From one thread.
+ssize_t write_breaking_off(int fd, std::string_view data);
 
 /// An upstream's text made safe for a terminal: without control characters but line ends and tabs.
 std::string harmless(std::string_view data);
 
-/// From now on SIGINT and SIGTERM only set interrupted(); a second one ends the process. A waiting caller
-/// checks that from time to time, or watches signal_descriptor(). To be called once at most, before threads
-/// start that take signals; a Client's threads take none.
+/// From now on SIGINT, SIGTERM and SIGHUP (but not under nohup) only set interrupted(); a second one, but for
+/// SIGHUP, ends the process. A waiting caller checks that from time to time, or watches signal_descriptor().
+/// To be called once at most, before threads start that take signals; a Client's threads take none.
 void catch_interrupts();
-/// The signal that came; 0: none.
+/// From now on interrupted() also says when the standard output has no reader any more. Requires:
+/// catch_interrupts().
+void watch_output();
+/// The signal that came, SIGPIPE where the standard output has no reader; 0: none.
 int interrupted();
 /// Readable from one of these signals, or a change of the window's size, until hush_signals(). A signal
 /// before the wait counts, too, so that a wait right after interrupted() misses none. Requires:

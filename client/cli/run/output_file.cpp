@@ -15,6 +15,8 @@
 
 #include <lanemq/text.hpp>
 
+#include "client/cli/terminal.hpp"
+
 namespace lanemq::cli {
 namespace {
 
@@ -29,8 +31,8 @@ constexpr std::string_view kStateHeading = "lanemq-run 1";
 
 void write_all(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
+    const ssize_t wrote = write_breaking_off(fd, bytes);
+    if (wrote < 0 && errno == EINTR && interrupted() == 0) continue;
     if (wrote < 0) fail(path, "write");
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
@@ -223,6 +225,13 @@ void OutputFile::begin() {
   // First the attempts, then the failed lines are dropped: a crash in between only skips an attempt's number.
   write_state();
   if (drops_) rewrite(kept_);
+}
+
+void OutputFile::note_attempts(const std::map<RunKey, std::uint32_t>& attempts) {
+  if (!regular_ || attempts.empty()) return;
+  for (const auto& [key, attempt] : attempts)
+    progressed_.attempts[key] = attempt;
+  write_state();
 }
 
 void OutputFile::write_state() {

@@ -54,6 +54,9 @@ class OutputFile {
   /// Appends whole lines. When it throws RunError the file may end in an incomplete line.
   void append(std::string_view lines);
 
+  /// Stores the attempts with which the next run sends lines that have no answer by then. Throws RunError.
+  void note_attempts(const std::map<RunKey, std::uint32_t>& attempts);
+
   /// Ends a run. `order` input: sorts the lines of the input by it, others behind them. `complete` (each line
   /// has a good answer): deletes PATH.run. Throws RunError.
   void finish(OutputOrder order, bool complete);

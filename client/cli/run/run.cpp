@@ -32,6 +32,7 @@ struct RunOptions {
   int retries = 0;
   bool quiet = false;
   bool json = false;  ///< print the summary as JSON
+  bool keep = false;  ///< an interrupt does not cancel the jobs
 };
 
 using std::chrono::milliseconds;
@@ -48,7 +49,7 @@ constexpr std::chrono::seconds kRefusalSaidEvery{30};
 
 /// An answer, passed from the client's thread to this one.
 struct Landed {
-  Flight flight;
+  Flight flight{};
   LineName name;
   std::size_t body_bytes = 0;
   Answer answer;
@@ -102,18 +103,42 @@ class Runner {
       for (Landed& one : landed)
         settle(std::move(one));
       write();
-      if (interrupted() != 0 || (fill() && in_flight_ == 0 && waiting_.empty())) break;
+      if (interrupted() != 0 || (fill() && at_broker_.empty() && waiting_.empty())) break;
       write();  // filling the window settles lines that cannot be sent
       show();
       strip_.take(landed, wait());
     }
-    strip_.take(landed, milliseconds(0));  // answers that came with the signal
-    for (Landed& one : landed)
-      settle(std::move(one));
-    write();
+    take_last();
     show_live({});
   }
 
+  /// Cancels the jobs at the broker. The broker keeps that a job was cancelled, so the next run must send its
+  /// line as a further attempt: this is stored first.
+  void cancel() {
+    if (std::exchange(cancelled_, true)) return;
+    std::vector<std::string> ids;
+    std::map<RunKey, std::uint32_t> attempts;
+    for (const auto& [place, job] : at_broker_) {
+      ids.push_back(job.id);
+      const RunKey& key = input_.entries()[place].key;
+      if (key.names_something()) attempts[key] = job.attempt + 1;
+    }
+    try {
+      output_.note_attempts(attempts);
+    } catch (const RunError& error) {
+      say(error.what());
+    }
+    cancel_and_say(client_, ids);
+    take_last();  // answers that were on their way
+  }
+
+  /// Ends a run whose answers nobody reads.
+  void forsake() {
+    forsaken_ = true;
+    if (!options_.keep) cancel();
+  }
+
+  std::size_t in_flight() const { return at_broker_.size(); }
   const RunCounts& counts() const { return counts_; }
   std::string summary() const { return progress_.summary(counts_, Clock::now()); }
 
@@ -121,6 +146,7 @@ class Runner {
   bool fill();
   bool has_room() const;
   void send(const Flight& flight);
+  void take_last();
   void settle(Landed landed);
   void put_down(const LineName& name, std::string_view job_id, const Answer& answer);
   void wait_and_retry(Flight flight, const ClientError& error, AfterError what);
@@ -140,7 +166,13 @@ class Runner {
   LandingStrip& strip_;
 
   std::size_t next_ = 0;  ///< index of the first line that was not looked at
-  std::size_t in_flight_ = 0, in_flight_bytes_ = 0;
+  struct AtBroker {
+    std::string id;
+    std::uint32_t attempt;
+  };
+  std::map<std::uint32_t, AtBroker> at_broker_;  ///< by the line's place
+  std::size_t in_flight_bytes_ = 0;
+  bool cancelled_ = false, forsaken_ = false;
   std::multimap<Clock::time_point, Flight> waiting_;  ///< refused lines, which stay in the window
   std::string storage_, lines_;
   RunCounts counts_;
@@ -151,8 +183,8 @@ class Runner {
 };
 
 bool Runner::has_room() const {
-  return in_flight_ + waiting_.size() < options_.window &&
-         (in_flight_ == 0 || in_flight_bytes_ < kInFlightBytesMax);
+  return at_broker_.size() + waiting_.size() < options_.window &&
+         (at_broker_.empty() || in_flight_bytes_ < kInFlightBytesMax);
 }
 
 /// Sends as many lines as the window takes; true: no lines are left.
@@ -189,7 +221,7 @@ void Runner::send(const Flight& flight) {
   job.model = model_of(line);
   job.id = job_id(flight, line);
   const std::size_t body_bytes = line.body.size();
-  ++in_flight_;
+  at_broker_[flight.place] = {job.id, flight.attempt};
   in_flight_bytes_ += body_bytes;
   JobRequest request = request_of(job);
   if (!line.path.empty()) request.meta = meta_of_json("{\"http\":{\"path\":" + json_text(line.path) + "}}");
@@ -211,10 +243,20 @@ std::string Runner::job_id(const Flight& flight, const InputLine& line) const {
                      .attempt = flight.attempt});
 }
 
+/// Settles the answers that came with the signal.
+void Runner::take_last() {
+  std::vector<Landed> landed;
+  strip_.take(landed, milliseconds(0));
+  for (Landed& one : landed)
+    settle(std::move(one));
+  write();
+}
+
 void Runner::settle(Landed landed) {
-  --in_flight_;
+  at_broker_.erase(landed.flight.place);
   in_flight_bytes_ -= landed.body_bytes;
   if (!landed.answer) {
+    if (cancelled_ && landed.answer.error().known_code() == ErrorCode::cancelled) return;
     const AfterError what = after_error(landed.answer.error(), landed.flight);
     if (what != AfterError::give_up) return wait_and_retry(landed.flight, landed.answer.error(), what);
   }
@@ -248,14 +290,14 @@ void Runner::wait_and_retry(Flight flight, const ClientError& error, AfterError 
 }
 
 void Runner::write() {
-  if (lines_.empty()) return;
+  if (lines_.empty() || forsaken_) return;
   output_.append(lines_);
   lines_.clear();
 }
 
 void Runner::show() {
   const auto now = Clock::now();
-  counts_.in_flight = in_flight_;
+  counts_.in_flight = at_broker_.size();
   progress_.sample(counts_, now);
   if (options_.quiet) return;
   if (error_is_terminal()) {
@@ -299,6 +341,8 @@ int end(const RunOptions& options, const std::string& path, OutputFile& output, 
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
   if (!complete) {
+    if (options.keep && runner.in_flight() > 0)
+      say("interrupted: " + grouped(runner.in_flight()) + " jobs are left with the broker");
     if (output.can_resume()) say("stopped; run the same command again and only what is missing is sent");
     return kExitSignal + interrupted();
   }
@@ -328,7 +372,7 @@ int run_checked(const Common& common, const RunOptions& options) {
   const Progressed& progressed = output.scan();
 
   ClientOptions with = client_options(common);
-  with.pending_max = options.window + 16;
+  with.pending_max = 2 * options.window + 16;  // the jobs, and that they are cancelled
   with.pending_bytes_max = kInFlightBytesMax + InputFile::kLineBytesMax;
   LandingStrip strip;  // must outlive the client, whose thread uses it
   Client client(with);
@@ -343,16 +387,23 @@ int run_checked(const Common& common, const RunOptions& options) {
   Runner runner(options, input, output, progressed, client, strip);
   try {
     runner.run();
+    if (interrupted() != 0 && !options.keep) runner.cancel();
     return end(options, path, output, runner);
-  } catch (const RunError& error) {  // for example a full disk: what is written stays
+  } catch (const RunError& error) {
     show_live({});
-    say(error.what());
-    return kExitFailed;
+    // For example a full disk: what is written stays, and the next run takes up the answers.
+    if (interrupted() == 0) {
+      say(error.what());
+      return kExitFailed;
+    }
+    runner.forsake();
+    return kExitSignal + interrupted();
   }
 }
 
 int run(const Common& common, const RunOptions& options) {
   catch_interrupts();
+  if (options.out == "-") watch_output();
   try {
     return run_checked(common, options);
   } catch (const RunError& error) {
@@ -417,6 +468,10 @@ void add_run(CommandLine& line) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000))
       ->type_name("N");
+  command.add_flag(
+      "--leave", options->keep,
+      "Leave the jobs with the broker when this command is interrupted, for the next run to take\n"
+      "up their answers; they are cancelled without it");
   command.add_flag("--quiet", options->quiet, "Say nothing unless something failed");
   command.add_flag("--json", options->json, "How it ended as JSON, in one line on the standard output");
   line.on_chosen(command, Asks::clients, [options](const Common& common) { return run(common, *options); });

@@ -339,6 +339,23 @@ TEST_F(OutputFileTest, every_failure_is_one_more_attempt) {
   }
 }
 
+TEST_F(OutputFileTest, what_was_cancelled_is_a_further_attempt_unless_its_answer_came) {
+  {
+    OutputFile output = open();
+    output.scan();
+    output.begin();
+    output.note_attempts({{key_of_custom_id("a"), 2}, {key_of_custom_id("b"), 2}});
+    output.append(good("a"));
+  }
+
+  OutputFile next = open();
+  const Progressed& progressed = next.scan();
+
+  EXPECT_EQ(attempt_of(progressed, "b"), 2u);
+  EXPECT_EQ(progressed.done_count, 1u);
+  EXPECT_EQ(progressed.attempts.size(), 1u) << "a is answered";
+}
+
 TEST_F(OutputFileTest, attempts_of_what_is_answered_are_forgotten) {
   write(bad("b"));
   begin();
