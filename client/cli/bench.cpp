@@ -7,6 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include <lanemq/text.hpp>
+
 #include "client/cli/broker_link.hpp"
 #include "client/cli/command_line.hpp"
 #include "client/cli/terminal.hpp"
@@ -108,7 +110,8 @@ class Bench : public std::enable_shared_from_this<Bench> {
   }
 
   void count_error(const ClientError& error) {
-    if (errors_[error.code]++ == 0) first_errors_.push_back(error.code + ": " + error.message);
+    if (errors_[error.code]++ == 0)
+      first_errors_.push_back(printable(error.code) + ": " + printable(error.message));
   }
 
   void show(Clock::time_point start) const {

@@ -94,13 +94,13 @@ void say_unreachable(const Common& common) {
 
 int end_unreached(const Common& common, bool json) {
   if (json && interrupted() == 0)
-    put(error_json({.code = "unreachable", .message = why_unreachable(common)}));
+    put_foreign(error_json({.code = "unreachable", .message = why_unreachable(common)}));
   return kExitUnreachable;
 }
 
 int end_refused(const ClientError& error, bool json) {
   say_error(error);
-  if (json) put(output_is_terminal() ? harmless(error_json(error)) : error_json(error));
+  if (json) put_foreign(error_json(error));
   return kExitFailed;
 }
 
@@ -123,7 +123,11 @@ JobRequest request_of(const JobOptions& options) {
                      .lane = options.lane,
                      .model = options.model,
                      .client = options.client,
-                     .attempts_max = options.attempts_max};
+                     .attempts_max = options.attempts_max,
+                     .durable = options.durable,
+                     .cancel_when_gone = options.cancel_when_gone.value_or(false)};
+  if (options.cost_input)
+    request.cost = wire::Cost{.input_tokens = options.cost_input, .output_tokens = options.cost_output};
   if (options.timeout_ms) request.timeout = std::chrono::milliseconds(*options.timeout_ms);
   return request;
 }

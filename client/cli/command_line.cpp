@@ -142,6 +142,42 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, millisecon
   return option;
 }
 
+namespace {
+
+/// Reads INPUT or INPUT,OUTPUT, both in tokens.
+void read_cost(const std::string& text, JobOptions& job) {
+  const std::size_t comma = text.find(',');
+  constexpr std::size_t kTokensMax = 1'000'000'000;
+  try {
+    job.cost_input = static_cast<std::int64_t>(settings::parse_count(text.substr(0, comma), 0, kTokensMax));
+    if (comma != std::string::npos)
+      job.cost_output =
+          static_cast<std::int64_t>(settings::parse_count(text.substr(comma + 1), 0, kTokensMax));
+  } catch (const settings::UsageError& error) {
+    throw CLI::ValidationError(
+        "--cost", std::string("INPUT or INPUT,OUTPUT, in tokens, such as 800,200: ") + error.what());
+  }
+}
+
+}  // namespace
+
+CLI::Option* add_fate_options(CLI::App& command, JobOptions& job) {
+  command.add_flag_function(
+      "--durable,!--no-durable", [&job](std::int64_t count) { job.durable = count > 0; },
+      "Keep the job on disk, so that it outlives the broker, or do not; the lane's `durable` without it");
+  command
+      .add_option_function<std::string>(
+          "--cost", [&job](const std::string& text) { read_cost(text, job); },
+          "What it takes of budgets in tokens, such as 800,200; estimated by the broker without it")
+      ->type_name("INPUT[,OUTPUT]");
+  return command
+      .add_option_function<std::string>(
+          "--orphan", [&job](const std::string& what) { job.cancel_when_gone = what == "cancel"; },
+          "What the broker does with a job when this program is gone without a word")
+      ->check(CLI::IsMember({"keep", "cancel"}))
+      ->type_name("keep|cancel");
+}
+
 void add_job_options(CLI::App& command, JobOptions& job, bool service_required) {
   command.add_option("--service", job.service, "What does the work; workers say which services they serve")
       ->required(service_required)

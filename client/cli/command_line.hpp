@@ -60,6 +60,10 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, std::chron
 /// Adds the options of a command that submits jobs.
 void add_job_options(CLI::App& command, JobOptions& job, bool service_required);
 
+/// Further options of a job: where it is kept, what it costs, and what happens to it without its client.
+/// Returns --orphan.
+CLI::Option* add_fate_options(CLI::App& command, JobOptions& job);
+
 inline constexpr std::size_t kWindowMax = 100'000;  ///< jobs in flight at once
 
 }  // namespace lanemq::cli

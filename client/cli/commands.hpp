@@ -27,6 +27,8 @@ struct JobOptions {
   std::string service, lane, model, id, client;
   std::optional<std::int64_t> timeout_ms;
   std::optional<int> attempts_max;
+  std::optional<bool> durable, cancel_when_gone;
+  std::optional<std::int64_t> cost_input, cost_output;
 };
 
 class CommandLine;

@@ -22,7 +22,7 @@ int explain(const Common& common, const ExplainOptions& query) {
   const Explanation explanation = explain_status(status);
   const std::string text =
       explanation.what + (explanation.help.empty() ? "" : "\n" + explanation.help) + "\n";
-  if (!put(query.json ? explanation_json(status) : text)) return kExitFailed;
+  if (!put_foreign(query.json ? explanation_json(status) : text)) return kExitFailed;
   return status.state == "unknown" ? kExitFailed : kExitDone;
 }
 

@@ -47,7 +47,7 @@ int show_once(Client& client, const Common& common, bool json, Show show) {
     say("the broker's statistics cannot be read; see them with lanemq stats --json");
     return kExitFailed;
   }
-  return put(*text) ? kExitDone : kExitFailed;
+  return (json ? put_foreign(*text) : put(*text)) ? kExitDone : kExitFailed;
 }
 
 /// Prints the limits that an operator's filter passes, in the form of the statistics.
@@ -64,7 +64,7 @@ int filtered_limits(Client& client, const Common& common, const LimitsOptions& o
   const std::optional<std::string> text =
       options.json ? limits_json(*document)
                    : limits_table(*document, output_takes_colour(), "no such budget or key has limits\n");
-  return text && put(*text) ? kExitDone : kExitFailed;
+  return text && (options.json ? put_foreign(*text) : put(*text)) ? kExitDone : kExitFailed;
 }
 
 std::optional<std::string> stats_text(const std::string& json, const StatsOptions& options) {

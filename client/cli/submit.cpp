@@ -75,7 +75,7 @@ std::optional<std::string> body_of(const std::string& given) {
 }
 
 int put_body(std::string_view body) {
-  if (!(output_is_terminal() ? put(harmless(body)) : put(body))) return kExitFailed;
+  if (!put_foreign(body)) return kExitFailed;
   if (output_is_terminal() && !body.empty() && !body.ends_with('\n')) put("\n");
   return kExitDone;
 }
@@ -101,7 +101,7 @@ int put_status(const Common& common, Client& client, const JobQuery& query,
   const auto reply = wait_for(pending, client, common);
   if (!reply) return end_unreached(common, query.json);
   if (!*reply) return end_refused(reply->error(), query.json);
-  if (!put(query.json ? status_json(**reply) : status_text(**reply))) return kExitFailed;
+  if (!put_foreign(query.json ? status_json(**reply) : status_text(**reply))) return kExitFailed;
   return (*reply)->state == "unknown" ? kExitFailed : kExitDone;
 }
 
@@ -172,7 +172,7 @@ class Printing {
   bool print(std::string_view bytes) {
     if (bytes.empty()) return true;
     ends_line_ = bytes.ends_with('\n');
-    return output_is_terminal() ? put(harmless(bytes)) : put(bytes);
+    return put_foreign(bytes);
   }
 
   std::mutex mutex_;
@@ -189,7 +189,7 @@ int leave(const Common& common, Client& client, JobRequest request, std::string 
   if (!accepted) return end_unreached(common, json);
   if (!*accepted) return end_refused(accepted->error(), json);
   if (!(*accepted)->durable) say("the job is not on disk: it ends with the broker");
-  return put(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
+  return put_foreign(json ? accepted_json(**accepted) : (*accepted)->id + "\n") ? kExitDone : kExitFailed;
 }
 
 /// Ends an interrupted submit, and prints what becomes of its job. Returns the exit code.
@@ -228,7 +228,7 @@ int submit(const Common& common, const SubmitOptions& options) {
   request.stream = options.stream;
   if (request.id.empty()) request.id = new_ulid();
   const std::string id = request.id;
-  request.cancel_when_gone = !options.leave && !options.keep;
+  request.cancel_when_gone = options.job.cancel_when_gone.value_or(!options.leave && !options.keep);
   if (options.leave) return leave(common, client, std::move(request), std::move(*body), options.json);
   if (options.stream) {
     client.stream(std::move(request), Blob::borrow(*body), printing.reader());
@@ -266,7 +266,7 @@ int fetch(const Common& common, const JobQuery& query) {
   if (!*answer) return end_refused(answer->error(), query.json);
   if (const auto* done = std::get_if<JobDone>(&**answer)) return put_done(*done, query.json);
   const JobStatus& running = std::get<JobStatus>(**answer);
-  if (query.json) put(status_json(running));
+  if (query.json) put_foreign(status_json(running));
   say("job " + printable(running.id) + " is " + printable(running.state) + "; give it --wait 30s");
   return kExitFailed;
 }
@@ -288,11 +288,14 @@ void add_submit(CommandLine& line) {
   const auto options = std::make_shared<SubmitOptions>();
   CLI::App& command = line.add("submit", "Run one job; its answer goes to the standard output");
   add_job_options(command, options->job, true);
+  CLI::Option* const orphan = add_fate_options(command, options->job);
   command.add_option("--model", options->job.model, "The model, for the broker's budgets")->type_name("NAME");
   command.add_option("--id", options->job.id, "The idempotency key: the same id and body is the same job")
       ->type_name("ID");
-  command.add_flag("--no-wait", options->leave,
-                   "Leave the job with the broker and print its id, for status, fetch and cancel");
+  command
+      .add_flag("--no-wait", options->leave,
+                "Leave the job with the broker and print its id, for status, fetch and cancel")
+      ->excludes(orphan);
   command.add_flag(
       "--leave", options->keep,
       "Leave the job with the broker when this command is interrupted; it is cancelled without it");

@@ -154,6 +154,10 @@ bool put(std::string_view data) {
   return true;
 }
 
+bool put_foreign(std::string_view data) {
+  return output_is_terminal() ? put(harmless(data)) : put(data);
+}
+
 void catch_interrupts() {
   signal_bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   for (const int number : {SIGINT, SIGTERM})

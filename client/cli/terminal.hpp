@@ -29,6 +29,9 @@ std::size_t error_columns();
 /// Writes data to the standard output; false: that failed, and the reason was printed, or it was interrupted.
 /// A pipe without a reader counts as an interrupt.
 bool put(std::string_view data);
+/// put() of what an upstream, a client or a worker said: at a terminal as harmless() has it, else byte for
+/// byte.
+bool put_foreign(std::string_view data);
 /// Calls ::write(). A write that blocks fails with EINTR when an interrupt comes. From one thread.
 ssize_t write_breaking_off(int fd, std::string_view data);
 

@@ -82,31 +82,35 @@ class FullScreen {
 };
 
 /// The facts of a picture; empty: they cannot be had, which was printed, or interrupted().
-std::optional<TopFacts> look(Client& client, const Common& common, int& code) {
+std::optional<TopFacts> look(Client& client, const Common& common, bool json, int& code) {
   TopFacts facts;
   for (std::optional<std::int64_t> from = 0; from;) {
     std::future<Reply<BrokerStats>> pending = client.stats(*from);
     const std::optional<Reply<BrokerStats>> reply = wait_for(pending, client, common);
     if (!reply || !*reply) {
-      code = reply ? end_refused(reply->error(), false) : end_unreached(common, false);
+      code = reply ? end_refused(reply->error(), json) : end_unreached(common, json);
       return std::nullopt;
     }
     from = add_stats_page(facts.stats, (*reply)->json, *from);
   }
   for (const auto& [verb, document] : {std::pair{"workers", &facts.workers}, {"clients", &facts.clients}}) {
-    std::optional<std::string> list =
-        ask_operator(client, common, {.verb = verb}, kRowsLookedAt, false, code);
+    std::optional<std::string> list = ask_operator(client, common, {.verb = verb}, kRowsLookedAt, json, code);
     if (!list) return std::nullopt;
     *document = std::move(*list);
   }
   return facts;
 }
 
-int top(const Common& common) {
+int top(const Common& common, bool json) {
   Client client(client_options(common));
   int code = kExitDone;
-  std::optional<TopFacts> facts = look(client, common, code);
+  std::optional<TopFacts> facts = look(client, common, json, code);
   if (!facts) return code;
+  if (json)
+    return put_foreign("{\"stats\":" + facts->stats + ",\"workers\":" + facts->workers +
+                       ",\"clients\":" + facts->clients + "}\n")
+               ? kExitDone
+               : kExitFailed;
   if (!output_is_terminal()) {
     std::string picture;
     for (const std::string& line : top_lines(*facts, {}, {}))
@@ -124,7 +128,7 @@ int top(const Common& common) {
       before = std::move(*facts);
       looked_before = looked_at;
       looked_at = Clock::now();
-      facts = look(client, common, code);
+      facts = look(client, common, false, code);
       if (interrupted() != 0) return kExitDone;
       if (!facts) break;
     }
@@ -137,7 +141,9 @@ int top(const Common& common) {
 void add_top(CommandLine& line) {
   CLI::App& command =
       line.add("top", "Watch lanes, budgets, workers and clients on the whole screen; q quits");
-  line.on_chosen(command, Asks::operators, [](const Common& common) { return top(common); });
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "Once, all that the screen is made of as JSON, in one line");
+  line.on_chosen(command, Asks::operators, [json](const Common& common) { return top(common, *json); });
 }
 
 }  // namespace lanemq::cli

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All programs together: the shared limit as a strict upstream sees it, workers that are killed, `lanemq run`."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -229,6 +230,89 @@ class CommandLine(harness.Case):
         gone = self.lanemq("--broker", "tcp://127.0.0.1:9", "--connect-timeout", "300ms", "ping")
         self.assertEqual(gone.returncode, 3)
         self.assertIn("127.0.0.1:9", gone.stderr)
+
+    # What moves the cursor, changes a title, or is half of that in one byte.
+    ROWDY = b"\x1b]0;owned\x07 \x1b[2J\x7f \xc2\x9b2J"
+
+    def at_a_terminal(self, *arguments, **options):
+        """What a command prints there."""
+        reader, writer = os.openpty()
+        command = subprocess.Popen([harness.program("lanemq"), *arguments], stdout=writer, stderr=options.get("stderr", writer),
+                                   stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"})
+        os.close(writer)
+        printed = b""
+        with contextlib.suppress(OSError):  # its end
+            while piece := os.read(reader, 65536):
+                printed += piece
+        os.close(reader)
+        command.wait(harness.PATIENCE)
+        return printed
+
+    def assert_harmless(self, printed):
+        self.assertRegex(printed, b"owned|rowdy")
+        self.assertNotRegex(printed, rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+    def test_what_others_say_moves_nothing_on_a_terminal(self):
+        shared_limit.start_worker(self.room, "echo=echo")
+        to = ("--broker", self.room.broker.clients, "--admin", self.room.broker.admin)
+        submit = (*to, "submit", "--service", "echo", "--id", "rowdy", self.ROWDY)
+        self.assertEqual(subprocess.run([harness.program("lanemq"), *submit], capture_output=True, check=True).stdout, self.ROWDY)
+        for command in (submit, (*submit, "--json"), (*submit, "--stream"), (*to, "fetch", "rowdy"), (*to, "fetch", "--json", "rowdy")):
+            self.assert_harmless(self.at_a_terminal(*command))
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            file.write(json.dumps({"text": self.ROWDY.decode()}, ensure_ascii=False).encode() + b"\n")
+            file.flush()
+            run = (*to, "run", file.name, "--service", "echo", "--out", "-")
+            self.assert_harmless(self.at_a_terminal(*run, stderr=subprocess.DEVNULL))
+            said = subprocess.run([harness.program("lanemq"), *run], capture_output=True, check=True).stdout
+            self.assertEqual(json.loads(said)["response"]["body"]["text"], self.ROWDY.decode())
+
+    def test_what_a_worker_says_of_a_failure_moves_nothing_on_a_terminal(self):
+        worker, client = self.room.worker(services=["chat"]), self.room.client()
+        client.submit("chat", b"x", id="rowdy")
+        worker.hand_in(worker.get("job"), "error", self.ROWDY, **{"class": "permanent"}, message=self.ROWDY.decode(), code="no")
+        client.get("error")
+        to = ("--broker", self.room.broker.clients, "--admin", self.room.broker.admin)
+        for command in ("status", "status --json", "explain", "explain --json", "fetch", "fetch --json", "job", "job --json", "dead",
+                        "dead --json"):
+            with self.subTest(command=command):
+                name, *options = command.split()
+                self.assert_harmless(self.at_a_terminal(*to, name, *([] if name == "dead" else ["rowdy"]), *options))
+
+    def test_jobs_say_what_they_cost_and_what_becomes_of_them(self):
+        worker = self.room.worker(services=["chat"])
+        to = (harness.program("lanemq"), "--broker", self.room.broker.clients)
+        submit = self.room.start(harness.Process(*to, "submit", "--service", "chat", "--cost", "800,200", "hello"))
+        job = worker.get("job")
+        self.assertEqual(job.fields["cost"], {"input_tokens": 800, "output_tokens": 200})
+        worker.echo(job)
+        self.room.pump(lambda: submit.process.poll() is not None, "its end")
+        wrong = subprocess.run([*to, "submit", "--service", "chat", "--cost", "much"], capture_output=True, text=True, check=False)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertRegex(wrong.stderr, "--cost.*INPUT,OUTPUT.*much")
+        left = subprocess.run([*to, "submit", "--service", "nobody", "--no-wait", "--durable", "x"], capture_output=True, text=True, check=True)
+        self.assertIn("not on disk", left.stderr)  # in memory nothing is, whatever is asked for
+
+    def test_jobs_of_a_command_that_is_killed_end_or_go_on_as_it_said(self):
+        queued = lambda stats: sum(lane["queued"] for lane in stats["lanes"].values())
+        to = (harness.program("lanemq"), "--broker", self.room.broker.clients)
+        keeps = self.room.start(harness.Process(*to, "submit", "--service", "nobody", "--orphan", "keep", "x"))
+        self.room.stats_when(lambda stats: queued(stats) == 1, "its job")
+        keeps.kill()
+        with tempfile.TemporaryDirectory() as folder:
+            cancels = self.room.start(harness.Process(*to, "run", "-", "--service", "nobody", "--orphan", "cancel", "--out",
+                                                      os.path.join(folder, "out"), stdin=subprocess.PIPE))
+            cancels.process.stdin.write('{"a": 1}\n{"a": 2}\n')
+            cancels.process.stdin.close()
+            self.room.stats_when(lambda stats: queued(stats) == 3, "its jobs")
+            cancels.kill()
+            # The first command has been gone for longer.
+            self.room.stats_when(lambda stats: queued(stats) == 1, "what is left")
+
+    def test_the_screen_of_top_is_json_too(self):
+        top = json.loads(self.lanemq("--admin", self.room.broker.admin, "top", "--json").stdout)
+        self.assertEqual(list(top), ["stats", "workers", "clients"])
+        self.assertEqual(list(top["stats"]["lanes"]), ["critical", "high", "normal", "low", "batch"])
 
     def test_stats_are_json(self):
         stats = json.loads(self.lanemq("--broker", self.room.broker.clients, "stats", "--json").stdout)

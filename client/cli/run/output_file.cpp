@@ -273,6 +273,7 @@ void OutputFile::forget() {
 }
 
 void OutputFile::append(std::string_view lines) {
+  if (path_ == "-" && output_is_terminal()) return write_all(file_.get(), harmless(lines), path_);
   write_all(file_.get(), lines, path_);
 }
 

@@ -332,11 +332,11 @@ std::string output_path(const RunOptions& options) {
 int end(const RunOptions& options, const std::string& path, OutputFile& output, const Runner& runner) {
   const RunCounts& counts = runner.counts();
   const bool complete = counts.settled() == counts.total;
-  const bool told = !options.json || put("{\"total\":" + std::to_string(counts.total) +
-                                         ",\"answered\":" + std::to_string(counts.before + counts.done) +
-                                         ",\"before\":" + std::to_string(counts.before) +
-                                         ",\"failed\":" + std::to_string(counts.failed) +
-                                         ",\"out\":" + json_text(path) + "}\n");
+  const bool told =
+      !options.json || put_foreign("{\"total\":" + std::to_string(counts.total) +
+                                   ",\"answered\":" + std::to_string(counts.before + counts.done) +
+                                   ",\"before\":" + std::to_string(counts.before) + ",\"failed\":" +
+                                   std::to_string(counts.failed) + ",\"out\":" + json_text(path) + "}\n");
   if (complete) output.finish(options.order, counts.failed == 0);
   if (!options.quiet || counts.failed > 0)
     say("run: " + runner.summary() + (path == "-" ? "" : "; answers in " + printable(path)));
@@ -427,6 +427,7 @@ void add_run(CommandLine& line) {
       "command again\n"
       "and only what is missing or failed is sent; until all is well, OUT.run stands beside the output.");
   add_job_options(command, options->job, true);
+  add_fate_options(command, options->job);
   command
       .add_option("file", options->file,
                   "The jobs, one a line; - for the standard input, which is stored in $TMPDIR first")
