@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options table, and what is read beside the file: the command line and the environment.
+#include <lanemq/limits.hpp>
+
 #include "broker/config/settings.hpp"
 #include "common/settings/option_reader.hpp"
 
@@ -44,8 +46,8 @@ const settings::Options<Config>& option_table() {
                "How long a worker whose connection is lost may take to come back, where its process cannot "
                "be watched.",
                &Config::core, &core::Options::worker_grace),
-      count("attempts_max", "hand-overs", {1, kCountMax}, "Hand-overs of a job that states no maximum.",
-            &Config::core, &core::Options::attempts_max),
+      count("attempts_max", "hand-overs", {1, limits::attempts_max},
+            "Hand-overs of a job that states no maximum.", &Config::core, &core::Options::attempts_max),
       count("crash_max", "workers", {1, kCountMax}, "Workers that may die under a job before it fails.",
             &Config::core, &core::Options::crash_max),
       duration("backoff_base", kAnyDuration,

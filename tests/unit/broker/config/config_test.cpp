@@ -146,6 +146,11 @@ TEST(Config, a_budget_needs_a_limit_and_a_capacity_that_it_can_hold) {
               HasSubstr("at most 5"));
 }
 
+TEST(Config, the_default_of_attempts_is_one_that_a_submit_may_say) {
+  EXPECT_EQ(read("attempts_max = 1000\n").core.attempts_max, limits::attempts_max);
+  EXPECT_THAT(set_error("attempts_max=1001"), HasSubstr("1..1000"));
+}
+
 TEST(Config, limits_count_what_their_names_say) {
   const Config config = read(
       "[[budget]]\nname = \"a\"\nlimits = { tokens_per_minute = 10, input_tokens_per_day = 20, "
