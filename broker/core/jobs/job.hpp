@@ -45,6 +45,9 @@ enum class JobState : std::uint8_t { queued, delayed, running, succeeded, failed
 
 std::string_view name_of(JobState state);
 
+/// The `limited` or `spent` of a submit whose job does not wait for that.
+inline constexpr std::string_view kElsewhere = "end";
+
 /// How long a result is kept, in 4 bytes: beyond 24 days in whole seconds.
 class Retention {
  public:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "broker/core/jobs/stored.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <lanemq/error_table.hpp>
+#include <lanemq/limits.hpp>
 
 namespace lanemq::core {
 namespace {
@@ -214,23 +216,24 @@ Result<std::vector<StoredEntry>> StoredDecoder::entries(std::string_view bytes) 
   return entries;
 }
 
-std::string record_of(const Job& job, std::string_view service) {
+void write_record(const Job& job, std::string_view service, std::string_view lane, Buffer& out) {
   wire::Submit fields{.service = service,
                       .id = job.id(),
+                      .lane = lane,
                       .model = job.text.get(JobText::model),
                       .client = job.text.get(JobText::client),
                       .cost = job.extra ? job.extra->cost : std::nullopt,
                       .attempts_max = job.attempts_max,
-                      .retain_ms = job.retain.ms(),
+                      // A default may be more than a submit may say.
+                      .retain_ms = std::min(job.retain.ms(), limits::duration_ms_max),
+                      .limited = job.ends_limited ? kElsewhere : std::string_view{},
                       .stream = job.streams,
                       .meta = {job.text.get(JobText::meta)},
                       .trace = {job.text.get(JobText::trace)}};
   if (job.timeout_stated) fields.timeout_ms = to_ms(job.timeout());
   if (const std::string_view extras = job.text.get(JobText::extras); !extras.empty())
     fields.extras = {static_cast<unsigned char>(extras[0]), extras.substr(1)};
-  Buffer record;
-  encode(fields, record);
-  return std::string(record.view());
+  encode(fields, out);
 }
 
 Result<wire::Submit> StoredDecoder::submit(std::string_view record) {

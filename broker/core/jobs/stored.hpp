@@ -22,9 +22,9 @@ namespace lanemq::core {
 // which later versions may append. Any other change needs a new version of the store's schema. A job's record
 // is its submit, as in the protocol. Times are Unix time in microseconds, so that they outlive the process.
 
-/// The part of a job's submit that another run needs: without its lane, and without what concerned this run
-/// alone.
-std::string record_of(const Job& job, std::string_view service);
+/// The part of a job's submit that another run needs, without what concerned its connection alone. The store
+/// and DeadJob have the same. `lane`: the name of the one that it was submitted to.
+void write_record(const Job& job, std::string_view service, std::string_view lane, Buffer& out);
 
 /// What changes of a job while it waits and runs.
 struct StoredState {

@@ -81,7 +81,7 @@ Job& JobLife::accept(const Submitted& event, const Admitted& admitted, ReplyMode
   job.queue = &state_.clients.join(*admitted.client, flow);
   state_.workers.use(*admitted.service);
   ++lane.counters.accepted;
-  if (job.durable && !admitted.redriven) journal_.write_accepted(job, fields, event.body);
+  if (job.durable && !admitted.redriven) journal_.write_accepted(job, event.body);
   journal_.note_numbers();
   // Sent before the job is queued, so that its position is the number of jobs queued now.
   if (mode != ReplyMode::result && job.connection != nullptr) {

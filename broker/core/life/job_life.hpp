@@ -28,8 +28,6 @@ class Upstreams;
 
 /// The `orphan` of a submit whose job is cancelled when its client is gone.
 inline constexpr std::string_view kOrphanCancel = "cancel";
-/// The `limited` or `spent` of a submit whose job does not wait for that.
-inline constexpr std::string_view kElsewhere = "end";
 
 /// Bytes of an id that the broker makes.
 inline constexpr std::size_t kIdBytes = 26;

@@ -61,16 +61,11 @@ void Journal::write_state(const Job& job, bool dead) {
   state_.outbox.writes.end_of_state();
 }
 
-void Journal::write_accepted(const Job& job, const wire::Submit& fields, const Blob& body) {
+void Journal::write_accepted(const Job& job, const Blob& body) {
   state_.outbox.writes.add(Write::Kind::insert_job, static_cast<std::uint64_t>(job.number));
   write_state(job);
-  // The submit without what concerned this connection alone.
-  wire::Submit record = fields;
-  record.id = job.id();
-  record.lane = state_.lanes[job.submitted_lane]->options().name;
-  record.ref = {};
-  record.batch = 0;
-  encode(record, state_.outbox.writes.buffer());
+  write_record(job, job.flow().service().name, state_.lanes[job.submitted_lane]->options().name,
+               state_.outbox.writes.buffer());
   state_.outbox.writes.end_of_record();
   state_.outbox.writes.set_body(body);
 }

@@ -37,7 +37,7 @@ class Journal {
   /// The hash of the submitted body; 0 where the client did not name the job.
   std::uint64_t body_hash_of(const Job& job) const;
 
-  void write_accepted(const Job& job, const wire::Submit& fields, const Blob& body);
+  void write_accepted(const Job& job, const Blob& body);
   /// Writes the job's changed state.
   void write_changed(const Job& job);
   /// The row of a dead job now belongs to this job.

@@ -98,7 +98,9 @@ bool Results::dies(const Job& job, JobState state) const {
 /// Moves what another run needs from the job to its result.
 void Results::bury(Job& job, KeptResult& result, TimePoint now) {
   auto dead = std::make_unique<DeadJob>();
-  dead->record = record_of(job, job.flow().service().name);
+  Buffer record;
+  write_record(job, job.flow().service().name, state_.lanes[job.submitted_lane]->options().name, record);
+  dead->record = record.view();
   dead->body = job.body().owned();
   dead->body_stored = job.body_stored;
   if (job.body_stored) dead->body_bytes = job.body_bytes();
