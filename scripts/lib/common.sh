@@ -15,6 +15,9 @@ packages_test="python3 python3-zmq python3-msgpack curl openssl"
 packages_lint="clang-format-14 clang-tidy-14"
 packages_fuzz="clang-14 libclang-rt-14-dev"
 
+# What a user runs; all else that is built is for those who change it.
+programs="lanemq-broker lanemq-worker lanemq lanemq-gateway lanemq-upstream"
+
 # need PACKAGE...: installs what is missing, once.
 need() {
   local missing=() package

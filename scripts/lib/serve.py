@@ -113,6 +113,7 @@ To stop: Ctrl-C. Jobs that wait come back with the next start. To start anew, st
 def serve(options):
     folder = folder_of(options)
     folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell started it in the background
     programs = Programs(folder, hint="" if options.free_ports else "--free-ports takes ports that nothing has")
     try:
         say(programs, options, folder)

@@ -63,6 +63,13 @@ def divided(page):
     return prose, blocks
 
 
+def in_order(page):
+    """What a reader does: the page's blocks, and the names of what is interrupted between them."""
+    prose, blocks = divided(page)
+    interrupted = [(number, said[2]) for number, line in prose if (said := MARK.match(line)) and said[1] == "ctrl-c"]
+    return [what for _, what in sorted([*interrupted, *((block.number, block) for block in blocks)], key=lambda step: step[0])]
+
+
 def anchor_of(heading):
     """As GitHub makes it: letters, digits, hyphens and underscores in lower case, blanks as hyphens."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "").strip().lower()

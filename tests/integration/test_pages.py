@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import typed
-from pages import MARK, ROOT, anchors, divided, links, pages, text_of
+from pages import ROOT, anchors, divided, in_order, links, pages, text_of
 
 # A page that is longer than a screen says at its top what is in it.
 SCREEN_LINES = 50
@@ -147,13 +147,11 @@ class Reference(unittest.TestCase):
 class Commands(unittest.TestCase):
     def follow(self, page):
         """Does what a page says, from its first line to its last, and returns the desk at which it did so."""
-        prose, blocks = divided(page)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         os.symlink(os.path.join(ROOT, "scripts"), os.path.join(folder.name, "scripts"))
         desk = typed.Desk(self, folder.name)
-        interrupted = [(number, said[2]) for number, line in prose if (said := MARK.match(line)) and said[1] == "ctrl-c"]
-        for number, what in sorted([*interrupted, *((block.number, block) for block in blocks)], key=lambda step: step[0]):
+        for what in in_order(page):
             if isinstance(what, str):
                 desk.interrupt(what)
             elif what.mark == "not run":

@@ -26,6 +26,7 @@ PORTS = ("5570", "5571", "5572", "8080", "9000")
 VARIABLES = {"LANEMQ_BROKER": "5570", "LANEMQ_CLIENTS_ENDPOINT": "5570", "LANEMQ_WORKERS_ENDPOINT": "5571",
              "LANEMQ_WORKER_BROKER": "5571", "LANEMQ_ADMIN_ENDPOINT": "5572", "LANEMQ_ADMIN": "5572",
              "LANEMQ_GATEWAY_BROKER": "5570"}
+CLOSING = 20  # seconds for a command that stays, where a test has failed
 END = "== end of the command, code "
 
 
@@ -57,11 +58,20 @@ def pattern_of(lines):
 
 
 class Desk:
-    """A shell, the programs that stay, and their folder."""
+    """A shell, the programs that stay, and their folder. `root`: what is `/` for all of them."""
 
-    def __init__(self, case, folder):
-        self.case, self.folder, self.staying = case, folder, {}
+    in_each_terminal = ":"  # what a reader types before a command that stays
+
+    def __init__(self, case, folder, root=""):
+        self.case, self.folder, self.root, self.staying = case, folder, root, {}
         self.transcript = []  # of each command: the name under which it stays or None, its words, and what it printed
+        self.ports, self.environment = {}, {}
+        self.surround()
+        self.shell = self.terminal("exec bash --norc", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        case.addCleanup(self.close)
+
+    def surround(self):
+        """Ports that nothing else has, and the environment of a reader."""
         free = {}  # as many ports as there are names, none of them twice
         while len(free) < len(PORTS):
             free |= dict.fromkeys(endpoint.rsplit(":", 1)[1] for endpoint in harness.fixed_endpoints().values())
@@ -70,16 +80,19 @@ class Desk:
         environment = {name: value for name, value in os.environ.items()
                        if not re.match(r"LANEMQ_(?!CONNECT_TIMEOUT)|XDG_|STATE_DIRECTORY|RUNTIME_DIRECTORY|.*_API_KEY|(?i:.*_proxy)", name)}
         environment |= {name: f"tcp://127.0.0.1:{self.ports[port]}" for name, port in VARIABLES.items()}
-        environment |= {"HOME": folder, "LANEMQ_BIN": os.path.abspath(harness.PROGRAMS),
+        environment |= {"HOME": self.folder, "LANEMQ_BIN": os.path.abspath(harness.PROGRAMS),
                         "LANEMQ_GATEWAY_LISTEN": f"127.0.0.1:{self.ports['8080']}",
                         "PATH": f"{os.path.abspath(harness.PROGRAMS)}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
         self.environment = environment
-        self.shell = subprocess.Popen(["bash", "--norc"], cwd=folder, env=environment, stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        case.addCleanup(self.close)
+
+    def terminal(self, command, **files):
+        """A process of its own session, in the folder."""
+        root = ["chroot", self.root] if self.root else []
+        return subprocess.Popen([*root, "bash", "-c", f"cd {shlex.quote(self.folder)} && {command}"], env=self.environment,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True, **files)
 
     def there(self, text):
-        return re.sub(r"(127\.0\.0\.1|localhost):(5570|5571|5572|8080|9000)\b", lambda at: f"{at[1]}:{self.ports[at[2]]}", text)
+        return text if not self.ports else re.sub(r"(127\.0\.0\.1|localhost):(5570|5571|5572|8080|9000)\b", lambda at: f"{at[1]}:{self.ports[at[2]]}", text)
 
     def back(self, text):
         for port, number in self.ports.items():
@@ -89,7 +102,7 @@ class Desk:
     def run(self, block, command, expected):
         """A command in the foreground: all that it prints is compared."""
         path = os.path.join(self.folder, ".step")
-        with open(path, "w") as file:
+        with open(self.root + path, "w") as file:
             file.write(self.there(command) + "\n")
         self.shell.stdin.write(f". {shlex.quote(path)} </dev/null\nprintf '\\n{END}%s\\n' $?\n")
         self.shell.stdin.flush()
@@ -111,10 +124,9 @@ class Desk:
 
     def start(self, block, name, command, expected):
         """A command that stays: what is expected is waited for, further lines may follow."""
-        log = os.path.join(self.folder, f".{name}.log")
+        log = self.root + os.path.join(self.folder, f".{name}.log")
         with open(log, "w") as file:
-            process = subprocess.Popen(["bash", "-c", "exec " + self.there(command)], cwd=self.folder, env=self.environment,
-                                       stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+            process = self.terminal(f"{self.in_each_terminal}; exec " + self.there(command), stdin=subprocess.DEVNULL, stdout=file)
         self.staying[name] = process
         pattern = pattern_of(expected)
 
@@ -146,8 +158,13 @@ class Desk:
 
     def close(self):
         for process in self.staying.values():
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            for number in (signal.SIGINT, signal.SIGKILL):  # first so that it can end what it has started itself
+                if process.poll() is None:
+                    os.killpg(process.pid, number)
+                    try:
+                        process.wait(CLOSING)
+                    except subprocess.TimeoutExpired:
+                        continue
             process.wait()
         self.end_shell()
         self.shell.wait()
