@@ -71,6 +71,14 @@ void require_admin_local(const std::string& endpoint) {
                     "127.0.0.1 or ipc://, and come by ssh from elsewhere");
 }
 
+/// Each kind of peer needs an endpoint of its own.
+void require_apart(const char* one, const std::string& endpoint, const char* other,
+                   const std::string& other_endpoint) {
+  if (endpoint != other_endpoint || endpoint.ends_with(":*")) return;
+  throw ConfigError("endpoint " + endpoint + " is named for " + one + " and for " + other +
+                    "; each needs one of its own");
+}
+
 /// Blocks the loop's signals for all threads to come, and returns a descriptor that is readable when one
 /// arrives.
 int loop_signals() {
@@ -152,6 +160,9 @@ void settle_endpoints(Config& config) {
   }
   check_endpoint(config.server.admin, lanemq::settings::Port::any);
   require_admin_local(config.server.admin);
+  require_apart("clients", config.server.clients, "workers", config.server.workers);
+  require_apart("clients", config.server.clients, "operators", config.server.admin);
+  require_apart("workers", config.server.workers, "operators", config.server.admin);
 }
 
 /// Refuses an address that no program could bind; whether it is in use is not checked.

@@ -21,13 +21,19 @@ class ConnectionMonitor {
   void forget() { monitor_ = {}; }
   /// Whether the connection was made anew since the last call; a socket's first connection does not count.
   bool reconnected();
+  /// Whether connections were ended before both sides had introduced themselves, several in a row: who
+  /// listens there does not speak ZeroMQ. Of what reconnected() has seen.
+  bool meets_strangers() const { return unshaken_ >= kStrangersFrom; }
   /// Becomes readable when reconnected() has news, once reconnected() has returned false. Requires: a socket
   /// is watched.
   int descriptor() const { return monitor_.descriptor(); }
 
  private:
+  static constexpr int kStrangersFrom = 3;
+
   socket::Monitor monitor_;
-  bool was_connected_ = false;
+  bool was_connected_ = false, shaken_ = false;
+  int unshaken_ = 0;  ///< connections that ended before the handshake, since one succeeded
 };
 
 }  // namespace lanemq::worker

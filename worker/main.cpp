@@ -217,6 +217,14 @@ int run(Settings settings) {
   const SecretReloader reloader(std::move(upstream_services), settings.worker.log);
   const Stopping stopping(stop_signals, worker);
   const WorkerEnd end = worker.run();
+  if (end == WorkerEnd::refused) {
+    std::fprintf(
+        stderr,
+        "lanemq-worker: the broker at %s does not take this worker (broker.refused says why); name lanes "
+        "that it has with --lanes, and its endpoint for workers with --broker\n",
+        settings.worker.broker.c_str());
+    return kExitUsage;
+  }
   if (end != WorkerEnd::unreachable) return kExitDone;
   std::fprintf(
       stderr, "lanemq-worker: no broker answered at %s within %s (connect_timeout); is it running?\n",

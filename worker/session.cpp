@@ -418,7 +418,7 @@ void Session::on(const wire::WorkerRefusal& refusal, TimePoint now, Effects& eff
     return part(now, effects);
   }
   refusal_ = printable(refusal.code, 64) + ": " + printable(refusal.message);
-  effects.push_back(Refused{});
+  effects.push_back(Refused{.ever = code == RefusalCode::bad_request && !refusal.job});
   if (!refusal.job || *refusal.job < 0) return;
   // A piece was not accepted, so all that follow would leave a hole.
   const auto place = table_.find({static_cast<std::uint64_t>(*refusal.job), refusal.attempt.value_or(1)});

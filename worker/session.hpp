@@ -89,7 +89,10 @@ struct ResumeJob {
 struct Reconnect {};  ///< make a new connection, then call connected()
 struct Welcomed {};   ///< the broker has accepted the worker
 struct Left {};       ///< all is done: send what is unsent, and end
-struct Refused {};    ///< the broker refused the worker; refusal() says why
+/// The broker refused the worker; refusal() says why. `ever`: it would refuse the same again.
+struct Refused {
+  bool ever = false;
+};
 
 using Effect = std::variant<StartJob, CancelJob, ResumeJob, Reconnect, Welcomed, Left, Refused>;
 using Effects = std::vector<Effect>;

@@ -89,7 +89,7 @@ ProgramText program() {
           .footer =
               "openai and anthropic services without a key use OPENAI_API_KEY and ANTHROPIC_API_KEY.\n"
               "SIGHUP: read the secrets of headers and keys again. SIGTERM: stop.\n"
-              "Exit codes: 0 done, 2 usage, 3 no broker within connect_timeout.",
+              "Exit codes: 0 done, 2 usage or refused by the broker, 3 no broker within connect_timeout.",
           .blocks = {"service", "timeout"}};
 }
 
@@ -401,6 +401,9 @@ ServiceSettings parse_service(std::string_view text) {
   if (service.handler != "http" && !find_model_api(service.handler))
     throw UsageError("service " + shown + ": no handler \"" + printable(service.handler, 64) +
                      "\"; there are echo, http, openai and anthropic");
+  if (service.argument.empty())
+    throw UsageError("service " + shown + ": the handler " + service.handler + " needs a URL, as in " +
+                     printable(service.name) + "=" + service.handler + ":https://HOST/v1");
   std::string problem = http_url_problem(service.argument);
   if (problem.empty() && service.handler != "http" &&
       service.argument.find_first_of("?#") != std::string::npos)

@@ -32,6 +32,8 @@ using std::chrono::nanoseconds;
 using worker::CancelJob;
 using worker::LogLine;
 
+/// Between connections to somebody who does not speak ZeroMQ.
+constexpr int kStrangersPauseMs = 500;
 /// How often a readable handler's descriptor is looked at. What comes close together is then read in one turn
 /// and sent in one message, which wakes this thread, the socket's, the broker's and the reader's once. A
 /// single event does not wait.
@@ -168,8 +170,10 @@ class Worker::Loop {
     forget_poll();
     has_input_ = asks_for_input();
     const bool is_busy = sink_->has_local() || has_input_;
-    if (!is_busy && std::exchange(monitor_stirred_, false) && monitor_.reconnected())
-      return introduce_again();
+    if (!is_busy && std::exchange(monitor_stirred_, false)) {
+      if (monitor_.reconnected()) return introduce_again();
+      if (monitor_.meets_strangers() && !slow_socket_) return go_slow();
+    }
     TimePoint now = Clock::now();
     const TimePoint until = is_busy ? now : next_wakeup();
     if (!watchers_.empty() && now < next_look_) {
@@ -250,7 +254,7 @@ class Worker::Loop {
     socket_.set(zmq::sockopt::sndhwm, depth);
     socket_.set(zmq::sockopt::rcvhwm, depth);
     // Without delay: if the broker hears from the worker in time its jobs go on.
-    socket_.set(zmq::sockopt::reconnect_ivl, 1);
+    socket_.set(zmq::sockopt::reconnect_ivl, slow_socket_ ? kStrangersPauseMs : 1);
     socket_.set(zmq::sockopt::reconnect_ivl_max, 2000);
     socket_.set(zmq::sockopt::handshake_ivl, 5000);
     socket_.set(zmq::sockopt::tcp_keepalive, 1);
@@ -338,8 +342,8 @@ class Worker::Loop {
         reconnect(now);
       else if (std::holds_alternative<worker::Welcomed>(effect))
         on_welcomed();
-      else if (std::holds_alternative<worker::Refused>(effect))
-        LogLine(options_.log, LogLevel::error, "broker.refused").field("message", session_.refusal());
+      else if (const auto* refused = std::get_if<worker::Refused>(&effect))
+        on_refused(refused->ever);
       else if (std::holds_alternative<worker::Left>(effect))
         on_left();
     }
@@ -426,6 +430,19 @@ class Worker::Loop {
     stuck_ = false;
   }
 
+  /// ZeroMQ pauses where nobody listens, but not where a connection is made and ended at once, as HTTP
+  /// servers do.
+  void go_slow() {
+    slow_socket_ = true;
+    LogLine(options_.log, LogLevel::warning, "broker.stranger")
+        .field("broker", options_.broker)
+        .field("message", "what listens there ends connections without a word of ZeroMQ")
+        .field("do", "name the broker's endpoint for workers with --broker");
+    open_socket();
+    session_.connected(Clock::now());
+    stuck_ = false;
+  }
+
   /// ZeroMQ has reconnected. Messages it still holds go first, and are answered with `unknown_session`, which
   /// the session's greeting takes care of.
   void introduce_again() {
@@ -440,8 +457,17 @@ class Worker::Loop {
         .field("running", session_.running())
         .field("unacknowledged", session_.outcomes());
     connecting_said_at_.reset();
+    slow_socket_ = false;  // of the next one
     if (std::exchange(welcomed_, true)) return;
     if (options_.on_ready) options_.on_ready(options_.name);
+  }
+
+  /// Who was welcomed once may hold jobs, and its broker may be another one since: it tries again.
+  void on_refused(bool ever) {
+    LogLine(options_.log, LogLevel::error, "broker.refused").field("message", session_.refusal());
+    if (!ever || welcomed_) return;
+    left_ = true;
+    end_ = WorkerEnd::refused;
   }
 
   void on_left() {
@@ -522,6 +548,7 @@ class Worker::Loop {
   static_assert(std::atomic<int>::is_always_lock_free, "stop() is called in signal handlers");
   int obeyed_ = 0;
   bool has_input_ = false;        ///< the socket may have a message, or room again
+  bool slow_socket_ = false;      ///< strangers were met since a broker's welcome
   bool monitor_stirred_ = false;  ///< the monitor may have an event
   bool stuck_ = false;            ///< the socket accepts no more; the outbox has the rest
   bool welcomed_ = false, left_ = false;

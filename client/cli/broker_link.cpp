@@ -19,7 +19,9 @@ constexpr std::chrono::milliseconds kCancelPatience{3'000};
 /// What listens at the endpoint instead of a broker, and what to do about it.
 std::string what_is_there(const Common& common) {
   using settings::Peer;
-  const std::string other = "; name the broker's endpoint for clients with " + common.named_by;
+  const char* const whose = common.named_by.starts_with("--admin") ? "operators" : "clients";
+  const std::string other =
+      std::string("; name the broker's endpoint for ") + whose + " with " + common.named_by;
   switch (settings::look_at(common.broker, kLookPatience)) {
     case Peer::no_host:
       return ": the host \"" + printable(settings::host_of(common.broker)) + "\" is not known" + other;

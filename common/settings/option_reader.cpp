@@ -279,6 +279,9 @@ void set_key(const std::vector<BoundOption>& options, const std::string& place, 
              std::string_view key, const std::string& value, Heard& heard,
              const std::vector<std::string>& blocks) {
   const auto option = option_named(options, key);
+  if (std::find(blocks.begin(), blocks.end(), key) != blocks.end())
+    throw UsageError(place + ": " + printable(key, 64) + " is a table; write " + printable(key, 64) +
+                     ".NAME.OPTION=VALUE");
   if (option == options.end())
     at_place(place, [&] { unknown_key(key_of(prefix), key, keys_of(options, blocks)); });
   apply(
@@ -291,10 +294,13 @@ void set_key(const std::vector<BoundOption>& options, const std::string& place, 
 }
 
 toml::table parse_file(const std::string& path) try {
-  if (std::FILE* const file = std::fopen(path.c_str(), "re"))
-    std::fclose(file);
-  else
-    throw UsageError(printable(path) + " cannot be read: " + std::strerror(errno));
+  errno = 0;
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  // A folder can be opened, and the parser takes it for an empty file.
+  const bool readable = file != nullptr && (std::fgetc(file) != EOF || std::ferror(file) == 0);
+  const int error = errno;
+  if (file != nullptr) std::fclose(file);
+  if (!readable) throw UsageError(printable(path) + " cannot be read: " + std::strerror(error));
   return toml::parse_file(path);
 } catch (const toml::parse_error& error) {
   throw UsageError(place_of(path, error.source()) + ": " + std::string(error.description()));

@@ -29,7 +29,6 @@ class Monitor {
   /// The next event; none: nothing more has happened, or no socket is watched.
   std::optional<Event> next();
   /// Becomes readable when next() has an event, once next() has returned none. Requires: a socket is watched.
-  /// watched.
   int descriptor() const { return events_.get(zmq::sockopt::fd); }
   zmq::socket_ref handle() { return events_; }
 

@@ -138,8 +138,8 @@ def quota_lets_the_key_rest(room):
 
 @rule("Worker to broker: ready", config="services_max = 2")
 def bounds_of_the_broker_refuse_ready(room):
-    """error bad_request where a bound of the broker is reached."""
+    """error full where a bound of the broker is reached; a submit hears bad_request."""
     room.worker(services=["a", "b"])
     answer = room.stranger().ask("ready", {"services": ["c"], "capacity": 1})
-    expect_error(answer, "bad_request", "services_max")
+    expect_error(answer, "full", "services_max")
     expect_error(room.client().ask("submit", {"service": "c"}), "bad_request", "services_max")

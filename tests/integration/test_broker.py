@@ -61,7 +61,7 @@ class Program(unittest.TestCase):
             ("drain_timeout=1", '"1"', "unit"),
             ("drain_timeout=-1s", '"-1s"'),
             ("drain_timeout=", "unit"),
-            ("attempts_max=0", "at least 1"),
+            ("attempts_max=0", "1..1000"),
             ("attempts_max=many", '"many"'),
             ("body_bytes_max=64", "unit"),
             ("lane.express.depth_max=5", "express"),

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import harness
@@ -17,6 +18,9 @@ import harness
 BASE = {"lanemq-broker": ("--store", "memory", "--clients", "tcp://127.0.0.1:*", "--workers", "tcp://127.0.0.1:*", "--admin",
                           "tcp://127.0.0.1:*"),
         "lanemq-worker": (), "lanemq-gateway": ("--listen", "127.0.0.1:0"), "lanemq": ()}
+
+# How long a program may take to settle, and how long it is watched then.
+SETTLES_S, MEASURED_S = 3, float(os.environ.get("LANEMQ_TEST_SPIN_SECONDS", "5"))
 
 # A mistake: who makes it, with which arguments; the exit code; the words that its line has. {taken} is a port that is
 # taken, {http} one of an HTTP server, {clients}, {workers} and {admin} are a broker's endpoints, {file} a file with `text`.
@@ -48,6 +52,69 @@ MISTAKES = (
     Mistake("lanemq", "--broker tcp://no-such-host.invalid:5570 --connect-timeout 500ms stats", 3,
             ("no-such-host.invalid", "not known")),
     Mistake("lanemq", "--broker {clients} submit --service x --timeout 100 hello", 2, ("--timeout", "unit")),
+    Mistake("lanemq-broker", "--clients tcp://127.0.0.1:{free} --workers tcp://127.0.0.1:{free}", 2,
+            ("tcp://127.0.0.1:{free}", "for clients and for workers")),
+    Mistake("lanemq-broker", "--store sqlite:/no/such/folder/a.db", 4, ("/no/such/folder/a.db", "the folder must exist", "--store")),
+    Mistake("lanemq-broker", "--store postgres://x", 2, ("postgres://x", "sqlite:PATH")),
+    Mistake("lanemq-broker", "--store sqlite:{file}", 4, ("{file}", "not a database", "restore a backup"), "x" * 8192),
+    Mistake("lanemq-broker", "--set heartbeat=abc", 2, ("heartbeat", "30s", "\"abc\"")),
+    Mistake("lanemq-broker", "--set lane.normal.share_min=2", 2, ("lane.normal.share_min", "0.2", "\"2\"")),
+    Mistake("lanemq-broker", "--set lane.normal.depth_max=-1", 2, ("lane.normal.depth_max", "at least 1")),
+    Mistake("lanemq-broker", "--set lane=3", 2, ("lane is a table", "lane.NAME.OPTION=VALUE")),
+    Mistake("lanemq-broker", "--set nonsense", 2, ("nonsense", "key=value")),
+    Mistake("lanemq-broker", "--set memory_max=10", 2, ("memory_max", "64MiB")),
+    Mistake("lanemq-broker", "--log-level loud", 2, ("--log-level", "warning", "\"loud\"")),
+    Mistake("lanemq-broker", "--frobnicate", 2, ("--frobnicate", "--help")),
+    Mistake("lanemq-broker", "--config {folder}", 2, ("{folder}", "Is a directory")),
+    Mistake("lanemq-broker", "--config {file}", 2, ("2 default lanes", "exactly one"),
+            '[[lane]]\nname = "a"\ndefault = true\n[[lane]]\nname = "b"\ndefault = true\n'),
+    Mistake("lanemq-worker", "--broker {workers}", 2, ("nothing to serve", "--service")),
+    Mistake("lanemq-worker", "--broker {workers} --service chat=frob", 2, ("no handler \"frob\"", "openai")),
+    Mistake("lanemq-worker", "--broker {workers} --service chat=openai", 2, ("needs a URL", "chat=openai:https://")),
+    Mistake("lanemq-worker", "--broker {workers} --service chat=openai:htp://x", 2, ("\"chat\"", "http or https")),
+    Mistake("lanemq-worker", "--broker {workers} --service x=echo --capacity 0", 2, ("--capacity", "1..1024")),
+    Mistake("lanemq-worker", "--broker {workers} --service x=echo --lanes nosuch", 2, ("unknown lane", "nosuch", "--lanes")),
+    Mistake("lanemq-worker", "--broker {clients} --service x=echo", 2, ("{clients}", "does not take this worker", "--broker")),
+    Mistake("lanemq-worker", "--broker 127.0.0.1:5571 --service x=echo", 2, ("127.0.0.1:5571", "tcp://HOST:PORT")),
+    Mistake("lanemq-gateway", "--listen 127.0.0.1:{taken}", 3, ("127.0.0.1:{taken}", "in use", "another address")),
+    Mistake("lanemq-gateway", "--listen 0.0.0.0:0", 2, ("0.0.0.0", "without keys", "[[key]]")),
+    Mistake("lanemq-gateway", "--auth keys", 2, ("auth is \"keys\"", "[[key]]")),
+    Mistake("lanemq-gateway", "--config {file}", 2, ("{file}", "\"a\"", "env:VARIABLE"), '[[key]]\nname = "a"\nsecret = "x"\n'),
+    Mistake("lanemq-gateway", "--config {folder}", 2, ("{folder}", "Is a directory")),
+    Mistake("lanemq", "--broker {clients} submit hello", 2, ("--service is required",)),
+    Mistake("lanemq", "--broker {clients} submit --service x --lane nosuch hello", 1, ("unknown lane \"nosuch\"", "critical")),
+    Mistake("lanemq", "--broker {clients} submit --service x --meta nope hello", 2, ("--meta", "nope")),
+    Mistake("lanemq", "--broker {clients} submit --service x --timeout 0s hello", 2, ("--timeout", "1ms..365d")),
+    Mistake("lanemq", "--broker {clients} run /no/such.jsonl --service x", 2, ("/no/such.jsonl", "No such file")),
+    Mistake("lanemq", "--broker {clients} run {file} --service x", 1, ("line 1 is no JSON",), "not json\n"),
+    Mistake("lanemq", "--broker {clients} fetch unknown-id", 1, ("unknown-id", "no job with id")),
+    Mistake("lanemq", "--admin {admin} pause lane nosuch", 1, ("unknown lane \"nosuch\"", "critical")),
+    Mistake("lanemq", "--admin {admin} redrive", 2, ("which dead jobs?", "--all")),
+    Mistake("lanemq", "--admin {admin} backup copy.db", 1, ("the store is memory", "--store")),
+    Mistake("lanemq", "--admin tcp://127.0.0.1:{http} --connect-timeout 2s lanes", 3, ("HTTP server", "operators", "--admin")),
+)
+
+
+# States that last: what a program does while nothing happens, or while what it needs is not there.
+STATES = (
+    "lanemq-worker --broker {workers} --service idle=echo",
+    "lanemq-worker --broker tcp://127.0.0.1:{free} --service x=echo --connect-timeout 1h",
+    "lanemq-worker --broker tcp://127.0.0.1:{http} --service x=echo --connect-timeout 1h",
+    "lanemq-worker --broker tcp://no-such-host.invalid:5571 --service x=echo --connect-timeout 1h",
+    "lanemq-gateway --listen 127.0.0.1:0 --broker {clients}",
+    "lanemq-gateway --listen 127.0.0.1:0 --broker {workers}",
+    "lanemq-gateway --listen 127.0.0.1:0 --broker tcp://127.0.0.1:{free}",
+    "lanemq-gateway --listen 127.0.0.1:0 --broker tcp://127.0.0.1:{http}",
+    "lanemq --broker {clients} submit --service nobody hello",
+    "lanemq --broker {clients} submit --service nobody --stream hello",
+    "lanemq --broker {clients} run {file} --service nobody --out {file}.out",
+    "lanemq --broker {clients} bench --service nobody",
+    "lanemq --broker {clients} stats --watch 5",
+    "lanemq --broker tcp://127.0.0.1:{free} --connect-timeout 1h stats",
+    "lanemq --broker tcp://127.0.0.1:{http} --connect-timeout 1h stats",
+    "lanemq --broker {workers} --connect-timeout 1h stats",
+    "lanemq --admin tcp://127.0.0.1:{free} --connect-timeout 1h lanes",
+    "lanemq-upstream",
 )
 
 
@@ -92,13 +159,7 @@ class Mistakes(harness.Case):
         return server
 
     def test_each_is_named_with_what_to_do(self):
-        broker = self.room.start_broker()
-        taken, free = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(taken.close)
-        places = {"clients": broker.clients, "workers": broker.workers, "admin": broker.admin,
-                  "taken": taken.getsockname()[1], "free": free.getsockname()[1], "http": self.serve_http().port,
-                  "file": os.path.join(self.folder, "wrong.toml")}
-        free.close()
+        places = self.places()
         for mistake in MISTAKES:
             with self.subTest(program=mistake.program, arguments=mistake.arguments):
                 with open(places["file"], "w", encoding="utf-8") as file:
@@ -109,6 +170,46 @@ class Mistakes(harness.Case):
                 self.assertEqual(done.returncode, mistake.code, done.stderr)
                 for words in mistake.words:
                     self.assertIn(words.format(**places), done.stderr)
+
+    def places(self):
+        """What the words in braces stand for."""
+        broker = self.room.start_broker()
+        taken, free = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        with free:
+            nobody = free.getsockname()[1]
+        return {"clients": broker.clients, "workers": broker.workers, "admin": broker.admin,
+                "taken": taken.getsockname()[1], "free": nobody, "http": self.serve_http().port,
+                "file": os.path.join(self.folder, "wrong.toml"), "folder": self.folder}
+
+    def test_nobody_spins(self):
+        places = self.places()
+        with open(places["file"], "w", encoding="utf-8") as file:
+            file.write('{"messages": []}\n')
+        states = {"lanemq-broker": self.room.broker}
+        for state in STATES:
+            program, *arguments = state.format(**places).split()
+            states[state] = self.room.start(harness.Process(harness.program(program), *arguments))
+
+        def cpu_seconds():
+            seconds = {}
+            for state, program in states.items():
+                self.assertIsNone(program.process.poll(), f"{state} has ended: {program.stderr()}")
+                spent = 0
+                for thread in os.listdir(f"/proc/{program.pid}/task"):
+                    with contextlib.suppress(FileNotFoundError), open(f"/proc/{program.pid}/task/{thread}/schedstat") as file:
+                        spent += int(file.read().split()[0]) / 1e9
+                seconds[state] = spent
+            return seconds
+
+        # What it costs to start, and to find that nobody is there.
+        self.room.keep_alive(SETTLES_S)
+        before, began = cpu_seconds(), time.monotonic()
+        self.room.keep_alive(MEASURED_S)
+        after, passed = cpu_seconds(), time.monotonic() - began
+        for state in states:
+            with self.subTest(state=state):
+                self.assertLess((after[state] - before[state]) / passed, 0.01 * harness.MEMORY_FACTOR)
 
     def test_nobody_connects_to_an_http_server_without_a_pause(self):
         server = self.serve_http()

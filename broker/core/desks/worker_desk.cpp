@@ -116,10 +116,10 @@ void WorkerDesk::say_unknown_session(std::string_view address) {
 
 void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   const wire::Ready& fields = *event.fields;
-  const auto refuse_worker = [&](const std::string& message) {
+  const auto refuse_worker = [&](const std::string& message, RefusalCode code = RefusalCode::bad_request) {
     ++state_.stats.workers_refused;
     wire::WorkerRefusal refusal;
-    refusal.code = name_of(RefusalCode::bad_request);
+    refusal.code = name_of(code);
     refusal.message = message;
     state_.outbox.add(Peer::worker, event.address, {}, refusal);
   };
@@ -135,12 +135,14 @@ void WorkerDesk::on(const WorkerReady& event, TimePoint now) {
   Worker* const returned =
       worker == nullptr && !fields.session.empty() ? state_.workers.of_session(fields.session) : nullptr;
   if (worker == nullptr && returned == nullptr && state_.workers.size() >= state_.options.workers_max)
-    return refuse_worker("workers_max (" + std::to_string(state_.options.workers_max) +
-                         ") workers are connected");
+    return refuse_worker(
+        "workers_max (" + std::to_string(state_.options.workers_max) + ") workers are connected",
+        RefusalCode::full);
   const std::vector<Service*> services = services_named(fields.services);
   if (services.empty())
     return refuse_worker("services_max (" + std::to_string(state_.options.services_max) +
-                         ") services have jobs, results or workers; raise it, or check the names");
+                             ") services have jobs, results or workers; raise it, or check the names",
+                         RefusalCode::full);
   if (worker == nullptr) {
     if (returned != nullptr) {
       come_back(*returned, event.address, now);

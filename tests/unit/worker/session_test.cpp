@@ -65,7 +65,9 @@ struct EffectPrinter {
   std::string operator()(const Reconnect&) const { return "reconnect"; }
   std::string operator()(const Welcomed&) const { return "welcomed"; }
   std::string operator()(const Left&) const { return "left"; }
-  std::string operator()(const Refused&) const { return "refused"; }
+  std::string operator()(const Refused& refused) const {
+    return refused.ever ? "refused for ever" : "refused";
+  }
 };
 
 /// A session with a clock of its own. Each step returns what it says to the broker and what it wants done.
@@ -549,8 +551,10 @@ TEST_F(SessionTest, tells_of_a_refusal) {
   refusal.code = "bad_request";
   refusal.message = "unknown lane\n\"x\"";
 
-  EXPECT_EQ(hear(refusal), Lines{"refused"});
+  EXPECT_EQ(hear(refusal), Lines{"refused for ever"});
   EXPECT_EQ(session_.refusal(), "bad_request: unknown lane\\x0a\"x\"");
+  refusal.code = "full";
+  EXPECT_EQ(hear(refusal), Lines{"refused"});
 }
 
 TEST_F(SessionTest, told_to_drain_it_takes_no_more_until_a_broker_knows_nothing_of_it) {

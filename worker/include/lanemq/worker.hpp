@@ -160,6 +160,7 @@ enum class WorkerEnd : unsigned char {
   drained,      ///< stopped, with nothing left to do
   interrupted,  ///< stopped while jobs ran: the broker hands them to other workers
   unreachable,  ///< no broker within connect_timeout
+  refused,  ///< no broker took it: an unknown lane, or no endpoint for workers; WorkerOptions::log has why
 };
 
 /// A worker: offers its services to a broker, runs jobs in its handlers, and repeats outcomes until the

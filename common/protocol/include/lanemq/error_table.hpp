@@ -63,6 +63,7 @@ bool is_refusal(ErrorCode code);
   X(unknown_session, "the broker does not know this worker: it says `ready` and what it holds")              \
   X(stale, "this outcome or chunk comes too late: drop the attempt")                                         \
   X(bad_request, "the message could not be read, `ready` names what is not there, or a chunk was not taken") \
+  X(full, "there are as many workers, or services, as the broker may have: `ready` again later")             \
   X(too_large, "the message is over a limit")
 
 /// Why a worker's message was not taken.
