@@ -216,7 +216,7 @@ void Budgets::cut_output(BudgetSet set, Amounts& amounts) const {
     for (const RateLimit& rate : budgets_[i].quota.rates()) {
       if (rate.resource() != Resource::tokens && rate.resource() != Resource::output_tokens) continue;
       const std::int64_t rest =
-          rate.limit() - (rate.resource() == Resource::tokens ? amounts.input_tokens : 0);
+          rate.capacity() - (rate.resource() == Resource::tokens ? amounts.input_tokens : 0);
       amounts.output_tokens = std::clamp<std::int64_t>(rest, 0, amounts.output_tokens);
     }
   }

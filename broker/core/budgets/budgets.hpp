@@ -115,7 +115,8 @@ class Budgets {
   /// A limit of the set that is smaller than `amounts`, so that it can never grant them; no budget: none is.
   /// In a pool the limits of every key in use must be too small.
   Obstacle unsatisfiable(BudgetSet set, const Amounts& amounts) const;
-  /// Lowers the output of an estimate to what the limits of the set could ever grant.
+  /// Lowers a guessed output to what full bursts of the set's limits have room for. With more, the job would
+  /// wait for an empty window, and all those behind it.
   void cut_output(BudgetSet set, Amounts& amounts) const;
 
   // A model that an upstream refuses while it answers others is apart: paused alone. Its jobs get sets of

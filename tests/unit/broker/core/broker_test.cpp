@@ -470,6 +470,23 @@ TEST(Broker, says_when_it_leaves_an_upstream_alone_and_when_it_calls_it_again) {
   EXPECT_EQ(bench.notices_[0].kind, Notice::Kind::upstream_closed);
 }
 
+TEST(Broker, a_bound_far_over_all_answers_waits_for_a_full_burst_and_not_for_an_empty_window) {
+  Options options = small_options();
+  BudgetOptions& budget = options.budgets.emplace_back();
+  budget.name = "o";
+  budget.rates.push_back({"tokens_per_minute", 600'000, minutes(1), 0, Resource::tokens});
+  Bench bench(options);
+  bench.worker(9);
+  bench.submit("small", R"({"max_tokens":10})");
+  ASSERT_EQ(bench.handed_over(), "small");
+  bench.submit("far", R"({"max_tokens":2000000})");
+  bench.submit("behind", R"({"max_tokens":10})");
+  EXPECT_NE(bench.handed_over(), "behind") << "a large job is not overtaken";
+  for (int second = 0; second < 30; ++second)
+    bench.pass(seconds(1));
+  EXPECT_EQ(bench.broker_.running(), 3u) << "the burst was full within seconds";
+}
+
 /// How many notices of a service without a worker came while so much time passed.
 std::size_t unserved_notices(Bench& bench, seconds time) {
   std::size_t count = 0;

@@ -309,8 +309,8 @@ TEST(Budgets, a_job_larger_than_the_burst_runs_when_the_bucket_is_full_and_leave
   EXPECT_EQ(never.name(), "b tokens_per_minute");
 }
 
-TEST(Budgets, a_guessed_answer_never_asks_for_more_than_the_limits_hold) {
-  Budgets budgets({tokens(Resource::tokens, 100), tokens(Resource::output_tokens, 60)});
+TEST(Budgets, a_guessed_answer_never_asks_for_more_than_the_bursts) {
+  Budgets budgets({tokens(Resource::tokens, 1000, 100), tokens(Resource::output_tokens, 600, 60)});
   const BudgetSet set = budgets.match("s", "", "", "");
   Amounts amounts{.input_tokens = 70, .output_tokens = 1024};
   budgets.cut_output(set, amounts);
