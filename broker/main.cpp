@@ -256,6 +256,7 @@ int main(int argc, char** argv) {
       if (const auto why_not = lanemq::settings::why_not_read_again(asked.file)) throw ConfigError(*why_not);
       Config again;
       lanemq::read_config(argc, argv, process_environment, again);
+      settle_endpoints(again);
       warn_of(again.heard.old);
       return again;
     });

@@ -49,6 +49,9 @@ class Endpoint(harness.Case):
                    "--store", "memory"]
         broker = self.room.start(harness.Process(*command, env={**os.environ, "RUNTIME_DIRECTORY": self.folder}))
         self.assertIn(f" admin=ipc://{self.folder}/admin.sock", broker.line())
+        broker.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "config.reloaded" in broker.stderr(), "the reload")
+        self.assertNotIn("config.needs_restart", broker.stderr(), "nothing was changed")
 
     def test_a_default_that_is_taken_is_a_warning_and_a_named_one_an_error(self):
         with socket.socket() as taken:
