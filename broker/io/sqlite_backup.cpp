@@ -57,7 +57,10 @@ Result<SqliteBackup> SqliteBackup::begin(sqlite::Database& source, const std::st
   const std::string part = part_of(path);
   ::unlink(part.c_str());  // a part that an earlier backup left
   const int file = ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return not_written(path, part + ": " + std::strerror(errno));
+  if (file < 0)
+    return failure(ErrorCode::bad_request, "the backup " + path + " was not written: " + part + ": " +
+                                               std::strerror(errno) +
+                                               "; name a file in a folder that the broker may write to");
   Descriptor descriptor(file);
   auto target = sqlite::Database::open(part, sqlite::Database::Mode::existing);
   if (!target) return not_written(path, target.error().message);

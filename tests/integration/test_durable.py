@@ -341,6 +341,11 @@ class Backup(DurableCase):
             self.assertEqual(asker.ask("fetch", {"id": f"more-{number}"}, expect="result").body, bytes(5000))
         self.assertEqual(restored.stop(), 0)
 
+    def test_a_folder_that_is_not_there_is_the_operators_slip(self):
+        done = self.backup("/no/such/folder/copy.db")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "bad_request: .*No such file or directory; name a file in a folder")
+
     def test_no_file_is_replaced_and_the_path_may_be_relative(self):
         copy = os.path.join(self.folder, "copy.db")
         done = self.backup("--json", os.path.relpath(copy))

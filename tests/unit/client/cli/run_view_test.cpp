@@ -124,16 +124,16 @@ TEST(StatsTable, has_a_line_for_each_lane_in_the_brokers_order) {
 }
 
 TEST(StatsTable, leaves_out_lanes_without_any_job_and_says_which) {
-  constexpr std::string_view kDocument =
+  constexpr std::string_view kStats =
       R"({"lanes":{"critical":{"queued":0,"refused":0},"normal":{"succeeded":1},"batch":{}},
           "unserved":{"chat\u001b[0m":{"queued":1200}}})";
-  const auto table = stats_table(kDocument, false);
+  const auto table = stats_table(kStats, false);
   ASSERT_TRUE(table.has_value());
   EXPECT_THAT(*table, AllOf(HasSubstr("\nnormal "), Not(HasSubstr("\ncritical ")), Not(HasSubstr("\nbatch ")),
                             HasSubstr("not used so far: critical, batch (--all shows them)\n"),
                             HasSubstr("no worker serves chat"), HasSubstr("(queued: 1,200)")));
   EXPECT_THAT(*table, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(*stats_table(kDocument, false, true),
+  EXPECT_THAT(*stats_table(kStats, false, true),
               AllOf(HasSubstr("\ncritical "), HasSubstr("\nbatch "), Not(HasSubstr("--all"))));
   EXPECT_THAT(*stats_table(R"({"lanes":{"critical":{}}})", false), HasSubstr("\ncritical "));
 }
