@@ -71,8 +71,10 @@ bool reaches(Client& client, const Common& common) {
 void cancel_and_say(Client& client, const std::vector<std::string>& ids) {
   std::vector<std::future<Reply<JobStatus>>> replies;
   replies.reserve(ids.size());
-  for (const std::string& id : ids)
-    replies.push_back(client.cancel(id));
+  // The place of a running job would go to one of those behind it, whose call would begin just to be broken
+  // off.
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id)
+    replies.push_back(client.cancel(*id));
   // Where the broker was never heard there is nobody to wait for.
   const auto end = std::chrono::steady_clock::now() +
                    (client.counters().heard ? kCancelPatience : std::chrono::milliseconds(0));

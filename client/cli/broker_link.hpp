@@ -32,8 +32,9 @@ bool ready_within(const std::future<T>& reply, std::chrono::milliseconds time) {
 /// Whether the broker answers within the connect timeout. Prints why not, unless interrupted().
 bool reaches(Client& client, const Common& common);
 
-/// Cancels the jobs of an interrupted command, which nobody else waits for, and prints how many ended. Waits
-/// for the broker's replies, a few seconds at most.
+/// Cancels the jobs of an interrupted command, which nobody else waits for, and prints how many ended. `ids`:
+/// in the order in which they were submitted; the last one is cancelled first. Waits for the broker's
+/// replies, a few seconds at most.
 void cancel_and_say(Client& client, const std::vector<std::string>& ids);
 
 /// Prints that no broker answers there.
