@@ -55,6 +55,7 @@ ClientOptions client_options(const Common& common) {
   ClientOptions options;
   options.endpoint = common.broker;
   options.log = [](std::string_view sentence) { say(sentence); };
+  options.control_timeout += common.connect_timeout;  // --connect-timeout ends the wait for a first word
   return options;
 }
 

@@ -20,7 +20,7 @@ BASE = {"lanemq-broker": ("--store", "memory", "--clients", "tcp://127.0.0.1:*",
         "lanemq-worker": (), "lanemq-gateway": ("--listen", "127.0.0.1:0"), "lanemq": ()}
 
 # How long a program may take to settle, and how long it is watched then.
-SETTLES_S, MEASURED_S = 3, float(os.environ.get("LANEMQ_TEST_SPIN_SECONDS", "5"))
+SETTLES_S, MEASURED_S = 3, float(os.environ.get("LANEMQ_TEST_SPIN_SECONDS", "8"))
 
 # A mistake: who makes it, with which arguments; the exit code; the words that its line has. {taken} is a port that is
 # taken, {http} one of an HTTP server, {clients}, {workers} and {admin} are a broker's endpoints, {file} a file with `text`.
@@ -105,10 +105,10 @@ STATES = (
     "lanemq-gateway --listen 127.0.0.1:0 --broker {workers}",
     "lanemq-gateway --listen 127.0.0.1:0 --broker tcp://127.0.0.1:{free}",
     "lanemq-gateway --listen 127.0.0.1:0 --broker tcp://127.0.0.1:{http}",
-    "lanemq --broker {clients} submit --service nobody hello",
-    "lanemq --broker {clients} submit --service nobody --stream hello",
+    "lanemq --broker {clients} submit --service nobody --timeout 1h hello",
+    "lanemq --broker {clients} submit --service nobody --timeout 1h --stream hello",
     "lanemq --broker {clients} run {file} --service nobody --out {file}.out",
-    "lanemq --broker {clients} bench --service nobody",
+    "lanemq --broker {clients} bench --service nobody --timeout 1h",
     "lanemq --broker {clients} stats --watch 5",
     "lanemq --broker tcp://127.0.0.1:{free} --connect-timeout 1h stats",
     "lanemq --broker tcp://127.0.0.1:{http} --connect-timeout 1h stats",
