@@ -439,8 +439,7 @@ class Worker::Loop {
         .field("message", "what listens there ends connections without a word of ZeroMQ")
         .field("do", "name the broker's endpoint for workers with --broker");
     open_socket();
-    session_.connected(Clock::now());
-    stuck_ = false;
+    introduce_again();
   }
 
   /// ZeroMQ has reconnected. Messages it still holds go first, and are answered with `unknown_session`, which
