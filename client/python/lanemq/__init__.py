@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LaneMQ from Python: a client (with threads, and for asyncio) and a worker.
+
+    from lanemq import Client
+    with Client() as client:
+        print(client.submit("echo", "hello", lane="critical").text)
+
+    from lanemq import worker
+    @worker("shout")
+    def shout(job):
+        return job.text.upper()
+    shout.run()
+
+docs/guides/python.md is the guide, docs/protocol.md what goes over the wire.
+"""
+
+from .aio import AsyncClient, AsyncStream
+from .client import Client, Stream
+from .errors import (
+    BadRequestError, BytesFullError, CancelledError, ClientFullError, ConflictError, DeadlineError,
+    DrainingError, ForbiddenError, GoneError, InternalError, LaneFullError, LaneMQError, LimitedError,
+    NotFoundError, NotOverError, PausedError, SlowReaderError, StoreFullError, TooLargeError, UnauthorizedError,
+    UnsatisfiableError, UpstreamFailedError, UpstreamQuotaError, UpstreamRejectedError, WorkerLostError)
+from .failures import (Failure, JobCancelled, Limited, OutOfTime, Overloaded, Permanent, Quota, Released, Retry)
+from .types import Accepted, Answer, Body, Cost, Duration, Explanation, Job, JobOptions, Pong, Status
+from .worker import JobCall, Result, Service, Worker, WorkerRefusedError, worker
+
+__all__ = [
+    "Accepted", "Answer", "AsyncClient", "AsyncStream", "BadRequestError", "Body", "BytesFullError",
+    "CancelledError", "Client", "ClientFullError", "ConflictError", "Cost", "DeadlineError", "DrainingError",
+    "Duration", "Explanation", "Failure", "ForbiddenError", "GoneError", "InternalError", "Job", "JobCall",
+    "JobCancelled", "JobOptions", "LaneFullError", "LaneMQError", "Limited", "LimitedError", "NotFoundError",
+    "NotOverError", "OutOfTime", "Overloaded", "PausedError", "Permanent", "Pong", "Quota", "Released",
+    "Result", "Retry", "Service", "SlowReaderError", "Status", "StoreFullError", "Stream", "TooLargeError",
+    "UnauthorizedError", "UnsatisfiableError", "UpstreamFailedError", "UpstreamQuotaError",
+    "UpstreamRejectedError", "Worker", "WorkerLostError", "WorkerRefusedError", "worker",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both clients are made of: the arguments of a connection, and requests from the arguments of calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import settings, wire
+from .engine import PENDING_BYTES_MAX, PENDING_MAX, Engine, make_id
+from .session import GRACE, Request, Sink
+from .types import Body, Submit, body_bytes
+
+
+class ClientBase:
+    """Not for direct use: Client and AsyncClient derive from it."""
+
+    def __init__(self, broker: str | None = None, *, broker_key: str | None = None, secret_key: str | None = None,
+                 pending_max: int = PENDING_MAX, pending_bytes_max: int = PENDING_BYTES_MAX) -> None:
+        """Connects to the broker; that never fails, and requests are sent once it is there.
+
+        `broker`: its endpoint for clients; without it LANEMQ_BROKER, else tcp://127.0.0.1:5570.
+        `broker_key`, `secret_key`: for a broker that asks for keys its public key, and a key of one's own: 40 characters, or
+        `file:PATH`, `env:VARIABLE`, `credential:NAME`; without them LANEMQ_BROKER_KEY and LANEMQ_CLIENT_KEY.
+        `pending_max`, `pending_bytes_max`: bounds of requests without an answer, and of their bodies.
+
+        Raises ValueError for an endpoint or a key that is none, OSError where no descriptors are left. A client must not be
+        used by both sides of a fork.
+        """
+        environment = os.environ
+        peer = settings.peer(broker or environment.get("LANEMQ_BROKER") or settings.CLIENTS_ENDPOINT,
+                             broker_key or environment.get("LANEMQ_BROKER_KEY"),
+                             secret_key or environment.get("LANEMQ_CLIENT_KEY"), environment)
+        self._engine = Engine(peer, pending_max, pending_bytes_max)
+
+    def __del__(self) -> None:
+        if (engine := getattr(self, "_engine", None)) is not None:  # streams and `map`s hold the client: nothing is under way
+            engine.end(patience=0)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Figures since the client was made: `sent`, `resent`, `answered`, `expired`, `reconnected` and others."""
+        return self._engine.counters
+
+
+def submit_request(kind: str, service: str, body: Body, id: str | None, options: Mapping[str, Any], sink: Sink, token: Any,
+                   timeout: float | None = None) -> Request:
+    """A job's request. `kind`: submit, stream or leave. Raises TypeError or ValueError for what no job can be."""
+    more: dict[str, Any] = {}
+    if kind == "leave":
+        more["reply"] = "accepted"
+    if kind == "stream" or options.get("stream"):
+        more["stream"] = True
+    options = {name: value for name, value in options.items() if name != "stream"}
+    submit = Submit(service, options, **more)
+    if timeout is None and submit.patience is not None:
+        timeout = submit.patience + GRACE
+    if id is not None:
+        wire.check_name("id", id)
+    return Request(kind, id or make_id(), submit=submit, body=body_bytes(body), sink=sink, token=token, timeout=timeout)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sync and the asyncio client share: the session's driver, the inbox that callers fill, and the bounds."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any
+
+from . import settings, wire
+from .drive import Driver
+from .errors import ClientFullError, LaneMQError, TooLargeError
+from .session import CONTROL_TIMEOUT, Request, Session, Sink, closed_error
+
+LOG = logging.getLogger("lanemq")
+#: Requests without an answer, of one client.
+PENDING_MAX = 10_000
+#: The bytes of their bodies. A larger body is taken when nothing else is pending.
+PENDING_BYTES_MAX = 256 * 1024 * 1024
+#: How long close() waits until the broker has heard of what is cancelled.
+CLOSE_TIMEOUT = 3.0
+LINGER_MS = 500  # for the last messages to leave
+
+
+def make_id() -> str:
+    """An id that nobody guesses: whoever knows a job's id may read its answer."""
+    return os.urandom(16).hex()
+
+
+class ThreadSink:
+    """Outcomes for a thread that waits. `take()` returns those of a turn, at least one."""
+
+    __slots__ = ("_queue", "_turn")
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[list[tuple[Any, Any]]] = SimpleQueue()
+        self._turn: list[tuple[Any, Any]] = []
+
+    def put(self, token: Any, value: Any) -> None:
+        self._turn.append((token, value))
+
+    def flush(self) -> None:
+        turn, self._turn = self._turn, []
+        self._queue.put(turn)
+
+    def take(self, timeout: float | None = None) -> list[tuple[Any, Any]]:
+        """Raises queue.Empty after `timeout` seconds."""
+        return self._queue.get(timeout=timeout)
+
+
+class Abandoned:
+    """Requests that nobody waits for any more, until the broker has heard of it. A sink of their cancels' answers."""
+
+    __slots__ = ("_left", "_settled")
+
+    def __init__(self) -> None:
+        self._left = 1  # the engine has not seen all of them yet
+        self._settled = threading.Event()
+
+    def add(self) -> None:
+        self._left += 1
+
+    def put(self, token: Any, value: Any) -> None:
+        self._left -= 1
+
+    def flush(self) -> None:
+        if self._left == 0:
+            self._settled.set()
+
+    def settle(self) -> None:
+        self._settled.set()
+
+    def wait(self, timeout: float) -> bool:
+        return self._settled.wait(timeout)
+
+
+class Engine:
+    """A client's thread, its bounds, and its inbox. All methods may be called from any thread."""
+
+    def __init__(self, peer: settings.Peer, pending_max: int, pending_bytes_max: int) -> None:
+        self.pending_max, self.pending_bytes_max = pending_max, pending_bytes_max
+        #: Requests to begin, or pairs of a method and its argument. Bounded as requests are, and pieces of streams.
+        self._inbox: deque[Request | tuple[Callable[[Any, float], None], Any]] = deque()
+        self._session = Session(time.monotonic(), random.random)
+        self._lock = threading.Lock()  # guards the four below
+        self._pending, self._pending_bytes = 0, 0
+        self._room_wanted: deque[Callable[[], None]] = deque()  # one for each caller that waits for room
+        self._closed = False
+        self._idle = threading.Event()  # nothing is pending
+        self._idle.set()
+        self._driver = Driver("lanemq-client", peer, self._session, wire.BODY_BYTES_MAX, LOG, self._inbox,
+                              self._take_inbox, self._after_turn)
+        self._driver.start()
+        _OPEN.add(self)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        counters = self._session.counters
+        return {name: getattr(counters, name) for name in counters.__slots__}
+
+    def has_place(self, request: Request) -> bool:
+        """Counts a request, as take_place() does, if there is room and nothing speaks against it."""
+        if request.body_bytes > wire.BODY_BYTES_MAX:
+            return False
+        with self._lock:
+            return not self._closed and self._driver.fault is None and self._count(request.body_bytes)
+
+    def take_place(self, request: Request, when_room: Callable[[], None] | None) -> bool:
+        """Counts a request. False: there is no room, and `when_room` is called once when there may be some, on the engine's
+        thread; without it ClientFullError is raised. Raises TooLargeError for a body that no broker takes."""
+        size = request.body_bytes
+        if size > wire.BODY_BYTES_MAX:
+            raise TooLargeError(f"the body has {size} bytes, the limit is {wire.BODY_BYTES_MAX} (body_bytes_max)",
+                                id=request.id, local=True)
+        with self._lock:
+            if self._closed or self._driver.fault is not None:
+                raise closed_error(request.id)
+            if self._count(size):
+                return True
+            if when_room is not None:
+                self._room_wanted.append(when_room)
+                return False
+        raise ClientFullError(
+            f"this client waits for {self._pending} answers with {self._pending_bytes} bytes; the limits are "
+            f"{self.pending_max} (pending_max) and {self.pending_bytes_max} (pending_bytes_max): wait for some first",
+            id=request.id, local=True)
+
+    def _count(self, size: int) -> bool:
+        # Requires the lock.
+        if self._pending >= self.pending_max or (self._pending_bytes and self._pending_bytes + size > self.pending_bytes_max):
+            return False
+        if self._pending == 0:
+            self._idle.clear()
+        self._pending += 1
+        self._pending_bytes += size
+        return True
+
+    def begin(self, requests: Iterable[Request]) -> None:
+        """Requires: take_place() for each."""
+        self._inbox.extend(requests)
+        self._driver.wake()
+
+    def abandon(self, requests: Iterable[Request]) -> Abandoned:
+        """Nobody waits for these any more: jobs among them are cancelled, where the broker may have them."""
+        abandoned = Abandoned()
+        if not self._driver.alive():  # it has cancelled all when it was closed
+            abandoned.settle()
+            return abandoned
+        for request in requests:
+            self._inbox.append((self._abandon, (request, abandoned)))
+        self._inbox.append((self._abandoned, abandoned))
+        self._driver.wake()
+        return abandoned
+
+    def seen(self, ref: int, seq: int) -> None:
+        self._inbox.append((self._seen, (ref, seq)))
+        self._driver.wake()
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Until the broker has answered all there is: what was cancelled, mostly."""
+        return self._idle.wait(timeout)
+
+    def stop_waiting(self) -> None:
+        """Nothing new is taken any more; what is pending ends with `cancelled`, and its jobs are cancelled."""
+        with self._lock:
+            self._closed = True
+            wanted, self._room_wanted = list(self._room_wanted), deque()
+        for when_room in wanted:
+            when_room()
+        self._inbox.append((self._abandon_all, None))
+        self._driver.wake()
+
+    def end(self, patience: float = CLOSE_TIMEOUT) -> None:
+        """Ends the thread, and waits for that up to `patience` seconds."""
+        _OPEN.discard(self)
+        self._driver.end(LINGER_MS, patience)
+
+    # ---- on the driver's thread -----------------------------------------------------------------------------------
+
+    def _take_inbox(self, now: float) -> None:
+        inbox = self._inbox
+        while inbox:
+            item = inbox.popleft()
+            if type(item) is Request:
+                self._session.begin(item, now)
+            else:
+                act, argument = item  # type: ignore[misc]
+                act(argument, now)
+
+    def _seen(self, said: tuple[int, int], now: float) -> None:
+        self._session.seen(*said, now)
+
+    def _abandon(self, what: tuple[Request, Abandoned], now: float) -> None:
+        request, abandoned = what
+        if self._session.abandon(request.ref, now, abandoned):
+            abandoned.add()
+
+    @staticmethod
+    def _abandoned(abandoned: Abandoned, _: float) -> None:
+        abandoned.put(None, None)
+        abandoned.flush()
+
+    def _abandon_all(self, _: None, now: float) -> None:
+        self._session.abandon_all(now)
+
+    def _after_turn(self) -> None:
+        session = self._session
+        if self._driver.fault is not None:
+            fault = self._driver.fault
+            session.end_all(lambda id: LaneMQError(f"the client's thread failed: {fault!r}", id=id or None, local=True))
+        if session.freed or session.freed_bytes:
+            self._give_back(session)
+        if not session.events:
+            return
+        events, session.events = session.events, []
+        sinks: dict[int, Sink] = {}
+        for sink, token, value in events:
+            sink.put(token, value)
+            sinks[id(sink)] = sink
+        for sink in sinks.values():
+            sink.flush()
+
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            self._pending -= session.freed
+            self._pending_bytes -= session.freed_bytes
+            session.freed = session.freed_bytes = 0
+            if self._pending == 0:
+                self._idle.set()
+            room = self.pending_max - self._pending
+            wanted = [self._room_wanted.popleft() for _ in range(min(room, len(self._room_wanted)))]
+        for when_room in wanted:
+            when_room()
+
+
+#: The engines of this process: at its end, while their threads still run, what is under way is cancelled.
+_OPEN: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    engines = list(_OPEN)
+    for engine in engines:
+        engine.stop_waiting()
+    until = time.monotonic() + CLOSE_TIMEOUT
+    for engine in engines:
+        engine.wait_until_idle(max(0.0, until - time.monotonic()))
+        engine.end()
+
+
+def control(kind: str, id: str = "", **more: Any) -> Request:
+    """A question about a job."""
+    more.setdefault("timeout", CONTROL_TIMEOUT)
+    return Request(kind, id if kind == "ping" else wire.check_name("id", id), **more)

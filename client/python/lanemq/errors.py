@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a request was refused, or a job did not succeed: a class for each code of the protocol's table."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class LaneMQError(Exception):
+    """The base of all errors that the broker says, or that this package says in its place.
+
+    `code` is the word on the wire. An unknown code, of a broker that is newer than this package, is an InternalError
+    whose `code` is that word.
+    """
+
+    code: str = "internal"
+    #: The status of HTTP that the gateway answers with.
+    http_status: ClassVar[int] = 500
+    #: Whether the broker says when to come again (`retry_after`).
+    says_when_to_retry: ClassVar[bool] = False
+
+    def __init__(self, message: str = "", *, id: str | None = None, retry_after: float | None = None, attempts: int = 0,
+                 queued: float = 0.0, limiter: str | None = None, chunks: int = 0, upstream_status: int | None = None,
+                 body: bytes = b"", local: bool = False) -> None:
+        super().__init__(message)
+        #: For people: what, which limit, what to do.
+        self.message = message
+        #: The job's id; None: the request was about no job.
+        self.id = id
+        #: Seconds after which to come again; None: the broker says none.
+        self.retry_after = retry_after
+        #: Hand-overs that cost an attempt.
+        self.attempts = attempts
+        #: Seconds that the job waited.
+        self.queued = queued
+        #: The bound that stood in the way, by its name in the configuration.
+        self.limiter = limiter
+        #: Pieces of a streamed answer before it broke.
+        self.chunks = chunks
+        #: The status that the upstream answered with over HTTP, where it did.
+        self.upstream_status = upstream_status
+        #: The upstream's answer, if any.
+        self.body = body
+        #: Said by this package, not by the broker: whether the job ran is not known.
+        self.local = local
+        #: The job's place in the input of `map`; None: it is of no `map`.
+        self.index: int | None = None
+
+    def __str__(self) -> str:
+        name = f" (job {self.id})" if self.id else ""
+        return f"{self.code}: {self.message}{name}"
+
+
+class BadRequestError(LaneMQError):
+    """Malformed message, unknown lane or bad field; the message names it."""
+
+    code = "bad_request"
+    http_status = 400
+    says_when_to_retry = False
+
+
+class UnauthorizedError(LaneMQError):
+    """The key of the connection does not count, or not any more."""
+
+    code = "unauthorized"
+    http_status = 401
+    says_when_to_retry = False
+
+
+class ForbiddenError(LaneMQError):
+    """The client may not use this lane, service or operation."""
+
+    code = "forbidden"
+    http_status = 403
+    says_when_to_retry = False
+
+
+class NotFoundError(LaneMQError):
+    """Never known."""
+
+    code = "not_found"
+    http_status = 404
+    says_when_to_retry = False
+
+
+class GoneError(LaneMQError):
+    """Known once and no longer kept; of a submit: its job succeeded, and its answer made way."""
+
+    code = "gone"
+    http_status = 410
+    says_when_to_retry = False
+
+
+class ConflictError(LaneMQError):
+    """The id is in use with other content."""
+
+    code = "conflict"
+    http_status = 409
+    says_when_to_retry = False
+
+
+class TooLargeError(LaneMQError):
+    """Body or header over its limit; the message names the limit."""
+
+    code = "too_large"
+    http_status = 413
+    says_when_to_retry = False
+
+
+class UnsatisfiableError(LaneMQError):
+    """Can never run: it costs more than a budget can ever hold."""
+
+    code = "unsatisfiable"
+    http_status = 422
+    says_when_to_retry = False
+
+
+class LaneFullError(LaneMQError):
+    """The lane holds its maximum of jobs or bytes."""
+
+    code = "lane_full"
+    http_status = 429
+    says_when_to_retry = True
+
+
+class ClientFullError(LaneMQError):
+    """The client holds its maximum of jobs, or so much that what is left is for others (`client_share`)."""
+
+    code = "client_full"
+    http_status = 429
+    says_when_to_retry = True
+
+
+class BytesFullError(LaneMQError):
+    """The broker holds its maximum of jobs or bytes."""
+
+    code = "bytes_full"
+    http_status = 429
+    says_when_to_retry = True
+
+
+class CancelledError(LaneMQError):
+    """By the client or an operator."""
+
+    code = "cancelled"
+    http_status = 499
+    says_when_to_retry = False
+
+
+class SlowReaderError(LaneMQError):
+    """The chunks of a stream were not taken for 30 s, or too many of them; the job goes on."""
+
+    code = "slow_reader"
+    http_status = 499
+    says_when_to_retry = False
+
+
+class InternalError(LaneMQError):
+    """A fault of the broker."""
+
+    code = "internal"
+    http_status = 500
+    says_when_to_retry = False
+
+
+class UpstreamRejectedError(LaneMQError):
+    """The upstream's permanent error; its status and body are passed on."""
+
+    code = "upstream_rejected"
+    http_status = 502
+    says_when_to_retry = False
+
+
+class UpstreamFailedError(LaneMQError):
+    """All attempts are spent, or the retries of the service are."""
+
+    code = "upstream_failed"
+    http_status = 502
+    says_when_to_retry = True
+
+
+class UpstreamQuotaError(LaneMQError):
+    """Every key of the pool is spent, and rests for longer than the job's time or the job said `spent: end`; or two
+    keys refused this job."""
+
+    code = "upstream_quota"
+    http_status = 503
+    says_when_to_retry = False
+
+
+class LimitedError(LaneMQError):
+    """The upstream's rate is used up, and the job said `limited: end`, or its time is over before that is."""
+
+    code = "limited"
+    http_status = 429
+    says_when_to_retry = True
+
+
+class WorkerLostError(LaneMQError):
+    """Workers died under the job, or its last attempt did."""
+
+    code = "worker_lost"
+    http_status = 502
+    says_when_to_retry = True
+
+
+class DrainingError(LaneMQError):
+    """The broker is stopping and takes no work."""
+
+    code = "draining"
+    http_status = 503
+    says_when_to_retry = True
+
+
+class PausedError(LaneMQError):
+    """An operator paused this work."""
+
+    code = "paused"
+    http_status = 503
+    says_when_to_retry = True
+
+
+class StoreFullError(LaneMQError):
+    """The disk of the store has no room for new jobs (`limiter` is `store_reserve`), or more waits for it than may
+    (`store_backlog_max`); what runs goes on, and so does what is not durable."""
+
+    code = "store_full"
+    http_status = 503
+    says_when_to_retry = True
+
+
+class DeadlineError(LaneMQError, TimeoutError):
+    """`timeout_ms` is over."""
+
+    code = "deadline"
+    http_status = 504
+    says_when_to_retry = False
+
+
+class NotOverError(LaneMQError, TimeoutError):
+    """`fetch` waited as long as it was told to, and the job goes on. `state` says how far it is. No code of the wire."""
+
+    code = "not_over"
+    http_status = 202
+
+    def __init__(self, message: str = "", *, state: str = "", **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.state = state
+
+
+#: Each code of the protocol's table, in its order, with its class.
+BY_CODE: dict[str, type[LaneMQError]] = {
+    row.code: row for row in (
+        BadRequestError,
+        UnauthorizedError,
+        ForbiddenError,
+        NotFoundError,
+        GoneError,
+        ConflictError,
+        TooLargeError,
+        UnsatisfiableError,
+        LaneFullError,
+        ClientFullError,
+        BytesFullError,
+        CancelledError,
+        SlowReaderError,
+        InternalError,
+        UpstreamRejectedError,
+        UpstreamFailedError,
+        UpstreamQuotaError,
+        LimitedError,
+        WorkerLostError,
+        DrainingError,
+        PausedError,
+        StoreFullError,
+        DeadlineError,
+)}
+
+#: What refuses a job for want of room, or while the broker stops: the same job may be sent again later.
+REFUSALS = frozenset(("lane_full", "client_full", "bytes_full", "store_full", "draining", "paused"))
+
+
+def error_of(code: str, message: str = "", **fields: Any) -> LaneMQError:
+    """The error of a code; `fields` are LaneMQError's."""
+    known = BY_CODE.get(code)
+    error = (known or InternalError)(message, **fields)
+    if known is None:
+        error.code = code
+    return error

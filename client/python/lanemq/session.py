@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One client's side of the protocol, without a socket, a clock or a thread.
+
+A session is told requests, messages and what happens to the connection; it says what to send, when to connect anew, and
+which requests have ended. It keeps requests until they end, and sends them again, under the same ids, on each new
+connection. The sync and the asyncio client are both driven by it. Not thread-safe. All times are seconds of one
+monotonic clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import wire
+from .errors import (REFUSALS, CancelledError, DeadlineError, GoneError, LaneMQError, NotOverError, TooLargeError,
+                     UnauthorizedError, error_of)
+from .types import Accepted, Answer, Pong, Status, Submit, status_of
+
+PING_AFTER = 1.0  # of silence
+REOPEN_AFTER = 3.0  # of silence: a new connection
+#: A broker drops what a slow reader leaves unread. So the states of jobs sent that long ago are asked for, some at a time;
+#: a job that is over is sent again, which brings its answer.
+PROBE_AFTER = 10.0
+PROBE_EVERY = 5.0
+PROBED_AT_ONCE = 64
+#: What a reader has taken is said at a quarter of a window, or after this time.
+SEEN_AFTER = 0.25
+SEEN_CHUNKS = wire.STREAM_CHUNKS_MAX // 4
+SEEN_BYTES = wire.STREAM_BYTES_MAX // 4
+FETCH_WAIT_MS_MAX = 60_000
+FETCH_PAUSE = 1.0  # between two fetches of a stream
+ENDS_WITHOUT_PIECES_MAX = 3
+#: So many connections in a row that end without a message make the largest body the suspect: a broker cuts off a peer
+#: whose frame exceeds its limit, without an answer.
+FRUITLESS_MAX = 6
+REOPEN_PAUSE, REOPEN_PAUSE_MAX = 0.1, 3.2
+#: How long beyond a job's own deadline, or a fetch's wait, the broker's word of it is awaited.
+GRACE = 5.0
+CONTROL_TIMEOUT = 10.0  # of ping, status, cancel and leave
+#: Before a refused job is sent again: doubles with each refusal, up to what the broker says (`retry_after_ms`), which is an
+#: estimate of when a lane that is full has drained.
+REFUSED_PAUSE = 0.25
+
+OWN_REF = 0  # of the session's pings
+PROBE_REF = 2**53  # of its probes; refs of requests count from 1
+
+OPS = {"submit": "submit", "stream": "submit", "leave": "submit", "fetch": "fetch", "follow": "fetch", "status": "status",
+       "cancel": "cancel", "ping": "ping"}
+
+
+class Sink(Protocol):
+    """Where outcomes go. `put` is called for each, `flush` once behind those of a turn."""
+
+    def put(self, token: Any, value: Any) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class Piece:
+    """A piece of a streamed answer, for the sink of its request. Its reader then says `seen(ref, seq)`."""
+
+    __slots__ = ("ref", "seq", "body")
+
+    def __init__(self, ref: int, seq: int, body: bytes) -> None:
+        self.ref, self.seq, self.body = ref, seq, body
+
+
+class Reading:
+    """How far a stream has been read. All numbers are of pieces."""
+
+    __slots__ = ("first", "next", "taken", "said", "sizes", "unsaid_bytes", "by_fetch", "seen_due", "seen_at", "fetch_at",
+                 "heard_at", "ends_without_pieces")
+
+    def __init__(self, first: int, by_fetch: bool) -> None:
+        self.first = self.next = first  # the first one wanted, and the next to come
+        self.taken = self.said = first  # the reader has all before `taken`; the broker knows of those before `said`
+        self.sizes: deque[int] = deque()  # bytes of each piece from `said` on
+        self.unsaid_bytes = 0
+        self.by_fetch = by_fetch  # asked for by fetch, not by its submit
+        self.seen_due = False
+        self.seen_at: float | None = None
+        self.fetch_at: float | None = None
+        self.heard_at: float | None = None
+        self.ends_without_pieces = 0
+
+
+class Request:
+    """A request of a caller's; a session has it until it ends."""
+
+    __slots__ = ("ref", "kind", "op", "id", "submit", "body", "body_bytes", "sink", "token", "asked", "deadline", "sent_at",
+                 "refused_at", "refusals", "reading", "wait_until")
+
+    def __init__(self, kind: str, id: str = "", *, submit: Submit | None = None, body: bytes = b"", sink: Sink | None = None,
+                 token: Any = None, from_seq: int | None = None, timeout: float | None = None) -> None:
+        self.ref = 0
+        self.kind, self.op = kind, OPS[kind]
+        self.id, self.submit, self.body, self.sink, self.token = id, submit, body, sink, token
+        self.body_bytes = len(body)  # as counted by the client's bounds
+        self.asked = 0.0
+        #: Seconds until it ends by this client's clock; of a fetch how long to wait. None: no bound.
+        self.deadline = timeout
+        self.wait_until: float | None = None
+        self.sent_at: float | None = None
+        self.refused_at: float | None = None  # when it is sent again
+        self.refusals = 0
+        self.reading = Reading(from_seq or 0, kind == "follow") if kind in ("stream", "follow") else None
+
+
+class Counters:
+    """Since the session's begin."""
+
+    __slots__ = ("sent", "resent", "answered", "expired", "dropped_answers", "undecodable", "reconnected", "messages")
+
+    def __init__(self) -> None:
+        self.sent = self.resent = self.answered = self.expired = 0
+        self.dropped_answers = 0  # answers to no pending request: to a repetition, or late
+        self.undecodable = self.reconnected = self.messages = 0
+
+
+class Session:
+    """See the module. `random`: numbers from 0 to 1, which spread what is sent again."""
+
+    def __init__(self, now: float, random: Callable[[], float], batch_max: int = wire.BATCH_ITEMS_MAX) -> None:
+        self._random, self._batch_max = random, max(1, min(batch_max, wire.BATCH_ITEMS_MAX))
+        self._pending: dict[int, Request] = {}
+        self._to_send: deque[int] = deque()  # refs; those that are not pending are skipped
+        self._own: deque[list[bytes]] = deque()  # messages of the session's own: at most one ping, one probe, some seens
+        self._seens: deque[int] = deque()  # refs of streams
+        self._timers: list[tuple[float, int, str]] = []  # (when, ref, which); some are out of date
+        self._next_ref = 1
+        self._said_batch = False  # on this connection
+        self._quiet_since = self._pinged = now
+        self._probe_at = now + PROBE_AFTER
+        self._probed = 0  # the last one
+        self._probes: tuple[int, ...] = ()  # those asked for
+        self._reopen_at: float | None = None
+        self._connected = False
+        self._fruitless = self._lost = 0
+        self.counters = Counters()
+        #: What came of requests, for their sinks, in order: the driver takes it after each turn.
+        self.events: list[tuple[Sink, Any, Any]] = []
+        #: Requests, and bytes of their bodies, that have ended since the driver took these.
+        self.freed, self.freed_bytes = 0, 0
+
+    # ---- what callers want ------------------------------------------------------------------------------------
+
+    def begin(self, request: Request, now: float) -> None:
+        if not self._pending:  # from now on silence counts
+            self._quiet_since = max(self._quiet_since, now)
+            self._probe_at = max(self._probe_at, now + PROBE_AFTER)
+        request.ref = ref = self._next_ref
+        self._next_ref += 1
+        request.asked = now
+        if request.kind == "fetch":
+            request.wait_until = None if request.deadline is None else now + request.deadline
+            request.deadline = None if request.wait_until is None else request.wait_until + GRACE
+        elif request.deadline is not None:
+            request.deadline += now
+        if request.deadline is not None:
+            self._at(request.deadline, ref, "deadline")
+        self._pending[ref] = request
+        self._to_send.append(ref)
+
+    def abandon(self, ref: int, now: float, sink: Sink | None = None) -> bool:
+        """The caller has gone: no word about this request any more. True: its job is cancelled, since the broker may have it,
+        and `sink` is told how that went."""
+        request = self._pending.get(ref)
+        if request is None:
+            return False
+        self._forget(request)
+        if request.op != "submit" or request.sent_at is None:
+            return False
+        self.begin(Request("cancel", request.id, timeout=CONTROL_TIMEOUT, sink=sink), now)
+        self.freed -= 1  # it has the place of the one that it cancels
+        return True
+
+    def abandon_all(self, now: float) -> None:
+        """The client is closed: everybody hears so, and jobs that the broker may have are cancelled."""
+        for request in list(self._pending.values()):
+            if request.op == "cancel":
+                continue
+            self.abandon(request.ref, now)
+            if request.sink is not None:
+                self.events.append((request.sink, request.token, closed_error(request.id)))
+
+    def seen(self, ref: int, seq: int, now: float) -> None:
+        """A stream's reader has taken all pieces up to `seq`. Ignored for streams that have ended."""
+        request = self._pending.get(ref)
+        reading = request.reading if request else None
+        if reading is None:
+            return
+        for _ in range(min(seq, reading.next - 1) + 1 - reading.taken):
+            reading.unsaid_bytes += reading.sizes[reading.taken - reading.said]
+            reading.taken += 1
+        if reading.taken == reading.said or reading.seen_due:
+            return
+        if reading.taken - reading.said >= SEEN_CHUNKS or reading.unsaid_bytes >= SEEN_BYTES:
+            reading.seen_due = True
+            self._seens.append(ref)
+        elif reading.seen_at is None:
+            reading.seen_at = now + SEEN_AFTER
+            self._at(reading.seen_at, ref, "seen")
+
+    def end_all(self, error: Callable[[str], LaneMQError]) -> None:
+        """Ends all requests, each with an error for its id."""
+        for request in list(self._pending.values()):
+            self._end(request, error(request.id))
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    # ---- the connection ---------------------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        self._connected = True
+
+    def disconnected(self, now: float) -> None:
+        """The connection is gone. A new one is due at once, or after a pause where the last ones were fruitless."""
+        if self._reopen_at is not None:
+            return
+        if self._connected:
+            self._fruitless += 1
+        self._connected = False
+        self._lost += 1
+        if self._fruitless >= FRUITLESS_MAX:
+            self._fruitless = 0
+            if self._blame_largest_body():
+                self._lost = 0
+        pause = REOPEN_PAUSE * 2 ** min(self._lost - 2, 10) if self._lost > 1 else 0.0
+        self._reopen_at = now + min(pause, REOPEN_PAUSE_MAX)
+
+    def refused(self, message: str, now: float) -> None:
+        """The broker does not take this client's key."""
+        self.end_all(lambda id: UnauthorizedError(message, id=id or None, local=True))
+
+    def take_reopen(self, now: float) -> bool:
+        """True, once per decision: replace the connection now. All that is pending is then sent on it, in its order."""
+        if self._reopen_at is None or self._reopen_at > now:
+            return False
+        self._reopen_at = None
+        self._connected = self._said_batch = False
+        self._quiet_since = self._pinged = now
+        self._probe_at = now + PROBE_AFTER
+        self._own.clear()
+        self._seens.clear()  # the fetches say it
+        self.counters.reconnected += 1
+        for request in self._pending.values():
+            request.refused_at = None
+            if (reading := request.reading) is not None:
+                # A job without any piece may be unknown to the broker, so it is submitted again.
+                reading.by_fetch = request.kind == "follow" or reading.next > reading.first
+                reading.seen_due, reading.seen_at, reading.fetch_at = False, None, None
+        self._to_send = deque(self._pending)
+        return True
+
+    def reopen_failed(self, now: float) -> None:
+        self._reopen_at = now + 1.0
+
+    def _blame_largest_body(self) -> bool:
+        largest = max((each for each in self._pending.values() if len(each.body) > wire.INLINE_BYTES_MAX),
+                      key=lambda each: len(each.body), default=None)
+        if largest is None:
+            return False
+        self._end(largest, TooLargeError(
+            f"the broker cut the connection {FRUITLESS_MAX} times without a word; a body of {len(largest.body)} bytes is "
+            "probably over its body_bytes_max: send less or raise it", id=largest.id, local=True))
+        return True
+
+    # ---- time -------------------------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> None:
+        """Does what is due."""
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            when, ref, which = heapq.heappop(timers)
+            request = self._pending.get(ref)
+            if request is not None:
+                self._ring(request, which, when, now)
+        if not self._pending or self._reopen_at is not None:
+            return
+        if now >= self._quiet_since + REOPEN_AFTER:
+            self._reopen_at = now
+        elif now >= max(self._quiet_since, self._pinged) + PING_AFTER:
+            self._pinged = now
+            self._own.append(wire.encode("ping", {"ref": OWN_REF}))
+        elif now >= self._probe_at:
+            self._probe(now)
+
+    def next_wakeup(self) -> float | None:
+        """When advance() has work at the latest; None: nothing is pending."""
+        if not self._pending:
+            return self._reopen_at
+        due = self._reopen_at
+        if due is None:
+            due = min(max(self._quiet_since, self._pinged) + PING_AFTER, self._quiet_since + REOPEN_AFTER, self._probe_at)
+        return min(due, self._timers[0][0]) if self._timers else due
+
+    def _at(self, when: float, ref: int, which: str) -> None:
+        if len(self._timers) > 4 * len(self._pending) + 1024:  # most are of requests that have ended
+            self._timers = [timer for timer in self._timers if timer[1] in self._pending]
+            heapq.heapify(self._timers)
+        heapq.heappush(self._timers, (when, ref, which))
+
+    def _ring(self, request: Request, which: str, when: float, now: float) -> None:
+        reading = request.reading
+        if which == "deadline" and request.deadline == when:
+            self.counters.expired += 1
+            waited = int(1000 * (when - request.asked))
+            self._end(request, DeadlineError(f"no answer from the broker within {waited} ms", id=request.id or None, local=True))
+        elif which == "refused" and request.refused_at == when:
+            request.refused_at = None
+            self._to_send.append(request.ref)
+        elif which == "seen" and reading is not None and reading.seen_at == when:
+            reading.seen_at = None
+            if not reading.seen_due:
+                reading.seen_due = True
+                self._seens.append(request.ref)
+        elif which == "fetch" and reading is not None and reading.fetch_at == when:
+            self._fetch(request)
+
+    def _probe(self, now: float) -> None:
+        """Asks for the states of jobs that were sent long ago, in turns."""
+        self._probe_at = now + PROBE_EVERY
+        waiting = [request for request in self._pending.values()
+                   if request.kind in ("submit", "stream", "follow", "leave") and request.sent_at is not None
+                   and request.refused_at is None and now - request.sent_at >= PROBE_AFTER
+                   and (request.reading is None or request.reading.heard_at is None
+                        or now - request.reading.heard_at >= PROBE_AFTER)]
+        waiting.sort(key=lambda request: (request.ref <= self._probed, request.ref))
+        del waiting[PROBED_AT_ONCE:]
+        if not waiting:
+            return
+        self._probed = waiting[-1].ref
+        self._probes = tuple(request.ref for request in waiting)
+        self._own.append(wire.encode("status", {"ids": [request.id for request in waiting], "ref": PROBE_REF}))
+
+    def _on_probed(self, fields: wire.Fields, now: float) -> None:
+        for ref, job in zip(self._probes, fields.get("jobs") or ()):
+            request = self._pending.get(ref)
+            if request is None or job.get("id") != request.id:
+                continue
+            if job.get("state") in ("queued", "delayed", "running") and request.kind != "leave":
+                continue
+            self._to_send.append(ref)
+            request.sent_at = now  # not probed while the answer is on its way
+            self._probe_at = now  # where one answer was lost others may be
+
+    # ---- what to send -----------------------------------------------------------------------------------------
+
+    def next_message(self, now: float) -> list[bytes] | None:
+        """The next message, which counts as sent; None: there is none."""
+        if self._reopen_at is not None:
+            return None  # the old connection is given up
+        if self._own:
+            return self._own.popleft()
+        while self._seens:
+            request = self._pending.get(self._seens.popleft())
+            if request is not None and request.reading is not None and request.reading.seen_due:
+                self._said_all(request.reading)
+                return wire.encode("seen", {"seq": request.reading.taken - 1, "ref": request.ref})
+        while self._to_send:
+            request = self._pending.get(self._to_send.popleft())
+            if request is not None and request.refused_at is None:
+                return self._message_of(request, now)
+        return None
+
+    def _message_of(self, request: Request, now: float) -> list[bytes]:
+        if request.op == "submit" and not (request.reading is not None and request.reading.by_fetch):
+            return self._submits(request, now)
+        self._mark_sent(request, now)
+        if request.op == "cancel" and self._said_batch:
+            return self._cancels(request, now)
+        if request.kind == "fetch":
+            left = FETCH_WAIT_MS_MAX if request.wait_until is None else int(1000 * max(0.0, request.wait_until - now))
+            return wire.encode("fetch", {"id": request.id, "wait_ms": min(left, FETCH_WAIT_MS_MAX), "ref": request.ref})
+        if request.reading is not None:
+            # From what the reader has taken, not from what has come: so the broker knows how far it may send ahead.
+            self._said_all(request.reading)
+            return wire.encode("fetch", {"id": request.id, "wait_ms": FETCH_WAIT_MS_MAX, "from_seq": request.reading.taken,
+                                         "ref": request.ref})
+        fields: wire.Fields = {"ref": request.ref}
+        if request.id:
+            fields["id"] = request.id
+        return wire.encode(request.op, fields)
+
+    def _submits(self, first: Request, now: float) -> list[bytes]:
+        """This job, and jobs behind it that join its batch."""
+        self._mark_sent(first, now)
+        assert first.submit is not None
+        fields = {**first.submit.fields, "id": first.id, "ref": first.ref}
+        if not self._said_batch and self._batch_max > 1:
+            self._said_batch = True
+            fields["batch"] = self._batch_max
+        if len(first.body) > wire.INLINE_BYTES_MAX or not self._to_send:
+            return wire.encode("submit", fields, first.body)
+        maps, bodies = [fields], [first.body]
+        header, total = first.submit.size + len(first.id) + 64, len(first.body)
+        while self._to_send and len(maps) < self._batch_max:
+            request = self._pending.get(self._to_send[0])
+            if request is None or request.refused_at is not None:
+                self._to_send.popleft()
+                continue
+            submit = request.submit
+            if submit is None or len(request.body) > wire.INLINE_BYTES_MAX or (request.reading and request.reading.by_fetch):
+                break
+            said = {} if submit is first.submit else wire.differences(first.submit.fields, submit.fields)
+            header += len(request.id) * (1 if request.id.isascii() else 4) + 24 + (wire.packed_bytes(said) if said else 0)
+            total += len(request.body)
+            if (header > wire.HEADER_BYTES_MAX or header + total > wire.BATCH_BYTES_MAX
+                    or (len(maps) + 1) * (first.submit.size + 16) > wire.BATCH_INHERITED_BYTES_MAX):
+                break
+            self._to_send.popleft()
+            self._mark_sent(request, now)
+            said["id"], said["ref"] = request.id, request.ref
+            maps.append(said)
+            bodies.append(request.body)
+        if len(maps) == 1:
+            return wire.encode("submit", fields, first.body)
+        return wire.encode_batch("submit", maps, bodies)
+
+    def _cancels(self, first: Request, now: float) -> list[bytes]:
+        maps: list[wire.Fields] = [{"id": first.id, "ref": first.ref}]
+        while self._to_send and len(maps) < min(self._batch_max, 64):  # 64 ids of the largest size fit a header
+            request = self._pending.get(self._to_send[0])
+            if request is not None and request.op != "cancel":
+                break
+            self._to_send.popleft()
+            if request is not None:
+                self._mark_sent(request, now)
+                maps.append({"id": request.id, "ref": request.ref})
+        return wire.encode("cancel", maps[0]) if len(maps) == 1 else wire.encode_batch("cancel", maps, [])
+
+    def _mark_sent(self, request: Request, now: float) -> None:
+        self.counters.sent += 1
+        if request.sent_at is not None:
+            self.counters.resent += 1
+        request.sent_at = now
+
+    # ---- what the broker says ---------------------------------------------------------------------------------
+
+    def received(self, frames: list[bytes], now: float) -> None:
+        """A message. One that cannot be read proves nothing: the peer may be no broker."""
+        self.counters.messages += 1
+        try:
+            op, items = wire.decode(frames)
+        except wire.MalformedError:
+            self.counters.undecodable += 1
+            return
+        self._quiet_since = now
+        self._fruitless = self._lost = 0
+        for fields, body in items:
+            try:
+                self._hear(op, fields, body, now)
+            except (TypeError, ValueError, AttributeError, KeyError):  # a field of another type than the page says
+                self.counters.undecodable += 1
+
+    def _hear(self, op: str, fields: wire.Fields, body: bytes, now: float) -> None:
+        ref = fields.get("ref")
+        if ref == OWN_REF or ref == PROBE_REF:
+            if op == "status":
+                self._on_probed(fields, now)
+            return
+        if ref is None and op == "error" and fields.get("code") == "unauthorized" and "id" not in fields:
+            return self.refused(fields.get("message", ""), now)  # the key was taken back
+        request = self._pending.get(ref) if ref is not None else self._by_id(fields.get("id"))
+        if request is None:
+            self.counters.dropped_answers += 1
+        elif op == "result":
+            if request.kind in ("submit", "stream", "follow", "fetch") and not self._lacks_pieces(request, fields):
+                self._answer(request, Answer(request.id, body, fields))
+        elif op == "chunk":
+            self._on_chunk(request, fields, body, now)
+        elif op == "error":
+            self._on_error(request, fields, body, now)
+        elif op == "status":
+            self._on_status(request, fields, now)
+        elif op == "accepted" and request.kind == "leave":
+            self._answer(request, Accepted(request.id, fields.get("lane"), fields.get("durable", False),
+                                           fields.get("duplicate", False), fields.get("position", 0)))
+        elif op == "pong" and request.kind == "ping":
+            self._answer(request, Pong(now - request.asked, fields.get("version"), fields.get("now_ms", 0) / 1000))
+        else:
+            self.counters.dropped_answers += 1
+
+    def _by_id(self, id: Any) -> Request | None:
+        # Each request has a ref, so the peer has lost it: rare enough for a search.
+        return next((each for each in self._pending.values() if each.id == id), None) if id else None
+
+    def _on_error(self, request: Request, fields: wire.Fields, body: bytes, now: float) -> None:
+        code, retry_ms = fields.get("code", "internal"), fields.get("retry_after_ms")
+        if (code in REFUSALS and request.submit is not None and request.submit.waits_when_full
+                and not (request.reading is not None and request.reading.by_fetch)):
+            pause = REFUSED_PAUSE * 2 ** min(request.refusals, 10)
+            if retry_ms is not None:
+                pause = min(pause, max(retry_ms / 1000, REFUSED_PAUSE / 10))
+            request.refusals += 1
+            due = now + pause * (1 + self._random() / 2)
+            request.refused_at = due
+            self._at(due, request.ref, "refused")
+            return
+        if code != "gone" and self._lacks_pieces(request, fields):
+            return
+        self._answer(request, error_of(
+            code, fields.get("message", ""), id=fields.get("id") or request.id or None,
+            retry_after=None if retry_ms is None else retry_ms / 1000, attempts=fields.get("attempts", 1),
+            queued=fields.get("queued_ms", 0) / 1000, limiter=fields.get("limiter"),
+            chunks=max(fields.get("chunks", 0), request.reading.next if request.reading else 0),
+            upstream_status=fields.get("upstream_status"), body=body))
+
+    def _on_status(self, request: Request, fields: wire.Fields, now: float) -> None:
+        if request.reading is not None:  # its fetch is over
+            return self._fetch_later(request, now)
+        if request.kind in ("status", "cancel"):
+            return self._answer(request, status_of(fields))
+        if request.kind != "fetch":
+            self.counters.dropped_answers += 1
+        elif request.wait_until is None or now < request.wait_until:
+            self._to_send.append(request.ref)
+        else:
+            state = fields.get("state", "unknown")
+            self._answer(request, NotOverError(f"the job is {state}; its answer did not come in time", state=state,
+                                               id=request.id))
+
+    # ---- streams ----------------------------------------------------------------------------------------------
+
+    def _on_chunk(self, request: Request, fields: wire.Fields, body: bytes, now: float) -> None:
+        reading, seq = request.reading, fields["seq"]
+        if reading is None or seq < reading.next:
+            self.counters.dropped_answers += 1
+            return
+        reading.heard_at = now
+        if seq > reading.next:  # the broker had no room for a piece in between
+            self.counters.dropped_answers += 1
+            return self._fetch_later(request, now)
+        reading.fetch_at = None
+        reading.ends_without_pieces = 0
+        if reading.next == reading.first:  # from now on it is asked for with a fetch
+            reading.by_fetch = True
+            self.freed_bytes += request.body_bytes
+            request.body, request.body_bytes = b"", 0
+        reading.next += 1
+        reading.sizes.append(len(body))
+        if request.sink is not None:
+            self.events.append((request.sink, request.token, Piece(request.ref, seq, body)))
+
+    def _said_all(self, reading: Reading) -> None:
+        """What the reader has taken is now known to the broker, or on its way there."""
+        for _ in range(reading.taken - reading.said):
+            reading.sizes.popleft()
+        reading.said = reading.taken
+        reading.unsaid_bytes, reading.seen_due, reading.seen_at = 0, False, None
+
+    def _fetch(self, request: Request) -> None:
+        assert request.reading is not None
+        request.reading.fetch_at = None
+        request.reading.by_fetch = True
+        self._to_send.append(request.ref)
+
+    def _fetch_later(self, request: Request, now: float) -> None:
+        """Asks for the pieces from the next one on, but not while the answer to the last fetch may be on its way."""
+        assert request.reading is not None
+        if request.reading.fetch_at is not None:
+            return
+        if request.sent_at is None or now >= request.sent_at + FETCH_PAUSE:
+            request.sent_at = now
+            return self._fetch(request)
+        due = now + FETCH_PAUSE
+        request.reading.fetch_at = due
+        self._at(due, request.ref, "fetch")
+
+    def _lacks_pieces(self, request: Request, fields: wire.Fields) -> bool:
+        """Whether a stream's end came without the pieces before it; asks for these and the end again."""
+        reading, chunks = request.reading, fields.get("chunks", 0)
+        if reading is None or chunks <= reading.next:
+            return False
+        reading.ends_without_pieces += 1
+        if reading.ends_without_pieces < ENDS_WITHOUT_PIECES_MAX:
+            self._fetch(request)
+        else:
+            self._end(request, GoneError(f"pieces {reading.next} to {chunks - 1} of the answer were lost, and the broker "
+                                         "sends only its end", id=request.id, chunks=chunks, local=True))
+        return True
+
+    # ---- ends -------------------------------------------------------------------------------------------------
+
+    def _answer(self, request: Request, outcome: Any) -> None:
+        self.counters.answered += 1
+        self._end(request, outcome)
+
+    def _end(self, request: Request, outcome: Any) -> None:
+        self._forget(request)
+        if request.sink is not None:
+            self.events.append((request.sink, request.token, outcome))
+
+    def _forget(self, request: Request) -> None:
+        del self._pending[request.ref]
+        self.freed += 1
+        self.freed_bytes += request.body_bytes
+
+
+def closed_error(id: str) -> LaneMQError:
+    return CancelledError("the client was closed before the answer came", id=id or None, local=True)

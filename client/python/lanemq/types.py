@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What callers give and get. All durations are seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, TypedDict, Union
+
+from . import wire
+
+#: Bytes go as they are, text as UTF-8, a dict or a list as JSON.
+Body = Union[bytes, bytearray, memoryview, str, dict[str, Any], list[Any]]
+Duration = Union[int, float, timedelta]
+
+
+class Cost(TypedDict, total=False):
+    """What budgets in tokens are debited with; without it the broker estimates."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class JobOptions(TypedDict, total=False):
+    """What a submit may say of its job. What is left out, or None, has the broker's default."""
+
+    #: A configured lane.
+    lane: str | None
+    model: str | None
+    #: Whom the job is for: who takes turns, and what budgets match.
+    client: str | None
+    cost: Cost | None
+    #: The job's deadline, in seconds from its acceptance: it ends with DeadlineError.
+    timeout: Duration | None
+    #: Seconds before the job is queued.
+    delay: Duration | None
+    attempts_max: int | None
+    #: Seconds for which the answer is kept, and the id means this job.
+    retain: Duration | None
+    durable: bool | None
+    #: `end`: LimitedError at once, where the upstream's rate is used up.
+    when_limited: Literal["wait", "end"] | None
+    #: `end`: UpstreamQuotaError at once, where every key rests.
+    when_spent: Literal["wait", "end"] | None
+    #: `wait`: a lane or a broker that is full is asked again, until `timeout`. `raise`: LaneFullError and the like.
+    when_full: Literal["wait", "raise"] | None
+    #: Whether the broker cancels the job when this process is gone for 5 s. Not for a client that may be cut off for longer.
+    cancel_when_gone: bool | None
+    #: Passed to the worker untouched; anything that msgpack can say.
+    meta: Any
+    trace: Any
+    #: Further fields for the worker; their names begin with `x-`.
+    extra: Mapping[str, Any] | None
+
+
+class Job:
+    """An item of `map` that says more than its body: an id of its own, or options that differ from the others'."""
+
+    __slots__ = ("body", "id", "options")
+
+    def __init__(self, body: Body, *, id: str | None = None, **options: Any) -> None:
+        self.body, self.id, self.options = body, id, options
+
+
+class Answer:
+    """A job that succeeded."""
+
+    __slots__ = ("id", "body", "index", "_fields")
+
+    def __init__(self, id: str, body: bytes, fields: Mapping[str, Any]) -> None:
+        self.id = id
+        self.body = body
+        #: The job's place in the input of `map`; None: it is of no `map`.
+        self.index: int | None = None
+        self._fields = fields
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def lane(self) -> str | None:
+        """None: the default lane."""
+        return self._fields.get("lane")
+
+    @property
+    def attempts(self) -> int:
+        """Hand-overs that cost an attempt."""
+        return int(self._fields.get("attempts", 1))
+
+    @property
+    def queued(self) -> float:
+        """Seconds from acceptance, or the end of the delay, to the last hand-over."""
+        return float(self._fields.get("queued_ms", 0)) / 1000
+
+    @property
+    def ran(self) -> float:
+        """Seconds from the last hand-over to the outcome."""
+        return float(self._fields.get("ran_ms", 0)) / 1000
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """What the worker said; empty where it said nothing."""
+        return self._fields.get("usage") or {}
+
+    @property
+    def chunks(self) -> int:
+        """Pieces of a streamed answer; the body is what none of them carried."""
+        return int(self._fields.get("chunks", 0))
+
+    def __repr__(self) -> str:
+        return f"Answer(id={self.id!r}, body={self.body[:40]!r}{'...' if len(self.body) > 40 else ''})"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A job that the broker has taken."""
+
+    id: str
+    lane: str | None = None
+    #: It is on disk and outlives the broker.
+    durable: bool = False
+    #: The broker knew the job before.
+    duplicate: bool = False
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a job is. `state`: delayed, queued, running, succeeded, failed, cancelled, expired or unknown."""
+
+    id: str
+    state: str
+    lane: str | None = None
+    attempts: int = 0
+    queued: float = 0.0
+    #: Seconds until it may go on, where the broker knows.
+    eta: float | None = None
+    #: Of a job that waits: for what.
+    blocked_by: str | None = None
+    #: Of a job that runs: where.
+    worker: str | None = None
+    #: Of a job that failed: `code` and `message`.
+    error: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        return self.state not in ("delayed", "queued", "running")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a job waits for, and what would help. As text it is both."""
+
+    status: Status
+    what: str
+    help: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}\n{self.help}" if self.help else self.what
+
+
+@dataclass(frozen=True)
+class Pong:
+    """The broker answers."""
+
+    #: Seconds.
+    round_trip: float
+    version: str | None
+    #: The broker's clock, seconds since 1970.
+    broker_time: float
+
+
+def status_of(fields: Mapping[str, Any]) -> Status:
+    eta = fields.get("eta_ms")
+    return Status(id=fields.get("id", ""), state=fields.get("state", "unknown"), lane=fields.get("lane"),
+                  attempts=fields.get("attempts", 0), queued=fields.get("queued_ms", 0) / 1000,
+                  eta=None if eta is None else eta / 1000, blocked_by=fields.get("blocked_by"),
+                  worker=fields.get("worker"), error=fields.get("error") or {})
+
+
+def body_bytes(body: Body) -> bytes:
+    """What goes on the wire. Raises TypeError."""
+    if type(body) is bytes:
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, (dict, list)):
+        return json.dumps(body, ensure_ascii=False).encode()
+    raise TypeError(f"a body is bytes, text, or a dict or list for JSON, not {type(body).__name__}")
+
+
+def to_ms(what: str, value: Duration) -> int:
+    """A duration in whole milliseconds, rounded up. Raises ValueError."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not 0 <= seconds <= wire.DURATION_MS_MAX / 1000:
+        raise ValueError(f"{what} is {seconds} s; the limits are 0 and {wire.DURATION_MS_MAX // 1000} s")
+    return -int(-seconds * 1000 // 1)
+
+
+_NAMES = ("lane", "model", "client")
+_WORDS = {"when_limited": ("limited", ("wait", "end")), "when_spent": ("spent", ("wait", "end")),
+          "when_full": (None, ("wait", "raise"))}
+_TIMES = {"timeout": "timeout_ms", "delay": "delay_ms", "retain": "retain_ms"}
+_RESERVED = 512  # bytes of a header for what is not the options: id, ref, op
+
+
+class Submit:
+    """The fields that jobs of one call share, checked once and not changed afterwards."""
+
+    __slots__ = ("fields", "size", "waits_when_full", "patience")
+
+    def __init__(self, service: str, options: Mapping[str, Any], **more: Any) -> None:
+        self.fields: wire.Fields = {"service": wire.check_name("service", service), **more}
+        #: Whether a refusal for want of room is asked again.
+        self.waits_when_full = options.get("when_full") != "raise"
+        #: Seconds after which no answer is awaited any more, but for what the wire takes; None: no bound.
+        self.patience: float | None = None
+        for name, value in options.items():
+            if value is not None:
+                self._take(name, value)
+        if "timeout_ms" in self.fields:
+            self.patience = (self.fields["timeout_ms"] + self.fields.get("delay_ms", 0)) / 1000
+        self.size = wire.packed_bytes(self.fields)
+        if self.size > wire.HEADER_BYTES_MAX - _RESERVED:
+            raise ValueError(f"the fields of the job have {self.size} bytes, the limit is "
+                             f"{wire.HEADER_BYTES_MAX - _RESERVED} (header_bytes_max); send less in meta")
+
+    def _take(self, name: str, value: Any) -> None:
+        if name in _NAMES:
+            self.fields[name] = wire.check_name(name, value)
+        elif name in _TIMES:
+            self.fields[_TIMES[name]] = to_ms(name, value)
+        elif name in _WORDS:
+            field, words = _WORDS[name]
+            if value not in words:
+                raise ValueError(f"{name} is one of {words}, not {value!r}")
+            if field and value != words[0]:
+                self.fields[field] = value
+        elif name in ("meta", "trace"):
+            wire.check_value(name, value)
+            self.fields[name] = value
+        elif name == "cost":
+            if set(value) - {"input_tokens", "output_tokens"} or any(type(each) is not int for each in value.values()):
+                raise ValueError("cost is {'input_tokens': int, 'output_tokens': int}, or one of them")
+            self.fields["cost"] = dict(value)
+        elif name == "attempts_max":
+            if type(value) is not int:
+                raise TypeError("attempts_max is an int")
+            self.fields[name] = value
+        elif name in ("durable", "cancel_when_gone"):
+            if type(value) is not bool:
+                raise TypeError(f"{name} is True or False")
+            if name == "durable":
+                self.fields[name] = value
+            elif value:
+                self.fields["orphan"] = "cancel"
+        elif name == "extra":
+            for extra, each in value.items():
+                if not wire.check_name("a name in extra", extra).startswith("x-"):
+                    raise ValueError(f"extra has {extra!r}; names begin with x-")
+                wire.check_value(extra, each)
+                self.fields[extra] = each
+        else:
+            raise TypeError(f"there is no option {name!r}; JobOptions lists them")

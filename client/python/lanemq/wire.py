@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LMQ1 messages as frames of bytes: docs/protocol.md, "Messages" and "Limits". Knows no socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgpack import packb, unpackb
+
+Fields = dict[str, Any]
+
+HEADER_BYTES_MAX = 16384
+HEADER_DEPTH_MAX = 8
+MAP_ENTRIES_MAX = 64
+BATCH_ITEMS_MAX = 256
+BATCH_BYTES_MAX = 64 * 1024
+BATCH_INHERITED_BYTES_MAX = 1024 * 1024
+BODY_BYTES_MAX = 64 * 1024 * 1024
+NAME_BYTES_MAX = 128
+DURATION_MS_MAX = 31_536_000_000
+INT_MAX = 2**63 - 1
+STREAM_CHUNKS_MAX = 64
+STREAM_BYTES_MAX = 262_144
+CAPACITY_MAX = 1024
+LIST_ENTRIES_MAX = 256
+#: Bodies up to here travel inside the header: one frame is cheaper than two.
+INLINE_BYTES_MAX = 4096
+
+_MAGIC = (b"\x93\xa4LMQ1", b"\x94\xa4LMQ1")
+_OWN = ("id", "ids", "ref", "job")  # what a later map of a batch does not inherit
+
+
+class MalformedError(ValueError):
+    """Bytes that are no LMQ1 message."""
+
+
+def packed_bytes(value: Any) -> int:
+    """What a value takes on the wire."""
+    return len(packb(value))
+
+
+def encode(op: str, fields: Fields, body: bytes = b"") -> list[bytes]:
+    """One message."""
+    if not body:
+        return [packb(("LMQ1", op, fields))]
+    if len(body) <= INLINE_BYTES_MAX:
+        return [packb(("LMQ1", op, fields, body))]
+    return [packb(("LMQ1", op, fields)), body]
+
+
+def encode_batch(op: str, maps: list[Fields], bodies: list[bytes]) -> list[bytes]:
+    """Several messages in one; the maps leave out already what they inherit."""
+    if any(bodies):
+        return [packb(("LMQ1", op, maps, bodies))]
+    return [packb(("LMQ1", op, maps))]
+
+
+def decode(frames: list[bytes]) -> tuple[str, list[tuple[Fields, bytes]]]:
+    """The op and its items, each with all its fields and its body. Raises MalformedError.
+
+    An envelope before the header is skipped, though nobody who sends none gets one.
+    """
+    at = next((at for at, frame in enumerate(frames) if frame[:6] in _MAGIC), None)
+    if at is None:
+        raise MalformedError("no frame begins as a header of LMQ1 does")
+    try:
+        _, op, fields, *inside = unpackb(frames[at])
+    except Exception as error:  # msgpack raises several kinds
+        raise MalformedError(f"the header cannot be read: {error}") from None
+    rest = frames[at + 1:]
+    body = inside[0] if inside else rest[0] if rest else b""
+    if type(fields) is dict and type(op) is str and type(body) is bytes:
+        return op, [(fields, body)]
+    if type(fields) is not list or type(op) is not str:
+        raise MalformedError("the header is not [LMQ1, op, fields]")
+    return op, _items(fields, body, bool(inside))
+
+
+def _items(maps: list[Fields], body: Any, is_inside: bool) -> list[tuple[Fields, bytes]]:
+    try:
+        bodies = body if is_inside else unpackb(body) if body else [b""] * len(maps)
+    except Exception as error:
+        raise MalformedError(f"the bodies of a batch cannot be read: {error}") from None
+    if type(bodies) is not list or len(bodies) != len(maps) or not maps:
+        raise MalformedError("a batch has as many bodies as maps, and at least one")
+    if any(type(fields) is not dict for fields in maps) or any(type(each) is not bytes for each in bodies):
+        raise MalformedError("a batch is an array of maps and an array of bin")
+    first = maps[0]
+    shared = {name: value for name, value in first.items() if name not in _OWN}
+    items = [(first, bodies[0])]
+    for fields, each in zip(maps[1:], bodies[1:]):
+        whole = {**shared, **fields}
+        if None in fields.values():  # a nil resets a field to its default
+            whole = {name: value for name, value in whole.items() if value is not None}
+        items.append((whole, each))
+    return items
+
+
+def differences(first: Fields, later: Fields) -> Fields:
+    """What a later map of a batch says, so that with what it inherits from the first it is whole."""
+    said = {name: value for name, value in later.items() if not _same(value, first.get(name))}
+    for name in first:
+        if name not in later and name not in _OWN:
+            said[name] = None
+    return said
+
+
+def _same(one: Any, other: Any) -> bool:
+    # Equal values of other types, such as 1 and 1.0 in `meta`, are not the same bytes.
+    return one is other or (type(one) is type(other) and type(one) in (str, int) and bool(one == other))
+
+
+def check_value(name: str, value: Any, depth: int = 3) -> None:
+    """Raises ValueError where a value of the caller's would have a whole message refused."""
+    if depth > HEADER_DEPTH_MAX and isinstance(value, (dict, list, tuple)):
+        raise ValueError(f"{name} is nested deeper than a header may be ({HEADER_DEPTH_MAX}, header_depth_max)")
+    if isinstance(value, dict):
+        if len(value) > MAP_ENTRIES_MAX:
+            raise ValueError(f"{name} has a map of {len(value)} entries, the limit is {MAP_ENTRIES_MAX} (map_entries_max)")
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{name} has the key {key!r}; keys are text")
+            check_value(name, each, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            check_value(name, each, depth + 1)
+    elif isinstance(value, int) and not -(2**63) <= value <= INT_MAX:
+        raise ValueError(f"{name} has the number {value}; numbers are below 2^63")
+
+
+def check_name(what: str, name: Any) -> str:
+    """A text of 1 to 128 bytes, as names and ids are; raises TypeError or ValueError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what} is text, not {type(name).__name__}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} {name!r} is no UTF-8") from None
+    if not 1 <= size <= NAME_BYTES_MAX:
+        raise ValueError(f"{what} has {size} bytes; the limits are 1 and {NAME_BYTES_MAX}")
+    return name

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker: handlers on threads of their own, heartbeats on another one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from queue import SimpleQueue
+from typing import Any, Union
+
+from . import settings, wire
+from .drive import Driver
+from .errors import LaneMQError
+from .failures import Failure, JobCancelled
+from .types import Body, body_bytes, to_ms
+from .worker_session import MESSAGE_CHARS_MAX, Lease, Outcome, WorkerSession
+
+LOG = logging.getLogger("lanemq.worker")
+DRAIN_TIMEOUT = 10.0
+FAREWELL_MS = 1000  # for the goodbye to leave
+
+
+class WorkerRefusedError(LaneMQError):
+    """The broker refuses this worker, and would refuse it again: it names a lane that is not there, for example."""
+
+
+class Result:
+    """An answer that says more than its body. `usage`, `limits`: of the upstream, as the protocol names them."""
+
+    def __init__(self, body: Body = b"", *, usage: Mapping[str, int] | None = None,
+                 limits: Mapping[str, int] | None = None) -> None:
+        self.body, self.usage, self.limits = body, usage, limits
+
+
+class JobCall:
+    """A job for a handler. Of the handler's thread; `cancelled` and `check` may be used from any."""
+
+    def __init__(self, lease: Lease, fields: wire.Fields, body: bytes, send: Callable[[Lease, bytes], None]) -> None:
+        self._lease, self._send = lease, send
+        self._cancelled = threading.Event()
+        self._gate = StreamGate() if fields.get("stream") else None
+        #: The request's bytes.
+        self.body = body
+        self.id: str = fields.get("id", "")
+        self.service: str = fields["service"]
+        self.lane: str | None = fields.get("lane")
+        self.model: str | None = fields.get("model")
+        self.client: str | None = fields.get("client")
+        #: Which upstream key to use, by its name in the broker's configuration.
+        self.key: str | None = fields.get("key")
+        self.cost: Mapping[str, int] = fields.get("cost") or {}
+        self.meta: Any = fields.get("meta")
+        self.trace: Any = fields.get("trace")
+        #: Fields whose names begin with `x-`.
+        self.extra: Mapping[str, Any] = {name: value for name, value in fields.items() if name.startswith("x-")}
+        #: Which hand-over of the job this is, from 1.
+        self.attempt = lease[1]
+        #: Whether the answer is wanted in pieces.
+        self.stream = self._gate is not None
+        timeout_ms = fields.get("timeout_ms")
+        self._ends_at = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds of the client's deadline; None: it gave none."""
+        return None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the answer any more: stop, and return or raise anything."""
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Waits until the job is cancelled, up to `timeout` seconds."""
+        return self._cancelled.wait(timeout)
+
+    def check(self) -> None:
+        """Raises JobCancelled where the job is cancelled."""
+        if self._cancelled.is_set():
+            raise JobCancelled(self.id)
+
+    def chunk(self, body: Body) -> None:
+        """Sends a piece of the answer. Waits while the reader is 64 pieces or 256 KiB behind; raises JobCancelled where the
+        job is cancelled meanwhile. Requires: `stream`. Once a piece was sent the job is not tried again."""
+        if self._gate is None:
+            raise ValueError("the client wants no pieces: chunk() is for jobs whose `stream` is True")
+        piece = body_bytes(body)
+        if not self._gate.enter(len(piece)):
+            raise JobCancelled(self.id)
+        self._send(self._lease, piece)
+
+
+class StreamGate:
+    """The window of one stream: how many pieces and bytes are under way that the broker has not taken."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._count = self._size = 0
+        self._closed = False
+
+    def enter(self, size: int) -> bool:
+        """Counts a piece, waits for room before that. False: nobody wants more."""
+        with self._change:
+            while not self._closed and (self._count >= wire.STREAM_CHUNKS_MAX or self._size >= wire.STREAM_BYTES_MAX):
+                self._change.wait()
+            self._count += 1
+            self._size += size
+            return not self._closed
+
+    def taken(self, count: int, size: int) -> None:
+        with self._change:
+            self._count -= count
+            self._size -= size
+            self._change.notify_all()
+
+    def close(self) -> None:
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+
+
+Handler = Callable[[JobCall], Union[Body, Result, None]]
+
+
+class Service:
+    """A handler and the service it does, as `@worker` makes it. Called, it is the handler."""
+
+    def __init__(self, name: str, handler: Handler, options: Mapping[str, Any]) -> None:
+        self.name, self.handler, self.options = name, handler, options
+        self.__doc__ = handler.__doc__
+
+    def __call__(self, job: JobCall) -> Union[Body, Result, None]:
+        return self.handler(job)
+
+    def run(self, **options: Any) -> bool:
+        """Serves until SIGTERM or Ctrl-C: `Worker([self], ...).run()`. `options` go before those of the decorator."""
+        return Worker([self], **{**self.options, **options}).run()
+
+
+def worker(name: str, **options: Any) -> Callable[[Handler], Service]:
+    """Makes a function the handler of a service. `options` are Worker's.
+
+    The function gets a JobCall, and returns the answer: bytes, text, a dict or list (as JSON), None (empty), or a Result. Where
+    it has none it raises one of lanemq.failures; any other exception is a `Retry`. It runs on one of `capacity` threads.
+    """
+    return lambda handler: Service(name, handler, options)
+
+
+class Worker:
+    """Serves services at a broker.
+
+    A thread of its own talks to the broker and sends heartbeats, so that a handler that computes keeps its session; a handler
+    that holds Python's global lock for seconds without a break, in C, would not. Handlers run on up to `capacity` threads, all
+    services together. The worker comes back by itself after a lost connection or a restart of the broker, and hands in again
+    what the broker has not answered.
+    """
+
+    def __init__(self, services: Iterable[Service] | Mapping[str, Handler], *, broker: str | None = None, capacity: int = 1,
+                 lanes: Iterable[str] = (), name: str | None = None, broker_key: str | None = None,
+                 secret_key: str | None = None, drain_timeout: float = DRAIN_TIMEOUT) -> None:
+        """`broker`: its endpoint for workers; without it LANEMQ_WORKER_BROKER, else tcp://127.0.0.1:5571.
+        `capacity`: jobs that it holds at once, up to 1024. `lanes`: a worker for these alone, and before others.
+        `broker_key`, `secret_key`: as Client's; without them LANEMQ_WORKER_BROKER_KEY and LANEMQ_WORKER_SECRET_KEY.
+        `drain_timeout`: seconds that running jobs get when it is told to stop.
+
+        Raises ValueError or TypeError for what no worker can be, OSError where no descriptors are left."""
+        if isinstance(services, Mapping):
+            services = [Service(service, handler, {}) for service, handler in services.items()]
+        self._services = {wire.check_name("service", service.name): service for service in services}
+        if not 1 <= len(self._services) <= wire.LIST_ENTRIES_MAX:
+            raise ValueError(f"a worker serves 1 to {wire.LIST_ENTRIES_MAX} services, not {len(self._services)}")
+        if type(capacity) is not int or not 1 <= capacity <= wire.CAPACITY_MAX:
+            raise ValueError(f"capacity is {capacity!r}; the limits are 1 and {wire.CAPACITY_MAX}")
+        environment = os.environ
+        self._peer = settings.peer(broker or environment.get("LANEMQ_WORKER_BROKER") or settings.WORKERS_ENDPOINT,
+                                   broker_key or environment.get("LANEMQ_WORKER_BROKER_KEY"),
+                                   secret_key or environment.get("LANEMQ_WORKER_SECRET_KEY"), environment)
+        #: For people.
+        self.name = name or f"{socket.gethostname()[:100]}-{os.getpid()}"
+        self.capacity = capacity
+        self.drain_timeout = drain_timeout
+        self._session = WorkerSession(
+            list(self._services), capacity, time.monotonic(), lanes=[wire.check_name("lane", lane) for lane in lanes],
+            name=wire.check_name("name", self.name), version=_version(), process=_process_name())
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()  # bounded by capacity and windows
+        self._calls: dict[Lease, JobCall] = {}  # of the driver's thread
+        self._work: SimpleQueue[JobCall | None] = SimpleQueue()  # bounded by capacity
+        self._threads = self._busy = 0  # of the driver's thread, and of handlers that have ended
+        self._welcomed, self._over = threading.Event(), threading.Event()
+        self._refusal: str | None = None
+        self._finished_all = True
+        self._driver = Driver("lanemq-worker", self._peer, self._session, wire.BODY_BYTES_MAX, LOG, self._inbox,
+                              self._take_inbox, self._after_turn)
+        self._started = False
+
+    def run(self) -> bool:
+        """Serves until SIGTERM or Ctrl-C, which drain: what runs may finish for `drain_timeout` seconds, nothing new is taken.
+        A second one ends it at once; the broker gives what runs to others. Prints a line that begins with `ready` once the
+        broker has taken it. True: everything was finished. Raises WorkerRefusedError. Requires: the main thread."""
+        def stop(number: int, frame: Any) -> None:
+            if self._stopping:
+                self.leave()
+            else:
+                self.drain()
+
+        self._stopping = False
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self.start()
+            while not self._over.is_set() and not self._welcomed.wait(1.0):
+                pass
+            if self._welcomed.is_set():
+                print(f"ready name={self.name} services={','.join(self._services)} capacity={self.capacity}", flush=True)
+            return self.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def start(self) -> None:
+        """Serves in the background, until drain() or leave()."""
+        if self._started:
+            raise RuntimeError("a worker runs once; make another one")
+        self._started = True
+        self._driver.start()
+
+    def drain(self) -> None:
+        """Takes no more jobs, and ends when those that run are over, after `drain_timeout` seconds in any case."""
+        self._stopping = True
+        self._tell(self._session.drain, time.monotonic() + self.drain_timeout)
+
+    def leave(self) -> None:
+        """Ends now. Handlers hear that they are cancelled; the broker gives their jobs to others, at no cost."""
+        self._stopping = True
+        self._tell(self._session.leave)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until it has ended. True: everything was finished. Raises WorkerRefusedError, TimeoutError after `timeout`."""
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"the worker has not ended within {timeout} s")
+        self._driver.end(FAREWELL_MS, patience=2 * FAREWELL_MS / 1000)
+        if self._refusal is not None:
+            raise WorkerRefusedError(self._refusal, local=True)
+        return self._finished_all
+
+    _stopping = False
+
+    def _tell(self, act: Callable[..., None], *arguments: Any) -> None:
+        self._inbox.append((act, arguments))
+        self._driver.wake()
+
+    # ---- on the handlers' threads ---------------------------------------------------------------------------------
+
+    def _handle_all(self) -> None:
+        while (call := self._work.get()) is not None:
+            outcome = self._outcome_of(call)
+            self._tell(self._finish, call._lease, outcome)
+            del call, outcome
+
+    def _outcome_of(self, call: JobCall) -> Outcome:
+        try:
+            answer = self._services[call.service].handler(call)
+            fields: wire.Fields = {}
+            if isinstance(answer, Result):
+                fields = _settled(answer.usage, answer.limits)
+                answer = answer.body
+            return Outcome("result", fields, b"" if answer is None else body_bytes(answer))
+        except Failure as failure:
+            return _failed(failure)
+        except JobCancelled:
+            return Outcome("error", {"class": "permanent", "code": "cancelled", "message": "the job was cancelled"})
+        except BaseException as fault:
+            LOG.exception("the handler of %r failed at job %s", call.service, call.id)
+            return Outcome("error", {"class": "retry", "code": type(fault).__name__[:100],
+                                     "message": str(fault)[:MESSAGE_CHARS_MAX]})
+
+    def _send_piece(self, lease: Lease, body: bytes) -> None:
+        self._tell(self._session.piece, lease, body)
+
+    # ---- on the driver's thread -----------------------------------------------------------------------------------
+
+    def _take_inbox(self, now: float) -> None:
+        while self._inbox:
+            act, arguments = self._inbox.popleft()
+            act(*arguments, now)
+
+    def _finish(self, lease: Lease, outcome: Outcome, now: float) -> None:
+        self._busy -= 1
+        self._calls.pop(lease, None)
+        self._session.finish(lease, outcome, now)
+
+    def _after_turn(self) -> None:
+        if self._driver.fault is not None:
+            self._refusal = f"the worker's thread failed: {self._driver.fault!r}"
+            self._over.set()
+        effects, self._session.effects = self._session.effects, []
+        for what, *details in effects:
+            if what == "start":
+                self._start(*details)
+            elif what == "cancel":
+                if (call := self._calls.get(details[0])) is not None:
+                    call._cancelled.set()
+            elif what == "welcomed":
+                LOG.info("the broker at %s has taken the worker %s", self._peer.endpoint, self.name)
+                self._welcomed.set()
+            elif what == "refused":
+                LOG.warning("the broker at %s refused the worker: %s", self._peer.endpoint, details[0])
+                if details[1]:
+                    self._refusal = details[0]
+                    self._over.set()
+            elif what == "left":
+                self._finished_all = self._session.running == 0
+                self._over.set()
+
+    def _start(self, lease: Lease, fields: wire.Fields, body: bytes) -> None:
+        call = JobCall(lease, fields, body, self._send_piece)
+        if call._gate is not None:
+            self._session.watch(lease, call._gate)
+        self._calls[lease] = call
+        self._busy += 1
+        if self._busy > self._threads:  # bounded: the session refuses what is over its capacity
+            self._threads += 1
+            # They end with the process: a handler that does not hear that it is cancelled must not keep it.
+            threading.Thread(target=self._handle_all, name=f"lanemq-handler-{self._threads}", daemon=True).start()
+        self._work.put(call)
+
+
+def _failed(failure: Failure) -> Outcome:
+    fields: wire.Fields = {"class": failure.error_class, **_settled(failure.usage, failure.limits)}
+    if failure.code:
+        fields["code"] = str(failure.code)[:100]
+    if failure.message:
+        fields["message"] = str(failure.message)[:MESSAGE_CHARS_MAX]
+    if failure.retry_after is not None:
+        fields["retry_after_ms"] = to_ms("retry_after", min(max(failure.retry_after, 0.0), wire.DURATION_MS_MAX / 1000))
+    if failure.upstream_status is not None:
+        fields["upstream_status"] = int(failure.upstream_status)
+    return Outcome("error", fields, bytes(failure.body))
+
+
+def _settled(usage: Mapping[str, int] | None, limits: Mapping[str, int] | None) -> wire.Fields:
+    return {name: dict(value) for name, value in (("usage", usage), ("limits", limits)) if value}
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__
+
+
+def _process_name() -> str:
+    """This process, so that a broker on the same machine can see it end; empty where the system does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()}/{os.readlink('/proc/self/ns/pid')}/{os.getpid()}"
+    except OSError:
+        return ""
