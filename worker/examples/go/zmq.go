@@ -1,0 +1,1 @@
+../../../client/examples/go/zmq.go

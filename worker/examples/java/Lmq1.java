@@ -1,0 +1,1 @@
+../../../client/examples/java/Lmq1.java

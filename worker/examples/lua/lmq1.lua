@@ -1,0 +1,1 @@
+../../../client/examples/lua/lmq1.lua

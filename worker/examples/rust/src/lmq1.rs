@@ -1,0 +1,1 @@
+../../../../client/examples/rust/src/lmq1.rs
