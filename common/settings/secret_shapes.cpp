@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/secret_shapes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace lanemq::settings {
+namespace {
+
+constexpr std::string_view kInstead = "...";
+constexpr std::size_t kShown = 4;
+/// Of a word, and of its longest part without - and _: names have short parts.
+constexpr std::size_t kWordMin = 20, kPartMin = 12;
+/// Of a CURVE key, and how many marks of the sentence around it may touch it.
+constexpr std::size_t kCurveKey = 40, kTouching = 4;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool is_alphanumeric(char c) {
+  return is_digit(c) || is_lower(c) || is_upper(c);
+}
+bool is_of_word(char c) {
+  return is_alphanumeric(c) || c == '-' || c == '_';
+}
+/// The marks of Z85 that paths, times and endpoints do not have.
+bool is_rare_mark(char c) {
+  return std::string_view("+^!*?&<>()[]{}@%$#").find(c) != std::string_view::npos;
+}
+bool is_z85(char c) {
+  return is_alphanumeric(c) || is_rare_mark(c) || std::string_view(".-:=/").find(c) != std::string_view::npos;
+}
+
+std::string_view run_of(std::string_view text, bool (*belongs)(char)) {
+  return text.substr(
+      0, static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), belongs) - text.begin()));
+}
+
+template <typename Is>
+bool has(std::string_view text, Is is) {
+  return std::any_of(text.begin(), text.end(), is);
+}
+
+bool is_long_mixture(std::string_view word) {
+  if (word.size() < kWordMin) return false;
+  while (!word.empty()) {
+    const std::string_view part = run_of(word, is_alphanumeric);
+    if (part.size() >= kPartMin && has(part, is_digit) && !std::all_of(part.begin(), part.end(), is_digit))
+      return true;
+    word.remove_prefix(std::min(part.size() + 1, word.size()));
+  }
+  return false;
+}
+
+bool is_curve_key(std::string_view word) {
+  return word.size() >= kCurveKey && word.size() <= kCurveKey + kTouching && has(word, is_digit) &&
+         has(word, is_lower) && has(word, is_upper) && has(word, is_rare_mark);
+}
+
+/// How many bytes of a secret `text` begins with; 0: with none. `before`: the character before it, or 0.
+std::size_t secret_at(std::string_view text, char before) {
+  if ((!is_z85(before) || before == '=' || before == ':') &&
+      is_curve_key(run_of(text.substr(0, kCurveKey + kTouching + 1), is_z85)))
+    return kCurveKey;
+  if (is_of_word(before) || before == '/') return 0;
+  const std::string_view word = run_of(text, is_of_word);
+  return is_long_mixture(word) ? word.size() : 0;
+}
+
+/// How many bytes a URL's user and password have where `text` begins behind its scheme.
+std::size_t userinfo_at(std::string_view text) {
+  const std::string_view authority = text.substr(0, text.find_first_of("/ \"'"));
+  const std::size_t at = authority.rfind('@');
+  return at == std::string_view::npos ? 0 : at;
+}
+
+}  // namespace
+
+std::string without_secrets(std::string_view message) {
+  constexpr std::string_view kScheme = "://";
+  std::string text;
+  for (std::size_t at = 0; at < message.size();) {
+    const std::string_view rest = message.substr(at);
+    const std::size_t userinfo = rest.starts_with(kScheme) ? userinfo_at(rest.substr(kScheme.size())) : 0;
+    if (userinfo > 0) {
+      text.append(kScheme).append(kInstead);
+      at += kScheme.size() + userinfo;
+    } else if (const std::size_t secret = secret_at(rest, at == 0 ? '\0' : message[at - 1]); secret > 0) {
+      text.append(rest.substr(0, kShown)).append(kInstead);
+      at += secret;
+    } else {
+      text += message[at++];
+    }
+  }
+  return text;
+}
+
+}  // namespace lanemq::settings

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/settings/secret_shapes.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "common/settings/usage_error.hpp"
+
+namespace lanemq::settings {
+namespace {
+
+TEST(SecretShapes, of_a_key_the_beginning_remains) {
+  const std::string key = "sk-proj-Ab12Cd34Ef56Gh78Ij90";
+  const std::string curve = "JTKVSB%%)wK0E.X)V>+}o?pNmC{O&4W4b!Ni{Lh6";
+
+  EXPECT_EQ(without_secrets(key), "sk-p...");
+  EXPECT_EQ(without_secrets("what is \"" + key + "\"? see --help"), "what is \"sk-p...\"? see --help");
+  EXPECT_EQ(without_secrets("--set a=" + key + ": no \"" + key + "\""), "--set a=sk-p...: no \"sk-p...\"");
+  EXPECT_EQ(without_secrets("--key=" + curve), "--key=JTKV...");
+  EXPECT_EQ(without_secrets("\"" + curve + "\""), "\"JTKV...\"");
+  EXPECT_EQ(without_secrets("lanemq-2bdc6a08daa7c6087279c6f575483038d69632001723578205"), "lane...");
+}
+
+TEST(SecretShapes, of_a_url_user_and_password_go) {
+  EXPECT_EQ(without_secrets("bad tcp://me:pass@10.0.0.1:5570"), "bad tcp://...@10.0.0.1:5570");
+  EXPECT_EQ(without_secrets("https://a@b:c@host/x@y"), "https://...@host/x@y");
+  EXPECT_EQ(without_secrets("https://host/x@y tcp://127.0.0.1:1"), "https://host/x@y tcp://127.0.0.1:1");
+}
+
+TEST(SecretShapes, what_names_the_thing_remains) {
+  for (const std::string text :
+       {"", "lane \"bulk-processing-2026\" is not known",
+        "/etc/lanemq/keys.d/customer0123456789abcdef.toml:3",
+        "connections_per_address_max: must be 1..1000000, not \"20000000000000000000\"",
+        "LANEMQ_GATEWAY_IDEMPOTENCY_RETAIN_2", "tcp://ip-10-0-0-12.eu-west-1.compute.internal:5570",
+        "2026-11-24T03:09:35.747+00:00 and 127.0.0.1:5570, see docs/guides/scale-workers.md",
+        "clients_endpoint, workers_endpoint, admin_endpoint, store_backlog_max"})
+    EXPECT_EQ(without_secrets(text), text);
+}
+
+TEST(SecretShapes, a_usage_error_repeats_none) {
+  EXPECT_STREQ(UsageError("not \"sk-proj-Ab12Cd34Ef56Gh78Ij90\"").what(), "not \"sk-p...\"");
+}
+
+TEST(SecretShapes, take_time_by_the_length_alone) {
+  for (const std::string part : {"=", "://", "a", "a1=", "-", "@", "/"}) {
+    std::string text;
+    while (text.size() < std::size_t{1} << 20)
+      text += part;
+    EXPECT_LE(without_secrets(text).size(), text.size());  // by the square it would not end
+  }
+}
+
+}  // namespace
+}  // namespace lanemq::settings
