@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+
+namespace lanemq::io {
+
+/// Who owns an address, as far as a network tells: an IPv4 address, or the /64 of an IPv6 address, in which
+/// one owner has 2^64 of them. All zeros: whoever is not reached by IP.
+using AddressOwner = std::array<std::uint8_t, 16>;
+
+/// Bounds of a socket's connections.
+struct ConnectionBounds {
+  std::size_t connections_max = 16384;
+  std::size_t per_address_max = 4096;
+  /// Bytes of one connection that are no whole message yet.
+  std::uint64_t message_bytes_max = std::uint64_t{66} << 20;
+  /// The same of all connections.
+  std::uint64_t receiving_bytes_max = std::uint64_t{512} << 20;
+};
+
+/// The connections of a bound socket, by descriptor: which of them have never said anything, how many bytes
+/// of them are no whole message yet (what the kernel has received without the messages that have come), and
+/// which one has to go when a bound is reached. Knows no socket. Not thread-safe.
+class ConnectionTable {
+ public:
+  explicit ConnectionTable(const ConnectionBounds& bounds) : bounds_(bounds) {}
+
+  /// A connection that gives way, and whether it is the new one.
+  struct Closed {
+    int descriptor = -1;
+    bool is_new = false;
+    bool of_address = false;  ///< the bound was that of its address
+  };
+  /// A connection was accepted. Where there are as many as there may be, the oldest that has said nothing
+  /// gives way, or else the new one: the caller closes it, and the table knows it no more.
+  std::optional<Closed> accepted(int descriptor, const AddressOwner& owner);
+  /// The connection has ended.
+  void ended(int descriptor);
+
+  /// A whole message of so many bytes on its connection has come by that descriptor.
+  void heard(int descriptor, std::uint64_t bytes);
+
+  /// What the kernel has received on a connection so far; to be told of each connection in turn.
+  void received(int descriptor, std::uint64_t bytes);
+  /// Those that have to go, after received() was told of all: who holds more than a message that is none yet,
+  /// and those with the most while all hold too much.
+  std::vector<int> too_much() const;
+  /// The next descriptor to look at, after `descriptor`; none: that was the last one.
+  std::optional<int> next(int descriptor) const;
+
+  std::size_t size() const { return size_; }
+  std::size_t silent() const { return silent_.size(); }
+  /// Bytes that are no whole messages, of all connections, as far as received() has told.
+  std::uint64_t receiving_bytes() const { return receiving_bytes_; }
+
+ private:
+  /// Of a connection: less is not counted. It is what libzmq says by itself, the handshake and heartbeats.
+  static constexpr std::uint64_t kUncounted = 64 << 10;
+
+  struct Connection {
+    bool open = false;
+    bool silent = false;
+    bool heard = false;  // since the last look
+    bool quiet = false;  // at the last look no message had come since the one before
+    AddressOwner owner{};
+    std::uint64_t order = 0;  // of its acceptance
+    std::uint64_t whole = 0;  // bytes of whole messages
+    std::uint64_t held = 0;   // bytes that are none; 0 up to kUncounted
+  };
+  struct Owner {
+    std::size_t connections = 0;
+    std::map<std::uint64_t, int> silent;  // by order
+  };
+
+  Connection* find(int descriptor);
+  void forget(Connection& connection);
+  void speaks(Connection& connection);
+  void count_held(Connection& connection, std::uint64_t held);
+
+  ConnectionBounds bounds_;
+  std::vector<Connection> connections_;  // by descriptor: the system gives the lowest
+  absl::flat_hash_map<AddressOwner, Owner> owners_;
+  std::map<std::uint64_t, int> silent_;  // by order
+  std::size_t size_ = 0;
+  std::uint64_t order_ = 0, receiving_bytes_ = 0;
+};
+
+}  // namespace lanemq::io

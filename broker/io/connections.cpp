@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/connections.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <linux/tcp.h>  // its tcp_info has tcpi_bytes_received; that of glibc has not
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// Lines about connections of one socket: a stranger must not fill the log.
+constexpr auto kTellEvery = std::chrono::seconds(1);
+
+/// The peer's end of a connection; family AF_UNSPEC: it has ended, or the system does not tell.
+sockaddr_storage peer_of(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    address.ss_family = AF_UNSPEC;
+  return address;
+}
+
+AddressOwner owner_of(const sockaddr_storage& address) {
+  static constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  constexpr std::size_t kNetworkBytes = 8;
+  AddressOwner owner{};
+  if (address.ss_family == AF_INET) {
+    std::copy(kMapped.begin(), kMapped.end(), owner.begin());
+    std::memcpy(owner.data() + kMapped.size(), &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  } else if (address.ss_family == AF_INET6) {
+    std::memcpy(owner.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, owner.size());
+    if (!std::equal(kMapped.begin(), kMapped.end(), owner.begin()))
+      std::fill(owner.begin() + kNetworkBytes, owner.end(), std::uint8_t{0});
+  }
+  return owner;
+}
+
+std::string text_of(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET)
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(), text.size());
+  else if (address.ss_family == AF_INET6)
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text.data(),
+                text.size());
+  return text[0] != '\0' ? text.data() : "local";
+}
+
+/// Bytes that the kernel has received on a connection; none: it is no TCP connection, or has ended.
+std::optional<std::uint64_t> received_by(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return info.tcpi_bytes_received;
+}
+
+}  // namespace
+
+Connections::Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door,
+                         const ConnectionBounds& bounds)
+    : monitor_(context, socket, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED),
+      door_(std::move(door)),
+      table_(bounds) {}
+
+void Connections::watch(int descriptor, std::string_view address) {
+  // An end that is known so far was of an earlier connection with the same descriptor.
+  read();
+  if (descriptor < 0) return;
+  std::vector<std::string>& addresses = watched_[descriptor];
+  if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) return;
+  if (addresses.size() == kAddressesMax) addresses.erase(addresses.begin());
+  addresses.emplace_back(address);
+}
+
+void Connections::read() {
+  while (const auto event = monitor_.next()) {
+    if (event->number == ZMQ_EVENT_ACCEPTED) accepted(event->value);
+    if (event->number == ZMQ_EVENT_DISCONNECTED) ended(event->value);
+  }
+}
+
+void Connections::accepted(int descriptor) {
+  const auto closed = table_.accepted(descriptor, owner_of(peer_of(descriptor)));
+  if (!closed) return;
+  ++(closed->is_new ? counts_.refused : counts_.gave_way);
+  if (may_tell())
+    log::event(log::Level::warning, "connection.refused",
+               {{"door", door_},
+                {"address", text_of(peer_of(closed->descriptor))},
+                {"bound", closed->of_address ? "connections_per_address_max" : "connections_max"},
+                {"left_out", std::exchange(left_out_, 0)}});
+  ::shutdown(closed->descriptor, SHUT_RDWR);
+}
+
+void Connections::ended(int descriptor) {
+  table_.ended(descriptor);
+  const auto place = watched_.find(descriptor);
+  if (place == watched_.end()) return;
+  gone_.insert(gone_.end(), place->second.begin(), place->second.end());
+  watched_.erase(place);
+}
+
+void Connections::look(Clock::time_point now) {
+  if (table_.size() == 0 || (now - looked_at_ < kLookEvery && looked_up_to_ < 0)) return;
+  if (looked_up_to_ < 0) looked_at_ = now;
+  read();
+  for (int looked = 0; looked < kLookedAtMax; ++looked) {
+    const std::optional<int> descriptor = table_.next(looked_up_to_);
+    looked_up_to_ = descriptor.value_or(-1);
+    if (!descriptor) break;
+    if (const auto bytes = received_by(*descriptor)) table_.received(*descriptor, *bytes);
+  }
+  if (looked_up_to_ >= 0) return;  // the rest in the next turn
+  for (const int descriptor : table_.too_much())
+    cut(descriptor);
+}
+
+/// Ends a connection that sends too much that is no message.
+void Connections::cut(int descriptor) {
+  ++counts_.cut;
+  if (may_tell())
+    log::event(log::Level::warning, "connection.cut",
+               {{"door", door_},
+                {"address", text_of(peer_of(descriptor))},
+                {"bytes", received_by(descriptor).value_or(0)},
+                {"left_out", std::exchange(left_out_, 0)}});
+  table_.ended(descriptor);
+  ::shutdown(descriptor, SHUT_RDWR);
+}
+
+/// Whether a line may be written now.
+bool Connections::may_tell() {
+  const Clock::time_point now = Clock::now();
+  if (now - told_at_ < kTellEvery) {
+    ++left_out_;
+    return false;
+  }
+  told_at_ = now;
+  return true;
+}
+
+}  // namespace lanemq::io

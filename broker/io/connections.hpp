@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+#include <zmq.hpp>
+
+#include "broker/io/connection_table.hpp"
+#include "common/zmq/monitor.hpp"
+
+namespace lanemq::io {
+
+/// What a socket's connections have been refused since the start.
+struct ConnectionCounts {
+  std::uint64_t gave_way = 0;  ///< had said nothing, and others came
+  std::uint64_t refused = 0;   ///< came when there were as many as there may be
+  std::uint64_t cut = 0;       ///< sent without end what was no message
+};
+
+/// The connections of a bound ROUTER: keeps them within their bounds, and tells which watched peers have
+/// gone. A ROUTER reports neither, and cannot end a connection: its monitor gives the descriptors of those
+/// that begin and end, and each message the descriptor it came by; shutdown(2) on such a descriptor ends it.
+///
+/// The end of a peer is a hint, within milliseconds. A peer whose connection broke before its message was
+/// read is reported only when the descriptor is used again and that connection ends, too. A descriptor may be
+/// used again between two looks: then a new connection of the same peer may be ended in place of the old one,
+/// and it connects again. Not thread-safe; belongs to the loop.
+class Connections {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// How often look() wants to be called while there are connections.
+  static constexpr std::chrono::milliseconds kLookEvery{100};
+
+  /// Watches `socket`, which outlives this, from now on; `door` names it in the log. Throws zmq::error_t
+  /// where the system has no room for it.
+  Connections(zmq::context_t& context, zmq::socket_t& socket, std::string door,
+              const ConnectionBounds& bounds);
+
+  /// Watches the peer at `address`, whose message was just read and came by `descriptor`.
+  void watch(int descriptor, std::string_view address);
+  /// A message of so many bytes on its connection has come by that descriptor; -1: nobody knows.
+  void heard(int descriptor, std::uint64_t bytes) { table_.heard(descriptor, bytes); }
+  /// Reads the monitor's events; to be called when handle() is readable.
+  void read();
+  /// Looks how much connections send, and ends those that send too much that is no message. Cheap: it looks
+  /// every kLookEvery, at a part of them.
+  void look(Clock::time_point now);
+
+  /// The watched peers that are known to have gone; for the caller to handle and clear.
+  std::vector<std::string>& gone() { return gone_; }
+  zmq::socket_ref handle() { return monitor_.handle(); }
+  const ConnectionTable& table() const { return table_; }
+  const ConnectionCounts& counts() const { return counts_; }
+
+ private:
+  /// The last addresses of one descriptor: several where a message is read after its connection ended and
+  /// another got the descriptor.
+  static constexpr std::size_t kAddressesMax = 8;
+  /// Looked at in one turn of the loop.
+  static constexpr int kLookedAtMax = 512;
+
+  void accepted(int descriptor);
+  void ended(int descriptor);
+  bool may_tell();
+  void cut(int descriptor);
+
+  socket::Monitor monitor_;
+  std::string door_;
+  ConnectionTable table_;
+  ConnectionCounts counts_;
+  absl::flat_hash_map<int, std::vector<std::string>> watched_;  // by descriptor
+  std::vector<std::string> gone_;
+  Clock::time_point looked_at_{}, told_at_{};
+  int looked_up_to_ = -1;
+  std::uint64_t left_out_ = 0;
+};
+
+}  // namespace lanemq::io

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/operator_log.hpp"
+
+#include <utility>
+#include <variant>
+
+#include <lanemq/text.hpp>
+
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+
+std::string operator_of(const Incoming& message) {
+  // libzmq tells of the other end of a socket file `ADDRESS:uid:gid:pid`, from SO_PEERCRED.
+  const std::string_view address = message.property("Peer-Address");
+  const std::size_t uid = address.find(':'), pid = address.rfind(':');
+  const std::size_t gid = uid == std::string_view::npos ? uid : address.find(':', uid + 1);
+  if (gid == std::string_view::npos || gid == pid || address.find('.') < uid) return std::string(address);
+  return "uid " + std::string(address.substr(uid + 1, gid - uid - 1)) + ", pid " +
+         std::string(address.substr(pid + 1));
+}
+
+void OperatorLog::told(const Asked& asked, core::Outbox& outbox) {
+  for (std::size_t i = asked.notices; i < outbox.notices.size(); ++i)
+    if (outbox.notices[i].kind == core::Notice::Kind::changed_by_operator) outbox.notices[i].by = asked.who;
+  if (outbox.sends.size() <= asked.sends) return;
+  if (decoder_.decode(outbox.header(outbox.sends.back()), reply_) != nullptr) return;
+  if (const auto* why = std::get_if<wire::ErrorReply>(&reply_)) refused(asked, *why);
+}
+
+void OperatorLog::refused(const Asked& asked, const wire::ErrorReply& why) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - second_ >= std::chrono::seconds(1)) {
+    second_ = now;
+    lines_ = 0;
+  }
+  if (++lines_ > kLinesPerSecond) {
+    ++left_out_;
+    return;
+  }
+  log::event(log::Level::warning, "operator.refused",
+             {{"verb", printable(asked.verb, 64)},
+              {"what", printable(asked.what, 128)},
+              {"name", printable(asked.name, 128)},
+              {"code", why.code},
+              {"reason", why.message},
+              {"by", asked.who},
+              {"left_out", std::exchange(left_out_, 0)}});
+}
+
+}  // namespace lanemq::io

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <lanemq/codec.hpp>
+
+#include "broker/core/base/outbox.hpp"
+#include "broker/io/router.hpp"
+
+namespace lanemq::io {
+
+/// Who an operator is, as far as the system tells: `uid 0, pid 4711` at a socket file, else the address.
+std::string operator_of(const Incoming& message);
+
+/// Tells the log who did what as an operator: notices of changes get their author, and requests that were
+/// refused a line, kLinesPerSecond at most. Not thread-safe; belongs to the loop.
+class OperatorLog {
+ public:
+  static constexpr int kLinesPerSecond = 10;
+
+  /// What an operator asked for, just before the core hears of it. Views need to last until told().
+  struct Asked {
+    std::string who;
+    std::string_view verb, what, name;
+    std::size_t sends, notices;  ///< that the outbox had before
+  };
+  /// The core has answered.
+  void told(const Asked& asked, core::Outbox& outbox);
+
+ private:
+  void refused(const Asked& asked, const wire::ErrorReply& why);
+
+  Decoder decoder_{0};
+  wire::ClientReply reply_;
+  std::chrono::steady_clock::time_point second_{};
+  int lines_ = 0, left_out_ = 0;
+};
+
+}  // namespace lanemq::io

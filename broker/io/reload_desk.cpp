@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "broker/io/reload_desk.hpp"
+
+#include <lanemq/text.hpp>
+
+#include "broker/core/desks/document_page.hpp"
+#include "common/log/log.hpp"
+
+namespace lanemq::io {
+namespace {
+
+/// Of a value in an answer: a list may be long.
+constexpr std::size_t kValueBytesMax = 256;
+
+core::DocumentMap row_of(const OptionChange& change) {
+  core::DocumentMap row;
+  row.text("what", printable(change.what, kValueBytesMax)).text("how", name_of(change.how));
+  if (change.how == OptionChange::How::changed)
+    row.text("from", printable(change.before, kValueBytesMax))
+        .text("to", printable(change.after, kValueBytesMax));
+  row.text("counts", change.needs_restart ? "after a restart" : "now");
+  return row;
+}
+
+}  // namespace
+
+std::string_view name_of(OptionChange::How how) {
+  switch (how) {
+    case OptionChange::How::added:
+      return "added";
+    case OptionChange::How::removed:
+      return "removed";
+    case OptionChange::How::changed:
+      break;
+  }
+  return "changed";
+}
+
+Result<Reloaded> ReloadDesk::apply(core::TimePoint now) {
+  const service::Reloading told(service_watch_.notifier());
+  Result<Reloaded> reloaded = reload_(broker_.options(), ReloadMode::apply);
+  service_watch_.reloaded(reloaded.has_value());
+  if (!reloaded) return reloaded;
+  broker_.handle(core::OptionsChanged{&reloaded->options}, now);
+  keys_.replace(std::move(reloaded->keys), now);
+  return reloaded;
+}
+
+void ReloadDesk::asked_by_signal(core::TimePoint now) {
+  static_cast<void>(apply(now));  // the log has what became of it
+}
+
+void ReloadDesk::asked(const core::Origin& from, const wire::AdminQuery& query, std::string_view who,
+                       core::TimePoint now) {
+  const Result<Reloaded> reloaded =
+      query.dry_run ? reload_(broker_.options(), ReloadMode::try_only) : apply(now);
+  if (!reloaded) {
+    wire::ErrorReply reply;
+    reply.code = lanemq::name_of(reloaded.error().code);
+    reply.message = beginning(reloaded.error().message, limits::text_bytes_max);
+    reply.ref = query.ref;
+    return broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+  }
+  core::DocumentPage rows(static_cast<std::int64_t>(kChangesTold));
+  std::size_t shown = 0;
+  for (; shown < reloaded->changes.size() && !rows.full(); ++shown)
+    rows.add(row_of(reloaded->changes[shown]));
+  core::DocumentMap document;
+  document.rows("reload", rows).flag("changed", !reloaded->changes.empty());
+  if (shown < reloaded->changes.size())
+    document.integer("more", static_cast<std::int64_t>(reloaded->changes.size() - shown));
+  if (query.dry_run) document.flag("dry_run", true);
+  if (!query.dry_run)
+    log::event(log::Level::info, "admin.reload", {{"changes", reloaded->changes.size()}, {"by", who}});
+  Buffer bytes;
+  document.write_to(bytes);
+  wire::AdminReply reply;
+  reply.document = {bytes.view()};
+  reply.ref = query.ref;
+  broker_.outbox().add(from.peer, from.address, from.envelope, reply);
+}
+
+}  // namespace lanemq::io

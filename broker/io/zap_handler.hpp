@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <zmq.hpp>
+
+namespace lanemq::io {
+
+class KeyRing;
+
+/// Answers libzmq's question whether a peer may connect (ZAP, ZeroMQ RFC 27), on a thread of its own: a peer
+/// whose key opens the door is called by it in each of its messages, any other one is refused.
+class ZapHandler {
+ public:
+  /// To be made before a socket of the context binds that asks for keys. `keys` and `context` outlive it.
+  /// Throws zmq::error_t where the context has such a handler.
+  ZapHandler(zmq::context_t& context, const KeyRing& keys);
+  ~ZapHandler();
+  ZapHandler(const ZapHandler&) = delete;
+  ZapHandler& operator=(const ZapHandler&) = delete;
+
+ private:
+  void serve();
+  void answer();
+  void log_refusal(std::string_view door, std::string_view address, const std::string& key,
+                   const std::string& why);
+
+  const KeyRing& keys_;
+  zmq::socket_t requests_;
+  int stop_;                                        // an eventfd
+  std::chrono::steady_clock::time_point second_{};  // of the lines about refused keys
+  int lines_ = 0, left_out_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lanemq::io
