@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/gateway/access.hpp"
+#include "client/gateway/http/loop.hpp"
+#include "client/gateway/http/server.hpp"
+
+namespace lanemq::gateway {
+
+/// The access log: a line for each request that is over, up to kLinesPerSecond. Belongs to the loop's thread.
+class AccessLog {
+ public:
+  static constexpr std::uint64_t kLinesPerSecond = 1'000;
+
+  /// `access` outlives it.
+  explicit AccessLog(const Access& access) : access_(access) {}
+
+  void note(const Answered& answered, Loop::TimePoint now);
+
+ private:
+  const Access& access_;
+  Loop::TimePoint second_{};
+  std::uint64_t lines_ = 0, left_out_ = 0;
+};
+
+}  // namespace lanemq::gateway

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+from support import Inbox, outcomes, said, tell
+from lanemq import errors
+from lanemq.session import Piece, Request, Session
+from lanemq.types import Submit
+
+
+def job(id, body=b"", kind="submit", **options):
+    more = {"stream": {"stream": True}, "leave": {"reply": "accepted"}}.get(kind, {})
+    submit = Submit("s", options, **more)
+    return Request(kind, id, submit=submit, body=body, sink=Inbox(), token=id,
+                   timeout=None if submit.patience is None else submit.patience + 5)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.session = Session(0.0, lambda: 0.0)
+
+    def begin(self, *requests, now=0.0):
+        for request in requests:
+            self.session.begin(request, now)
+        return said(self.session, now)
+
+    def reopen(self, now):
+        self.session.disconnected(now)
+        self.assertTrue(self.session.take_reopen(now))
+        return said(self.session, now)
+
+
+class Submits(Case):
+    def test_jobs_that_wait_together_go_in_one_message(self):
+        shared = Submit("s", {"lane": "low"})
+        requests = [Request("submit", f"j{n}", submit=shared, body=b"%d" % n, sink=Inbox()) for n in range(3)]
+        [(op, maps, bodies)] = self.begin(*requests, job("other", b"x", lane="high"))
+        self.assertEqual(op, "submit")
+        self.assertEqual(maps, [{"service": "s", "lane": "low", "id": "j0", "ref": 1, "batch": 256}, {"id": "j1", "ref": 2},
+                                {"id": "j2", "ref": 3}, {"lane": "high", "id": "other", "ref": 4}])
+        self.assertEqual(bodies, [b"0", b"1", b"2", b"x"])
+
+    def test_a_message_keeps_the_bounds_of_a_batch(self):
+        messages = self.begin(*(job(f"j{n}", b"x" * 4096) for n in range(40)), job("large", b"x" * 4097))
+        self.assertEqual(sum(len(maps) if isinstance(maps, list) else 1 for _, maps, _ in messages), 41)
+        self.assertTrue(all(sum(map(len, bodies)) <= 64 * 1024 for _, maps, bodies in messages if isinstance(maps, list)))
+        self.assertEqual(messages[-1][1]["id"], "large")
+        messages = self.begin(*(job(f"{'i' * 100}{n}", b"") for n in range(300)))
+        for _, maps, _ in messages:
+            self.assertLessEqual(len(maps), 256)
+            self.assertLess(sum(len(one["id"]) + 20 for one in maps), 16384)
+        self.assertEqual(sum(len(maps) for _, maps, _ in messages), 300)
+
+    def test_an_answer_ends_its_request_once(self):
+        self.begin(job("a"))
+        tell(self.session, "result", {"ref": 1, "queued_ms": 1500}, b"yes")
+        tell(self.session, "result", {"ref": 1}, b"again")
+        [answer] = outcomes(self.session)
+        self.assertEqual((answer.id, answer.body, answer.queued), ("a", b"yes", 1.5))
+        self.assertEqual(self.session.counters.dropped_answers, 1)
+        self.assertEqual((self.session.freed, self.session.pending), (1, 0))
+
+    def test_an_error_is_of_the_class_of_its_code(self):
+        for code, kind in (("conflict", errors.ConflictError), ("newer_than_this", errors.InternalError)):
+            self.begin(job(code))
+            ref = self.session._next_ref - 1
+            tell(self.session, "error", {"ref": ref, "code": code, "message": "m", "retry_after_ms": 250, "upstream_status": 418}, b"why")
+            [error] = outcomes(self.session)
+            self.assertEqual((type(error), error.code, error.retry_after, error.upstream_status, error.body, error.id),
+                             (kind, code, 0.25, 418, b"why", code))
+
+    def test_a_refusal_is_asked_again_under_the_same_id_or_raised(self):
+        self.begin(job("waits"), job("raises", when_full="raise"))
+        for ref in (1, 2):
+            tell(self.session, "error", {"ref": ref, "code": "lane_full", "retry_after_ms": 100})
+        [error] = outcomes(self.session)
+        self.assertEqual((type(error), error.id), (errors.LaneFullError, "raises"))
+        self.assertEqual(said(self.session, 0.05), [])
+        self.session.advance(0.11)
+        [(_, fields, _)] = said(self.session, 0.11)
+        self.assertEqual((fields["id"], fields["ref"]), ("waits", 1))
+
+    def test_a_deadline_without_an_answer_is_local(self):
+        self.begin(job("a", timeout=1))
+        self.session.advance(5.9)
+        self.assertEqual(outcomes(self.session), [])
+        self.session.advance(6.1)
+        [error] = outcomes(self.session)
+        self.assertIsInstance(error, TimeoutError)
+        self.assertTrue(error.local)
+
+    def test_who_is_abandoned_is_cancelled_if_it_was_sent(self):
+        self.begin(job("sent"))
+        self.session.begin(job("unsent"), 0.0)
+        watched = Inbox()
+        self.assertTrue(self.session.abandon(1, 0.0, watched))
+        self.assertFalse(self.session.abandon(2, 0.0, watched))
+        self.assertEqual(said(self.session, 0.0), [("cancel", {"id": "sent", "ref": 3}, b"")])
+        tell(self.session, "error", {"ref": 1, "code": "cancelled"})
+        tell(self.session, "status", {"ref": 3, "id": "sent", "state": "cancelled"})
+        [status] = outcomes(self.session)
+        self.assertEqual(status.state, "cancelled")
+        self.assertEqual(self.session.freed, 2)
+
+    def test_cancels_go_together(self):
+        self.begin(*(job(f"j{n}") for n in range(100)))
+        for ref in range(1, 101):
+            self.session.abandon(ref, 0.0)
+        messages = said(self.session, 0.0)
+        self.assertEqual([len(maps) for _, maps, _ in messages], [64, 36])
+        self.assertEqual([one["id"] for _, maps, _ in messages for one in maps], [f"j{n}" for n in range(100)])
+
+
+class Connections(Case):
+    def test_a_new_connection_sends_all_that_is_open_under_the_same_ids(self):
+        [first] = self.begin(job("a", b"x"), job("b", b"y"), Request("fetch", "c", sink=Inbox(), timeout=None))[:1]
+        tell(self.session, "result", {"ref": 1})
+        again = self.reopen(1.0)
+        self.assertEqual([(op, fields["id"], body) for op, fields, body in again], [("submit", "b", b"y"), ("fetch", "c", b"")])
+        self.assertEqual(again[0][1]["batch"], 256)  # is said on each connection
+        self.assertEqual(first[0], "submit")
+
+    def test_silence_is_asked_about_and_then_ends_the_connection(self):
+        self.begin(job("a"))
+        self.session.advance(1.0)
+        self.assertEqual(said(self.session, 1.0), [("ping", {"ref": 0}, b"")])
+        tell(self.session, "pong", {"ref": 0}, now=1.1)
+        self.session.advance(3.5)
+        self.assertFalse(self.session.take_reopen(3.5))
+        self.session.advance(4.2)
+        self.assertTrue(self.session.take_reopen(4.2))
+
+    def test_an_idle_client_asks_nothing(self):
+        self.session.advance(100.0)
+        self.assertIsNone(self.session.next_wakeup())
+        self.assertEqual(said(self.session, 100.0), [])
+        self.begin(job("a"), now=100.0)
+        self.session.advance(100.5)
+        self.assertFalse(self.session.take_reopen(100.5))
+
+    def test_a_lost_answer_is_asked_for_by_the_state_of_its_job(self):
+        self.begin(job("a"), job("b"))
+        for second in range(1, 11):
+            tell(self.session, "pong", {"ref": 0}, now=float(second))
+        self.session.advance(10.0)
+        [(op, fields, _)] = said(self.session, 10.0)
+        self.assertEqual((op, fields["ids"]), ("status", ["a", "b"]))
+        tell(self.session, "status", {"ref": fields["ref"], "jobs": [{"id": "a", "state": "succeeded"}, {"id": "b", "state": "running"}]},
+             now=10.0)
+        [(op, fields, _)] = said(self.session, 10.0)
+        self.assertEqual((op, fields["id"]), ("submit", "a"))
+
+    def test_connections_that_end_without_a_word_blame_the_largest_body(self):
+        self.begin(job("small"), job("large", b"x" * 100_000))
+        for now in range(6):
+            self.session.connected()
+            self.session.disconnected(10.0 * now)
+            self.session.take_reopen(10.0 * now + 5)
+        [error] = outcomes(self.session)
+        self.assertEqual((type(error), error.id), (errors.TooLargeError, "large"))
+
+    def test_a_key_that_is_taken_back_ends_everything(self):
+        self.begin(job("a"), job("b"))
+        tell(self.session, "error", {"code": "unauthorized", "message": "gone"})
+        self.assertEqual([type(error) for error in outcomes(self.session)], [errors.UnauthorizedError] * 2)
+
+    def test_nonsense_ends_nothing(self):
+        self.begin(job("a"))
+        self.session.received([b"\xff"], 0.0)
+        tell(self.session, "result", {"ref": [1]})
+        tell(self.session, "chunk", {"ref": 1, "seq": "x"})
+        tell(self.session, "status", {"ref": 1})
+        self.assertEqual((outcomes(self.session), self.session.pending), ([], 1))
+
+    def test_timers_of_requests_that_ended_do_not_pile_up(self):
+        for number in range(5000):
+            self.begin(job(f"j{number}", timeout=3600))
+            tell(self.session, "result", {"ref": number + 1})
+        self.assertLess(len(self.session._timers), 1100)
+
+
+class Fetches(Case):
+    def test_a_fetch_goes_on_until_its_wait_is_over(self):
+        [(_, fields, _)] = self.begin(Request("fetch", "a", sink=Inbox(), timeout=90.0))
+        self.assertEqual(fields["wait_ms"], 60_000)
+        tell(self.session, "status", {"ref": 1, "id": "a", "state": "running"}, now=60.0)
+        [(_, fields, _)] = said(self.session, 60.0)
+        self.assertEqual(fields["wait_ms"], 30_000)
+        tell(self.session, "status", {"ref": 1, "id": "a", "state": "running"}, now=90.0)
+        [error] = outcomes(self.session)
+        self.assertEqual((type(error), error.state), (errors.NotOverError, "running"))
+
+
+class Streams(Case):
+    def chunk(self, seq, now=0.0, body=b"x"):
+        tell(self.session, "chunk", {"ref": 1, "seq": seq}, body, now)
+
+    def test_pieces_come_in_order_and_once(self):
+        self.begin(job("a", kind="stream"))
+        for seq in (0, 1, 1, 0, 2):
+            self.chunk(seq)
+        tell(self.session, "result", {"ref": 1, "chunks": 3})
+        came = outcomes(self.session)
+        self.assertEqual([piece.seq for piece in came[:3] if isinstance(piece, Piece)], [0, 1, 2])
+        self.assertEqual((len(came), came[3].chunks), (4, 3))
+
+    def test_what_was_taken_is_said_at_a_quarter_of_a_window_or_after_a_time(self):
+        self.begin(job("a", kind="stream"))
+        for seq in range(20):
+            self.chunk(seq)
+        for seq in range(15):
+            self.session.seen(1, seq, 0.0)
+        self.assertEqual(said(self.session, 0.0), [])
+        self.session.seen(1, 15, 0.0)
+        self.assertEqual(said(self.session, 0.0), [("seen", {"seq": 15, "ref": 1}, b"")])
+        self.session.seen(1, 16, 0.1)
+        self.session.advance(0.3)
+        self.assertEqual(said(self.session, 0.3), [])
+        self.session.advance(0.36)
+        self.assertEqual(said(self.session, 0.36), [("seen", {"seq": 16, "ref": 1}, b"")])
+
+    def test_a_gap_is_fetched(self):
+        self.begin(job("a", kind="stream"))
+        self.chunk(0, now=2.0)
+        self.session.seen(1, 0, 2.0)
+        self.chunk(2, now=2.0)
+        self.assertEqual(said(self.session, 2.0), [("fetch", {"id": "a", "wait_ms": 60_000, "from_seq": 1, "ref": 1}, b"")])
+
+    def test_a_new_connection_submits_a_stream_without_pieces_and_fetches_one_with_them(self):
+        self.begin(job("a", b"body", kind="stream"))
+        [(op, fields, body)] = self.reopen(1.0)
+        self.assertEqual((op, fields["stream"], body), ("submit", True, b"body"))
+        for seq in range(3):
+            self.chunk(seq, now=1.5)
+        self.session.seen(1, 1, 1.5)
+        [(op, fields, _)] = self.reopen(2.0)
+        self.assertEqual((op, fields["from_seq"]), ("fetch", 2))
+        self.chunk(2, now=2.0)  # came before, and comes again
+        self.assertEqual([piece.seq for piece in outcomes(self.session)], [0, 1, 2])
+
+    def test_an_end_without_its_pieces_asks_for_them_and_gives_up_in_the_end(self):
+        self.begin(job("a", kind="stream"))
+        for _ in range(2):
+            tell(self.session, "result", {"ref": 1, "chunks": 2})
+            self.assertEqual([op for op, _, _ in said(self.session, 0.0)], ["fetch"])
+        tell(self.session, "result", {"ref": 1, "chunks": 2})
+        [error] = outcomes(self.session)
+        self.assertEqual((type(error), error.chunks), (errors.GoneError, 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
