@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers at the broker's own sockets: half-open connections, floods, messages without an end, readers that do not read.
+
+Meanwhile an honest client asks for jobs of an honest worker. Asserted is that each of its jobs is answered, that a new honest
+client gets in, and that the broker's resident memory stays within its bounds; how long the jobs take is printed, beside what
+they take when nobody else is there. The stranger is a process of its own, with an address of its own, 127.0.0.2.
+
+    strangers.py --seconds 2 --connections 2000          as in CI
+    strangers.py --seconds 30 --connections 10000        by hand
+    strangers.py Open.test_reconnects                    some of it
+"""
+
+import argparse
+import contextlib
+import math
+import multiprocessing
+import random
+import resource
+import socket
+import struct
+import sys
+import time
+import unittest
+import warnings
+
+import zmq
+from msgpack import packb
+
+import harness
+from test_peer_keys import Keys
+
+FORK = multiprocessing.get_context("fork")
+MIB = 1 << 20
+ELSEWHERE = "127.0.0.2"
+PAUSE_S = 0.005  # of the honest client
+GIVE_UP_S = 60
+NULL_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+LONG, COMMAND = 0x02, 0x04  # flags of ZMTP's frames
+READY = b"\x05READY" + b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+
+
+class Broker:
+    """Where the noise goes; made before the process that makes it."""
+
+    def __init__(self, endpoint, stopping, acts, connections):
+        host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+        self.address, self.stopping, self.acts, self.connections = (host, int(port)), stopping, acts, connections
+
+    def over(self):
+        return self.stopping.is_set()
+
+    def did(self, count=1):
+        with self.acts:
+            self.acts.value += count
+
+    def connect(self, source=ELSEWHERE):
+        connection = socket.socket()
+        connection.settimeout(2)
+        connection.bind((source, 0))
+        connection.connect(self.address)
+        return connection
+
+    def speak(self):
+        """A connection that has shaken hands without a key, as a DEALER."""
+        connection = self.connect()
+        connection.sendall(NULL_GREETING)
+        self.read(connection, 64)
+        connection.sendall(b"\x04" + bytes([len(READY)]) + READY)
+        self.frame(connection)
+        return connection
+
+    @staticmethod
+    def read(connection, count):
+        read = b""
+        while len(read) < count:
+            more = connection.recv(count - len(read))
+            if not more:
+                raise ConnectionError("closed")
+            read += more
+        return read
+
+    def frame(self, connection):
+        """Reads one frame or command; returns its flags."""
+        flags = self.read(connection, 1)[0]
+        size = struct.unpack(">Q", self.read(connection, 8))[0] if flags & LONG else self.read(connection, 1)[0]
+        self.read(connection, size)
+        return flags
+
+    def answer(self, connection):
+        """Reads the first frame of an answer: the broker has heard the connection then."""
+        while self.frame(connection) & COMMAND:
+            pass
+
+    def message(self, op, fields):
+        header = packb(["LMQ1", op, fields])
+        return b"\x00" + bytes([len(header)]) + header
+
+
+# ---- the stranger: each act goes on until it is told to stop
+
+
+def make_noise(act, broker):
+    warnings.simplefilter("ignore", ResourceWarning)  # it ends with all that it holds
+    act(broker)
+
+
+def half_open(broker, says=b""):
+    """As many connections as it may, each silent behind what it says; those that are closed are made anew."""
+    held = []
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            held.append(broker.connect())
+            held[-1].sendall(says)
+            broker.did()
+        if len(held) > broker.connections:
+            for connection in held[: len(held) // 2]:
+                connection.close()
+            del held[: len(held) // 2]
+
+
+def half_open_behind_a_greeting(broker):
+    half_open(broker, NULL_GREETING)
+
+
+def half_open_of_many_addresses(broker):
+    addresses = random.Random(1)
+    held = []
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            held.append(broker.connect(f"127.{addresses.randrange(1, 255)}.{addresses.randrange(1, 255)}.{addresses.randrange(1, 255)}"))
+            broker.did()
+        if len(held) > broker.connections:
+            held.pop(0).close()
+
+
+def reconnects(broker):
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.connect()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+            broker.did()
+
+
+def reconnects_that_speak(broker):
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            with broker.speak() as connection:
+                connection.sendall(broker.message("ping", {}))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            broker.did()
+
+
+def connections_that_speak(broker):
+    """Takes all places, by connections that have said something."""
+    held = []
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            held.append(broker.speak())
+            held[-1].sendall(broker.message("ping", {}))
+            broker.answer(held[-1])
+            broker.did()
+
+
+def endless_message(broker):
+    """Frame after frame, each with the mark that another one follows."""
+    frame = b"\x03" + struct.pack(">Q", MIB) + bytes(MIB)
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.speak()
+            while not broker.over():
+                connection.sendall(frame)
+                broker.did()
+
+
+def endless_small_frames(broker):
+    """Each frame takes libzmq many times its bytes."""
+    frames = 4096 * b"\x01\x01x"
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.speak()
+            while not broker.over():
+                connection.sendall(frames)
+                broker.did()
+
+
+def messages_that_do_not_end(broker):
+    """Many connections, each with most of a large frame, and then nothing."""
+    held = []
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.speak()
+            connection.sendall(b"\x02" + struct.pack(">Q", 60 * MIB))
+            for _ in range(40):
+                connection.sendall(bytes(MIB))
+            held.append(connection)
+            broker.did()
+        if len(held) > 30:
+            held.pop(0).close()
+
+
+def flood(broker):
+    """Messages as fast as they go, and nothing is read."""
+    messages = 1000 * broker.message("ping", {})
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.speak()
+            while not broker.over():
+                connection.sendall(messages)
+                broker.did(1000)
+
+
+def asks_and_does_not_read(broker):
+    """Large answers, on a window that is closed."""
+    messages = 100 * broker.message("stats", {})
+    held = []
+    while not broker.over():
+        with contextlib.suppress(OSError):
+            connection = broker.speak()
+            held.append(connection)
+            for _ in range(100):
+                connection.sendall(messages)
+                broker.did(100)
+        if len(held) > 100:
+            held.pop(0).close()
+
+
+# ---- the honest ones
+
+
+class Quiet(harness.Case):
+    resident_max = 300 * MIB  # above what the broker has before
+    keys = None
+
+    def setUp(self):
+        self.arguments = (*harness.STEADY, *self.broker_arguments())
+        super().setUp()
+        worker = harness.Process(harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", "echo=echo",
+                                 *self.worker_arguments())
+        self.room.start(worker)
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+
+    def broker_arguments(self):
+        return ()
+
+    def worker_arguments(self):
+        return ()
+
+    def client(self):
+        return self.room.client()
+
+    def ask(self, client):
+        began = time.monotonic()
+        client.submit("echo", body=b"x")
+        client.get("result", GIVE_UP_S)
+        return time.monotonic() - began
+
+    def quiet_while(self, act, seconds):
+        """How long the honest client's jobs take, and the most that the broker has, while the act goes on."""
+        stopping, acts = FORK.Event(), FORK.Value("i", 0)
+        broker = Broker(self.room.broker.clients, stopping, acts, SETTINGS.connections)
+        noisy = FORK.Process(target=make_noise, args=(act, broker)) if act else None
+        client, times, resident = self.client(), [], 0
+        self.ask(client)
+        if noisy:
+            noisy.start()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or (noisy and acts.value == 0 and time.monotonic() < end + harness.PATIENCE):
+            times.append(self.ask(client))
+            resident = max(resident, self.room.broker.resident_bytes())
+            time.sleep(PAUSE_S)
+        began = time.monotonic()
+        newcomer = self.client()
+        self.ask(newcomer)
+        got_in = time.monotonic() - began
+        stopping.set()
+        if noisy:
+            noisy.join(GIVE_UP_S)
+            self.assertEqual(noisy.exitcode, 0)
+        for peer in (client, newcomer):
+            peer.close()
+        times.sort()
+        return times[math.ceil(0.99 * len(times)) - 1], resident, got_in, acts.value, len(times)
+
+    def holds(self, act):
+        alone, before, _, _, _ = self.quiet_while(None, SETTINGS.seconds / 2)
+        during, resident, got_in, acts, count = self.quiet_while(act, SETTINGS.seconds)
+        self.counters = self.room.operator().ask("stats", expect="stats").fields["counters"]
+        print(f"{type(self).__name__:9} {act.__name__:28} {acts:8} acts, {count:5} jobs, p99 {1000 * during:7.1f} ms; alone {1000 * alone:6.1f} ms; "
+              f"a newcomer's job {1000 * got_in:7.1f} ms; resident {before / MIB:4.0f} -> {resident / MIB:4.0f} MiB; "
+              f"gave way {self.counters['connections_gave_way']}, refused {self.counters['connections_refused']}, "
+              f"cut {self.counters['connections_cut']}", file=sys.stderr)
+        self.assertGreater(acts, 0)
+        if not harness.MEMORY_FACTOR > 1:
+            self.assertLess(resident - before, self.resident_max)
+
+
+class Open(Quiet):
+    """A broker without keys: whoever reaches it may speak."""
+
+    def test_half_open(self):
+        self.holds(half_open)
+
+    def test_half_open_behind_a_greeting(self):
+        self.holds(half_open_behind_a_greeting)
+
+    def test_reconnects(self):
+        self.holds(reconnects)
+
+    def test_reconnects_that_speak(self):
+        self.holds(reconnects_that_speak)
+
+    def test_connections_that_speak(self):
+        self.holds(connections_that_speak)
+
+    def test_an_endless_message(self):
+        self.holds(endless_message)
+        self.assertGreater(self.counters["connections_cut"], 0)
+
+    def test_an_endless_message_of_small_frames(self):
+        self.resident_max = 4096 * MIB
+        self.holds(endless_small_frames)
+
+    def test_messages_that_do_not_end(self):
+        self.resident_max = 900 * MIB  # receiving_bytes_max, a message more, and what comes between two looks
+        self.holds(messages_that_do_not_end)
+
+    def test_a_flood(self):
+        self.holds(flood)
+
+    def test_answers_that_nobody_reads(self):
+        self.holds(asks_and_does_not_read)
+
+
+class Full(Quiet):
+    """So few places that a stranger fills them at once."""
+
+    def broker_arguments(self):
+        return ("--set", "connections_max=40")
+
+    def test_half_open_of_many_addresses(self):
+        self.holds(half_open_of_many_addresses)
+        self.assertGreater(self.counters["connections_gave_way"], 0)
+
+    def test_one_address_has_its_share_alone(self):
+        self.holds(connections_that_speak)
+        self.assertGreater(self.counters["connections_refused"], 0)
+        self.assertLessEqual(self.counters["connections"], 20)
+
+
+class Keyed(Quiet):
+    """Who has no key never gets further than the handshake."""
+
+    def broker_arguments(self):
+        self.keys = Keys()
+        self.addCleanup(self.keys.room.cleanup)
+        for name, role in (("carl", "client"), ("work", "worker")):
+            self.keys.add(name, role)
+        self.keys.write("work.key", self.keys.pairs["work"][1].decode())
+        return self.keys.arguments()
+
+    def worker_arguments(self):
+        return ("--broker-key", self.keys.broker.decode(), "--secret-key", f"file:{self.keys.room.name}/work.key")
+
+    def client(self):
+        return self.room.client(options=self.keys.options("carl"))
+
+    def test_half_open(self):
+        self.holds(half_open)
+
+    def test_reconnects(self):
+        self.holds(reconnects)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10, help="of each act")
+    parser.add_argument("--connections", type=int, default=10000, help="that a stranger holds at once")
+    SETTINGS, rest = parser.parse_known_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard < SETTINGS.connections + 500:
+        sys.exit(f"strangers.py: {SETTINGS.connections + 500} open files are needed, and the system grants {hard}")
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,844 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package of client/python against the real broker, with workers of its own and with lanemq-worker.
+
+LANEMQ_TEST_PROMPTS names a file with a JSON object in each line, whose `question`s Killed then asks instead of its own."""
+
+import asyncio
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+import urllib.request
+
+import harness
+from proxy import Proxy
+
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../client/python")
+sys.path.insert(0, PACKAGE)
+import lanemq  # noqa: E402
+from lanemq import Client, Worker  # noqa: E402
+
+CANCELLED_WITHIN = 6  # seconds from Ctrl-C until the broker has no job of it any more
+
+
+def shout(job):
+    return job.text.upper()
+
+
+class SdkCase(harness.Case):
+    def connect(self, **arguments):
+        client = Client(arguments.pop("broker", self.room.broker.clients), **arguments)
+        self.addCleanup(client.close)
+        return client
+
+    def serve(self, services, wait=True, **arguments):
+        worker = Worker(services, broker=arguments.pop("broker", self.room.broker.workers),
+                        **{"capacity": 4, "drain_timeout": 0.1, **arguments})
+        worker.start()
+        self.addCleanup(worker.wait, harness.PATIENCE)
+        self.addCleanup(worker.leave)
+        if wait:
+            self.assertTrue(worker._welcomed.wait(harness.PATIENCE))
+        return worker
+
+    def script(self, text, *arguments):
+        """A program that uses the package, in a process of its own."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "program.py")
+        with open(path, "w") as file:
+            file.write(textwrap.dedent(text))
+        environment = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1",
+                       "LANEMQ_BROKER": self.room.broker.clients, "LANEMQ_WORKER_BROKER": self.room.broker.workers}
+        return self.room.start(harness.Process(sys.executable, path, *arguments, env=environment))
+
+    def running(self, count, lane="normal"):
+        self.room.stats_when(lambda stats: stats["lanes"][lane]["running"] == count, f"{count} running jobs")
+
+    def jobs(self):
+        """What `lanemq jobs` lists."""
+        done = subprocess.run([harness.program("lanemq"), "--admin", self.room.broker.admin, "jobs", "--json"], check=True,
+                              stdout=subprocess.PIPE, timeout=harness.PATIENCE)
+        return json.loads(done.stdout)["jobs"]
+
+    def no_jobs_within(self, seconds):
+        harness.wait_until(lambda: not self.jobs(), "an empty list of jobs", patience=seconds)
+
+
+class Held:
+    """A handler whose calls wait until they are released; it tells who came, and who was cancelled."""
+
+    def __init__(self):
+        self.came, self.cancelled = [], []
+        self.go = threading.Event()
+
+    def __call__(self, job):
+        self.came.append(job.id)
+        while not self.go.wait(0.01):
+            if job.cancelled:
+                self.cancelled.append(job.id)
+                break
+        return job.body
+
+
+class Methods(SdkCase):
+    def test_a_job_is_answered_with_what_the_worker_says_of_it(self):
+        self.serve({"shout": lambda job: lanemq.Result(job.text.upper(), usage={"input_tokens": 3})})
+        client = self.connect()
+
+        answer = client.submit("shout", "hello", id="first", lane="critical", model="m", client="me",
+                               cost={"input_tokens": 1, "output_tokens": 2}, timeout=60, retain=60)
+
+        self.assertEqual((answer.text, answer.id, answer.lane, answer.attempts), ("HELLO", "first", "critical", 1))
+        self.assertEqual(dict(answer.usage), {"input_tokens": 3})
+        self.assertEqual(client.submit("shout", {"a": 1}).json(), {"A": 1})
+
+    def test_a_handler_gets_what_the_client_said(self):
+        calls = []
+        self.serve({"a": calls.append, "b": calls.append})
+
+        self.connect().submit("b", b"\x00body", id="i", lane="low", model="m", client="c", timeout=60, meta={"k": [1, 2.5, None]},
+                              trace="t", cost={"input_tokens": 7}, extra={"x-tag": "y"})
+
+        call = calls[0]
+        self.assertEqual((call.service, call.body, call.id, call.lane, call.model, call.client, call.attempt, call.stream),
+                         ("b", b"\x00body", "i", "low", "m", "c", 1, False))
+        self.assertEqual((call.meta, call.trace, dict(call.cost), dict(call.extra)),
+                         ({"k": [1, 2.5, None]}, "t", {"input_tokens": 7}, {"x-tag": "y"}))
+        self.assertTrue(50 < call.time_left <= 60)
+
+    def test_a_job_is_left_and_fetched_by_another_client(self):
+        held = Held()
+        self.serve({"held": held})
+        accepted = self.connect().leave("held", "x", id="left")
+        self.assertEqual((accepted.id, accepted.duplicate), ("left", False))
+        other = self.connect()
+
+        with self.assertRaises(lanemq.NotOverError) as early:
+            other.fetch("left", wait=0.05)
+        self.assertIn(early.exception.state, ("queued", "running"))
+        held.go.set()
+
+        self.assertEqual(other.fetch("left").body, b"x")
+        self.assertEqual(other.status("left").state, "succeeded")
+
+    def test_many_threads_share_a_client(self):
+        self.serve({"shout": shout}, capacity=32)
+        client, answers = self.connect(), {}
+
+        def ask(number):
+            answers[number] = client.submit("shout", f"a{number}").text
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(harness.PATIENCE)
+        self.assertEqual(answers, {number: f"A{number}" for number in range(100)})
+
+    def test_map_is_in_order_or_as_answers_come(self):
+        gate = threading.Event()
+
+        def first_waits(job):
+            if job.body == b"0":
+                gate.wait(harness.PATIENCE)
+            return job.body
+
+        self.serve({"s": first_waits}, capacity=8)
+        client, bodies = self.connect(), [b"%d" % number for number in range(500)]
+
+        came = []
+        for answer in client.map("s", bodies, ordered=False, window=8, progress=False):
+            came.append(answer.index)
+            if len(came) == 499:
+                gate.set()
+        self.assertEqual((came[-1], sorted(came)), (0, list(range(500))))
+        self.assertEqual([answer.body for answer in client.map("s", iter(bodies), progress=False)], bodies)
+
+    def test_map_takes_items_with_ids_and_options_of_their_own(self):
+        self.serve({"s": lambda job: f"{job.lane} {job.id} {job.model}"}, capacity=8)
+        items = [lanemq.Job("a", id="one", lane="high"), b"b", lanemq.Job("c", model="m")]
+
+        answers = list(self.connect().map("s", items, lane="low", progress=False))
+
+        self.assertEqual(answers[0].text, "high one None")
+        self.assertRegex(answers[1].text, "low [0-9a-f]{32} None")
+        self.assertRegex(answers[2].text, "low [0-9a-f]{32} m")
+
+    def test_map_returns_errors_or_raises_the_first_and_cancels_the_rest(self):
+        held = Held()
+
+        def some_fail(job):
+            if job.body == b"bad":
+                raise lanemq.Permanent("no")
+            return held(job) if job.body == b"slow" else job.body
+
+        self.serve({"s": some_fail}, capacity=8)
+        client = self.connect()
+
+        outcomes = list(client.map("s", [b"a", b"bad", b"c"], errors="return", progress=False))
+        self.assertEqual([type(outcome) for outcome in outcomes], [lanemq.Answer, lanemq.UpstreamRejectedError, lanemq.Answer])
+        self.assertEqual(outcomes[1].index, 1)
+        with self.assertRaises(lanemq.UpstreamRejectedError):
+            list(client.map("s", [b"slow", b"slow", b"bad"], progress=False))
+        self.no_jobs_within(CANCELLED_WITHIN)
+
+    def test_a_stream_is_read_piece_by_piece_beyond_a_window(self):
+        def count(job):
+            for number in range(1000):
+                job.chunk(b"%d" % number)
+            return lanemq.Result(b"end", usage={"output_tokens": 1000})
+
+        self.serve({"count": count})
+        client = self.connect()
+        stream = client.stream("count", id="counted")
+
+        self.assertEqual(list(stream), [b"%d" % number for number in range(1000)])
+        self.assertEqual((stream.answer.body, stream.answer.chunks), (b"end", 1000))
+        self.assertEqual(b"".join(client.follow("counted", first=998)), b"998999")
+
+    def test_a_slow_reader_holds_its_worker_back(self):
+        sent = []
+
+        def endless(job):
+            while True:
+                job.chunk(b"x" * 1000)
+                sent.append(None)
+
+        self.serve({"endless": endless})
+        stream = self.connect().stream("endless")
+        self.assertEqual(next(stream), b"x" * 1000)
+        harness.wait_until(lambda: len(sent) >= 64, "a full window")
+        self.assertLessEqual(len(sent), 2 * 64 + 2)  # one window at the worker, one at most between broker and reader
+        stream.close()
+        self.no_jobs_within(CANCELLED_WITHIN)
+
+    def test_cancel_reaches_the_handler(self):
+        held = Held()
+        self.serve({"held": held})
+        client = self.connect()
+        client.leave("held", id="doomed")
+        harness.wait_until(lambda: held.came, "the call")
+
+        self.assertEqual(client.cancel("doomed").state, "cancelled")
+        harness.wait_until(lambda: held.cancelled == ["doomed"], "the cancel at the handler")
+        with self.assertRaises(lanemq.CancelledError):
+            client.fetch("doomed")
+        self.assertEqual(client.status("nobody").state, "unknown")
+
+    def test_explain_says_what_lanemq_explain_says(self):
+        held = Held()
+        self.serve({"held": held}, capacity=1)
+        client = self.connect()
+        for name, service in (("nobody's", "nobody"), ("runs", "held")):
+            client.leave(service, id=name)
+        harness.wait_until(lambda: held.came, "the call")
+        client.leave("held", id="waits", lane="low")
+        client.leave("held", id="later", delay=3600)
+        client.leave("held", id="doomed")
+        client.cancel("doomed")
+        for name in ("nobody's", "runs", "waits", "doomed", "unknown"):
+            with self.subTest(name):
+                said = subprocess.run([harness.program("lanemq"), "--broker", self.room.broker.clients, "explain", name],
+                                      stdout=subprocess.PIPE, text=True, timeout=harness.PATIENCE).stdout
+                self.assertEqual(str(client.explain(name)).strip(), said.strip())
+        self.assertIn("delay", client.explain("later").what)
+        held.go.set()
+
+    def test_ping(self):
+        pong = self.connect().ping()
+        self.assertRegex(pong.version, r"\d+\.\d+")
+        self.assertLess(abs(pong.broker_time - time.time()), 5)
+
+
+class Errors(SdkCase):
+    arguments = (*harness.STEADY, "--set", "lane.low.depth_max=1")
+
+    def test_refusals_are_classes(self):
+        client = self.connect()
+        with self.assertRaisesRegex(lanemq.BadRequestError, "normal"):
+            client.submit("s", lane="nowhere")
+        with self.assertRaises(lanemq.NotFoundError):
+            client.fetch("nobody's")
+        client.leave("s", "a", id="taken")
+        with self.assertRaises(lanemq.ConflictError) as conflict:
+            client.submit("s", "b", id="taken")
+        self.assertEqual((conflict.exception.code, conflict.exception.id, conflict.exception.http_status), ("conflict", "taken", 409))
+        with self.assertRaises(TimeoutError) as late:
+            client.submit("s", timeout=0.05)
+        self.assertIsInstance(late.exception, lanemq.DeadlineError)
+        self.assertFalse(late.exception.local)
+
+    def test_a_full_lane_raises_or_waits(self):
+        held = Held()
+        self.serve({"held": held}, capacity=1)
+        client = self.connect()
+        client.leave("held", lane="low", id="runs")
+        harness.wait_until(lambda: held.came, "the call")
+        client.leave("held", lane="low", id="waits")
+
+        with self.assertRaises(lanemq.LaneFullError) as full:
+            client.submit("held", lane="low", when_full="raise")
+        self.assertGreater(full.exception.retry_after, 0)
+        self.assertEqual(full.exception.limiter, "lane.low.depth_max")
+        threading.Timer(0.3, held.go.set).start()
+        self.assertEqual(client.submit("held", b"third", lane="low").body, b"third")
+        self.assertGreater(client.counters["resent"], 0)
+
+    def test_a_handler_s_exceptions_are_the_classes_of_the_protocol(self):
+        attempts = collections.Counter()
+
+        def fails(job):
+            attempts[job.text] += 1
+            if job.text == "retry" and attempts["retry"] == 1:
+                raise lanemq.Retry("again", retry_after=0.01)
+            if job.text == "limited" and attempts["limited"] == 1:
+                raise lanemq.Limited("slowly", retry_after=0.1)
+            if job.text == "released" and attempts["released"] == 1:
+                raise lanemq.Released("not now")
+            if job.text == "permanent":
+                raise lanemq.Permanent("bad prompt", code="policy", body=b"why", upstream_status=422)
+            if job.text == "bug":
+                raise KeyError("a mistake")
+            return f"{job.text} {job.attempt}"
+
+        self.serve({"s": fails})
+        client = self.connect()
+        for name in ("retry", "limited", "released"):
+            self.assertEqual(client.submit("s", name).text, f"{name} 2")
+        self.assertEqual(client.submit("s", "limited").attempts, 1)
+        with self.assertRaisesRegex(lanemq.UpstreamRejectedError, "policy: bad prompt") as failed:
+            client.submit("s", "permanent")
+        self.assertEqual((failed.exception.body, failed.exception.upstream_status), (b"why", 422))
+        with self.assertLogs("lanemq.worker", "ERROR"), self.assertRaisesRegex(lanemq.UpstreamFailedError, "KeyError"):
+            client.submit("s", "bug", attempts_max=2)
+        self.assertEqual(attempts["bug"], 2)
+
+    def test_what_no_job_can_be_is_refused_before_it_is_sent(self):
+        client = self.connect(pending_max=2)
+        for options, fault in (({"lane": ""}, "lane has 0 bytes"), ({"timeout": -1}, "timeout is -1"), ({"meta": {1: 2}}, "keys are text"),
+                               ({"extra": {"tag": 1}}, "begin with x-"), ({"when_full": "maybe"}, "when_full is one of"),
+                               ({"meta": "x" * 20000}, "header_bytes_max"), ({"id": "x" * 129}, "129 bytes")):
+            with self.subTest(options), self.assertRaisesRegex(ValueError, fault):
+                client.submit("s", **options)
+        for options in ({"colour": "red"}, {"durable": 1}, {"body": 3}):
+            with self.subTest(options), self.assertRaises(TypeError):
+                client.submit("s", **options)
+        with self.assertRaises(lanemq.TooLargeError):
+            client.submit("s", b"x" * (64 * 1024 * 1024 + 1))
+        with self.assertRaisesRegex(ValueError, "no endpoint"):
+            Client("nowhere")
+        with self.assertRaisesRegex(ValueError, "needs both"):
+            Client(broker_key="x" * 40)
+        self.assertEqual(client.counters["sent"], 0)
+
+    def test_a_client_that_is_full_raises_or_waits(self):
+        held = Held()
+        self.serve({"held": held}, capacity=4)
+        client = self.connect(pending_max=2)
+        threads = [threading.Thread(target=client.submit, args=("held",)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        harness.wait_until(lambda: len(held.came) == 2, "two calls")
+        with self.assertRaisesRegex(lanemq.ClientFullError, "pending_max"):
+            client.submit("held", when_full="raise")
+        held.go.set()
+        for thread in threads:
+            thread.join(harness.PATIENCE)
+        self.assertEqual(len(held.came), 3)
+
+    def test_a_worker_that_names_an_unknown_lane_ends_with_the_reason(self):
+        worker = Worker({"s": shout}, broker=self.room.broker.workers, lanes=["nowhere"])
+        worker.start()
+        with self.assertRaisesRegex(lanemq.WorkerRefusedError, "nowhere"):
+            worker.wait(harness.PATIENCE)
+
+    def test_a_client_that_is_closed_ends_what_waits(self):
+        self.serve({"held": Held()}, capacity=1)
+        client, ends = self.connect(), []
+
+        def ask():
+            try:
+                client.submit("held")
+            except lanemq.LaneMQError as error:
+                ends.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        self.running(1)
+        client.close()
+        thread.join(harness.PATIENCE)
+        self.assertEqual([(error.code, error.local) for error in ends], [("cancelled", True)])
+        self.no_jobs_within(CANCELLED_WITHIN)
+        with self.assertRaises(lanemq.CancelledError):
+            client.submit("held")
+
+
+class Asyncio(SdkCase):
+    def run_with(self, use):
+        async def main():
+            async with lanemq.AsyncClient(self.room.broker.clients) as client:
+                return await asyncio.wait_for(use(client), harness.PATIENCE)
+
+        return asyncio.run(main())
+
+    def test_each_method(self):
+        def handler(job):
+            if job.stream:
+                for word in job.text.split():
+                    job.chunk(word)
+                return None
+            if job.text == "bad":
+                raise lanemq.Permanent("no")
+            return job.text.upper()
+
+        self.serve({"s": handler}, capacity=16)
+
+        async def use(client):
+            answers = await asyncio.gather(*(client.submit("s", f"a{number}") for number in range(200)))
+            self.assertEqual([answer.text for answer in answers], [f"A{number}" for number in range(200)])
+            self.assertEqual([answer.text async for answer in client.map("s", ["x", "y"], progress=False)], ["X", "Y"])
+            stream = client.stream("s", "one two three", id="words")
+            self.assertEqual([piece async for piece in stream], [b"one", b"two", b"three"])
+            self.assertEqual(stream.answer.chunks, 3)
+            self.assertEqual([piece async for piece in client.follow("words", first=2)], [b"three"])
+            await client.leave("s", "left", id="left")
+            self.assertEqual((await client.fetch("left")).text, "LEFT")
+            self.assertEqual((await client.status("left")).state, "succeeded")
+            self.assertIn("has succeeded", (await client.explain("left")).what)
+            self.assertEqual((await client.cancel("left")).state, "succeeded")
+            self.assertGreater((await client.ping()).round_trip, 0)
+            with self.assertRaises(lanemq.UpstreamRejectedError):
+                await client.submit("s", "bad")
+
+        self.run_with(use)
+
+    def test_a_task_that_is_cancelled_cancels_its_job(self):
+        held = Held()
+        self.serve({"held": held}, capacity=8)
+
+        async def use(client):
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.submit("held", id="one"), 0.3)
+            task = asyncio.create_task(self.drained(client.map("held", [b"a", b"b", b"c"], progress=False)))
+            while len(held.came) < 4:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self.run_with(use)
+        self.no_jobs_within(CANCELLED_WITHIN)
+        harness.wait_until(lambda: len(held.cancelled) == 4, "the cancels at the handlers")
+
+    @staticmethod
+    async def drained(answers):
+        return [answer async for answer in answers]
+
+    def test_many_wait_for_room_without_holding_the_loop(self):
+        self.serve({"s": shout}, capacity=16)
+
+        async def main():
+            async with lanemq.AsyncClient(self.room.broker.clients, pending_max=4) as client:
+                return await asyncio.wait_for(asyncio.gather(*(client.submit("s", f"a{n}") for n in range(100))), harness.PATIENCE)
+
+        self.assertEqual([answer.text for answer in asyncio.run(main())], [f"A{n}" for n in range(100)])
+
+
+class Interrupted(SdkCase):
+    MAP = """
+        import sys
+        from lanemq import Client
+        client = Client()
+        print("begins", flush=True)
+        for answer in client.map("held", (str(n) for n in range(1000)), window=64, progress=False):
+            pass
+    """
+
+    def interrupt(self, text):
+        held = Held()
+        self.serve({"held": held}, capacity=8)
+        program = self.script(text)
+        self.assertEqual(program.line(), "begins")
+        self.running(8)
+        self.assertGreaterEqual(len(self.jobs()), 8)
+        begun = time.monotonic()
+        program.signal(signal.SIGINT)
+        self.no_jobs_within(CANCELLED_WITHIN)
+        self.assertLess(time.monotonic() - begun, CANCELLED_WITHIN)
+        self.assertEqual(program.wait(), -signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", program.stderr())
+        harness.wait_until(lambda: len(held.cancelled) == 8, "the cancels at the handlers")
+
+    def test_ctrl_c_in_a_map(self):
+        self.interrupt(self.MAP)
+
+    def test_ctrl_c_in_threads_that_submit(self):
+        self.interrupt("""
+            from concurrent.futures import ThreadPoolExecutor
+            from lanemq import Client
+            with Client() as client, ThreadPoolExecutor(16) as pool:
+                print("begins", flush=True)
+                try:
+                    list(pool.map(lambda n: client.submit("held"), range(16)))
+                except KeyboardInterrupt:
+                    client.close()
+                    raise
+        """)
+
+    def test_ctrl_c_in_asyncio(self):
+        self.interrupt("""
+            import asyncio
+            from lanemq import AsyncClient
+            async def main():
+                async with AsyncClient() as client:
+                    print("begins", flush=True)
+                    await asyncio.gather(*(client.submit("held") for _ in range(16)))
+            asyncio.run(main())
+        """)
+
+    def test_a_program_that_ends_cancels_what_it_has_open(self):
+        held = Held()
+        self.serve({"s": lambda job: job.body if job.body == b"0" else held(job)}, capacity=8)
+        program = self.script("""
+            from lanemq import Client
+            client = Client()
+            stream = client.stream("s", "x", id="stream")
+            answers = client.map("s", (str(n) for n in range(100)), progress=False)
+            print(next(answers).text, flush=True)
+        """)
+        self.assertEqual(program.line(), "0")
+        begun = time.monotonic()
+        self.assertEqual(program.wait(), 0)
+        self.assertLess(time.monotonic() - begun, 2)
+        self.assertEqual(self.connect().status("stream").state, "cancelled")
+        self.assertEqual(self.jobs(), [])
+
+    def test_what_was_left_goes_on(self):
+        held = Held()
+        self.serve({"held": held}, capacity=8)
+        program = self.script("""
+            from lanemq import Client
+            client = Client()
+            client.leave("held", id="left")
+            print("begins", flush=True)
+            client.submit("held", id="submitted")
+        """)
+        self.assertEqual(program.line(), "begins")
+        self.running(2)
+        program.signal(signal.SIGINT)
+        program.wait()
+        client = self.connect()
+        self.assertEqual(client.status("submitted").state, "cancelled")
+        held.go.set()
+        self.assertEqual(client.fetch("left").body, b"")
+
+    def test_an_iterator_that_is_left_cancels_what_it_submitted(self):
+        held = Held()
+        self.serve({"s": lambda job: job.body if job.body == b"0" else held(job)}, capacity=8)
+        client = self.connect()
+        for answer in client.map("s", (b"%d" % number for number in range(100)), progress=False):
+            break
+        self.assertEqual(answer.body, b"0")
+        self.no_jobs_within(CANCELLED_WITHIN)
+        with client.stream("s", b"x"):
+            self.running(1)
+        self.no_jobs_within(CANCELLED_WITHIN)
+
+    def test_a_client_that_is_killed_leaves_nothing_where_it_said_so(self):
+        self.serve({"held": Held()}, capacity=8)
+        program = self.script("""
+            from lanemq import Client
+            print("begins", flush=True)
+            Client().submit("held", cancel_when_gone=True)
+        """)
+        self.assertEqual(program.line(), "begins")
+        self.running(1)
+        program.kill()
+        self.no_jobs_within(CANCELLED_WITHIN + harness.PATIENCE)
+
+
+class Workers(SdkCase):
+    arguments = ("--set", "heartbeat=100ms")
+
+    def test_a_handler_that_computes_keeps_its_session(self):
+        self.script("""
+            import time
+            from lanemq import worker
+
+            @worker("compute")
+            def compute(job):
+                end, number = time.monotonic() + 1.5, 0
+                while time.monotonic() < end:
+                    number += 1
+                return "computed"
+
+            compute.run()
+        """)
+        client = self.connect()
+        self.assertEqual(client.submit("compute").text, "computed")
+        self.assertEqual(client.submit("compute").attempts, 1)
+        self.assertEqual(self.room.stats()["workers"]["lost"], 0)
+
+    DRAINED = """
+        import sys, time
+        from lanemq import worker
+
+        @worker("slow", capacity=2, drain_timeout=float(sys.argv[1]))
+        def slow(job):
+            print("begins", flush=True)
+            job.wait_cancelled(float(job.text))
+            return "cancelled" if job.cancelled else "finished"
+
+        sys.exit(0 if slow.run() else 3)
+    """
+
+    def test_term_finishes_what_runs_and_ends_with_0(self):
+        program = self.script(self.DRAINED, "20")
+        self.assertRegex(program.line(), r"^ready name=\S+ services=slow capacity=2$")
+        client = self.connect()
+        for name in ("a", "b", "c"):
+            client.leave("slow", "1", id=name)
+        self.assertEqual([program.line(), program.line()], ["begins"] * 2)
+        program.signal(signal.SIGTERM)
+        self.assertEqual(program.wait(), 0)
+        self.assertEqual([client.fetch(name).text for name in ("a", "b")], ["finished"] * 2)
+        self.assertEqual(client.status("c").state, "queued")
+        self.assertEqual(self.room.stats()["workers"]["lost"], 0)
+
+    def test_what_does_not_finish_in_time_goes_to_others_at_no_cost(self):
+        program = self.script(self.DRAINED, "0.2")
+        program.line()
+        client = self.connect()
+        client.leave("slow", "60", id="a")
+        self.assertEqual(program.line(), "begins")
+        program.signal(signal.SIGTERM)
+        self.assertEqual(program.wait(), 3)
+        self.serve({"slow": lambda job: f"attempts {job.attempt}"})
+        self.assertEqual(client.fetch("a").attempts, 1)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        program = self.script(self.DRAINED, "60")
+        program.line()
+        self.connect().leave("slow", "60", id="a")
+        self.assertEqual(program.line(), "begins")
+        program.signal(signal.SIGTERM)
+        self.room.stats_when(lambda stats: stats["workers"]["capacity"] == 1, "the drain")
+        program.signal(signal.SIGTERM)
+        self.assertEqual(program.wait(), 3)
+
+    def test_an_operator_s_drain_and_resume(self):
+        worker = self.serve({"s": shout}, name="drained")
+        client, operator = self.connect(), self.room.operator()
+        operator.ask("admin", {"do": "drain", "name": "drained"}, expect="admin")
+        client.leave("s", "x", id="waits")
+        self.assertEqual(client.status("waits").state, "queued")
+        operator.ask("admin", {"do": "resume", "what": "worker", "name": "drained"}, expect="admin")
+        self.assertEqual(client.fetch("waits").text, "X")
+        self.assertEqual(worker._session.running, 0)
+
+    def test_a_connection_that_is_cut_costs_no_attempt(self):
+        proxy, held = Proxy(self.room.broker.workers), Held()
+        self.addCleanup(proxy.close)
+        self.serve({"held": held}, broker=proxy.endpoint)
+        client = self.connect()
+        client.leave("held", b"x", id="a")
+        harness.wait_until(lambda: held.came, "the call")
+        for cut in range(3):
+            proxy.cut()
+            self.room.stats_when(lambda stats: stats["counters"]["workers_returned"] > cut, "the worker's return")
+        held.go.set()
+        answer = client.fetch("a")
+        self.assertEqual((answer.body, answer.attempts, held.came), (b"x", 1, ["a"]))
+
+    def test_a_client_whose_connection_is_cut_asks_again(self):
+        proxy, held = Proxy(self.room.broker.clients), Held()
+        self.addCleanup(proxy.close)
+        self.serve({"held": held})
+        client = self.connect(broker=proxy.endpoint)
+        threading.Timer(0.5, held.go.set).start()
+        threading.Timer(0.2, proxy.cut).start()
+        self.assertEqual(client.submit("held", b"x", id="a").body, b"x")
+        self.assertEqual((held.came, client.counters["reconnected"]), (["a"], 1))
+
+
+class RestartCase(SdkCase):
+    """A broker that can be killed, and comes back on its store and its ports."""
+
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.endpoints = folder.name, harness.fixed_endpoints()
+        self.start()
+
+    def start(self):
+        self.room.start_broker("--store", f"sqlite:{self.folder}/store.db", "--set", "heartbeat=300ms", "--set", "crash_max=100",
+                               **self.endpoints)
+
+    def restart(self):
+        self.room.broker.kill()
+        self.start()
+
+
+class Restarted(RestartCase):
+    def test_a_submit_gets_its_answer_from_the_next_life(self):
+        held = Held()
+        self.serve({"held": held})
+        client, answers = self.connect(), []
+        thread = threading.Thread(target=lambda: answers.append(client.submit("held", b"x")))
+        thread.start()
+        harness.wait_until(lambda: held.came, "the call")
+        self.restart()
+        held.go.set()
+        thread.join(harness.PATIENCE)
+        self.assertEqual([(answer.body, answer.attempts) for answer in answers], [(b"x", 1)])
+        self.assertEqual(len(held.came), 1)
+
+    def test_a_stream_goes_on_where_it_was(self):
+        more = threading.Event()
+
+        def words(job):
+            for number in range(40):
+                job.chunk(b"%d " % number)
+            more.wait(harness.PATIENCE)
+            for number in range(40, 80):
+                job.chunk(b"%d " % number)
+
+        self.serve({"words": words})
+        stream = self.connect().stream("words")
+        read = [next(stream) for _ in range(40)]
+        # What the reader took is known before the kill: what the broker forgets after that is nothing that is missing.
+        harness.wait_until(lambda: self.room.stats()["counters"]["chunks_out"] >= 40, "the chunks")
+        self.restart()
+        self.room.stats_when(lambda stats: stats["workers"]["connected"] == 1, "the worker's return")
+        more.set()
+        read += list(stream)
+        self.assertEqual(b"".join(read), b"".join(b"%d " % number for number in range(80)))
+
+
+class Killed(RestartCase):
+    """A `map` of many prompts, while the broker and a worker are killed."""
+
+    CAPACITY = 16
+    WORKER = """
+        import sys, urllib.request
+        from lanemq import Permanent, worker
+
+        @worker("chat", capacity=int(sys.argv[2]))
+        def chat(job):
+            request = urllib.request.Request(sys.argv[1], job.body, {"content-type": "application/json", "x-lanemq-job": job.id})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.read()
+
+        chat.run()
+    """
+
+    def prompts(self):
+        if path := os.environ.get("LANEMQ_TEST_PROMPTS"):
+            with open(path) as lines:
+                return [json.loads(line)["question"] for line in lines]
+        return [f"How much is {number} times {number + 1}?" for number in range(600)]
+
+    def start_double(self):
+        self.log = os.path.join(self.folder, "calls.jsonl")
+        double = self.room.start(harness.Process(harness.program("lanemq-upstream"), "--latency-ms", "20..100", "--log", self.log))
+        self.double = double
+        return double.line().removeprefix("ready ").strip() + "/v1/chat/completions"
+
+    def start_python_worker(self, url):
+        worker = self.script(self.WORKER, url, str(self.CAPACITY))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        return worker
+
+    def start_worker(self, url):
+        worker = self.room.start(harness.Process(
+            harness.program("lanemq-worker"), "--broker", self.room.broker.workers, "--service", f"chat=http:{url}",
+            "--capacity", str(self.CAPACITY)))
+        self.assertTrue(worker.line().startswith("ready"), worker.stderr())
+        return worker
+
+    def ask_all(self, start_worker):
+        prompts, url = self.prompts(), self.start_double()
+        workers = [start_worker(url) for _ in range(2)]
+        bodies = [{"model": "gpt-4o-mini", "max_tokens": 16, "messages": [{"role": "user", "content": prompt}]} for prompt in prompts]
+        client, answers, kills = self.connect(), [], []
+        for answer in client.map("chat", bodies, ordered=False, progress=False):
+            answers.append(answer)
+            if len(answers) in (len(bodies) // 3, 2 * len(bodies) // 3):
+                kills.append(time.time())
+                workers.pop(0).kill()
+                self.restart()
+                workers.append(start_worker(url))
+        self.double.signal(signal.SIGTERM)  # its log is whole then
+        self.double.wait()
+        self.judge(bodies, answers, kills)
+
+    def judge(self, bodies, answers, kills):
+        self.assertEqual(sorted(answer.index for answer in answers), list(range(len(bodies))))
+        self.assertTrue(all(answer.json()["choices"] for answer in answers))
+        with open(self.log) as lines:
+            calls = [json.loads(line) for line in lines]
+        by_body = collections.defaultdict(list)
+        for call in calls:
+            by_body[call["body"]].append(call)
+        again = [each for each in by_body.values() if len(each) > 1]
+        print(f"\n{len(bodies)} prompts, {len(answers)} answers, {len(calls)} calls, {len(again)} prompts called again, "
+              f"{len(kills)} kills of broker and worker", file=sys.stderr)
+        self.assertEqual(len(by_body), len(bodies))
+        self.assertLessEqual(len(calls) - len(bodies), self.CAPACITY * len(kills))
+        for each in again:  # all but the last were under way at the killed worker: cut off, or answered to it right before
+            for call in sorted(each, key=lambda call: call["ended_unix_ms"])[:-1]:
+                self.assertTrue(call["end"] == "hung_up" or
+                                any(kill - 1 <= call["ended_unix_ms"] / 1000 <= kill + 1 for kill in kills), each)
+
+    def test_each_prompt_is_answered_once_by_workers_in_python(self):
+        self.ask_all(self.start_python_worker)
+
+    def test_each_prompt_is_answered_once_by_lanemq_worker(self):
+        self.ask_all(self.start_worker)
+
+
+class Keys(SdkCase):
+    arguments = None
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        keygen = lambda *words: subprocess.run([harness.program("lanemq"), "keygen", *words], cwd=self.folder, check=True,
+                                               capture_output=True, text=True).stdout
+        self.broker_key = keygen("--broker").strip()
+        os.mkdir(f"{self.folder}/keys.d")
+        for name, role in (("alice", "client"), ("hands", "worker"), ("mallory", "client")):
+            text = keygen(name, "--role", role)
+            if name != "mallory":
+                with open(f"{self.folder}/keys.d/{name}.toml", "w") as file:
+                    file.write(text)
+        self.room.start_broker("--secret-key", f"file:{self.folder}/broker.key", "--keys-folder", f"{self.folder}/keys.d",
+                               *harness.STEADY)
+
+    def key(self, name):
+        return {"broker_key": self.broker_key, "secret_key": f"file:{self.folder}/{name}.key"}
+
+    def test_both_ends_show_their_keys(self):
+        self.serve({"s": shout}, **self.key("hands"))
+        self.assertEqual(self.connect(**self.key("alice")).submit("s", "x").text, "X")
+
+    def test_a_key_that_the_broker_does_not_know_is_unauthorized(self):
+        for arguments, why in ((self.key("mallory"), "does not take this key"), ({}, "asks for keys")):
+            with self.subTest(why), self.assertRaisesRegex(lanemq.UnauthorizedError, why):
+                self.connect(**arguments).submit("s", "x")
+
+
+if __name__ == "__main__":
+    unittest.main()
